@@ -30,10 +30,9 @@ fn run(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
     if would_wait(ctx) {
         return Err(Error::WaitsForReplicas);
     }
-    if ctx.run_for_client(words, false) == Answered::Value {
-        let bytes: Vec<&[u8]> = words.iter().map(|word| word.bytes()).collect();
-        with_node(|node| node.slot_set(ctx, &bytes));
-    }
+    let is_done = ctx.run_for_client(words, false) == Answered::Value;
+    let bytes: Vec<&[u8]> = words.iter().map(|word| word.bytes()).collect();
+    with_node(|node| node.slot_set(ctx, &bytes, is_done));
     Ok(())
 }
 
@@ -61,5 +60,5 @@ unsafe extern "C" fn answer(
 /// The connection closed.
 unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
     // SAFETY: they are what the server just called with, and do not leave this call (context rule).
-    unsafe { closed(ctx, client, "a slot that leaves", |node, _, client| node.slot_left(client)) }
+    unsafe { closed(ctx, client, "a slot that leaves", |node, ctx, client| node.slot_left(ctx, client)) }
 }

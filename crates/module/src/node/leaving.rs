@@ -41,7 +41,9 @@ impl Node {
         let Some(shard) = &self.shard else { return false };
         let runs_itself = client.filter(|_| may_wait_by_itself(ctx) && !Ctx::filters_in_script());
         let Some(client) = runs_itself else { return true };
-        if self.open_multis.is_open(Some(client)) || key_in_use(shard, slot).is_some() || self.lacks(slot) {
+        // Where the server itself makes the client wait for the replicas, they have all that was told them when the command runs.
+        let lacks = self.lacks(slot) && !self.telling.told.are_all_there(settings::REPLICAS.get() as usize);
+        if self.open_multis.is_open(Some(client)) || key_in_use(shard, slot).is_some() || lacks {
             return true;
         }
         // The server refuses whoever may not.
@@ -78,6 +80,14 @@ impl Node {
 
     /// A client was let go that waited under this number. Its command may run as long as what this returns lives.
     pub(crate) fn slot_waited(&mut self, ctx: Ctx, number: u64) -> Result<Closed, Error> {
+        let waited = self.may_leave(ctx, number);
+        if waited.is_err() {
+            self.note_slots_on_their_way(ctx);
+        }
+        waited
+    }
+
+    fn may_leave(&mut self, ctx: Ctx, number: u64) -> Result<Closed, Error> {
         let leave = self.leaving.take(number).ok_or(Error::NotReady)?;
         if let Some(shard) = &self.shard {
             if let Some(key) = key_in_use(shard, leave.slot()) {
@@ -99,8 +109,10 @@ impl Node {
     }
 
     /// The client of such a command is gone. Whether it still waited.
-    pub(crate) fn slot_left(&mut self, client: Blocked) -> bool {
-        self.leaving.leave(client)
+    pub(crate) fn slot_left(&mut self, ctx: Ctx, client: Blocked) -> bool {
+        let waited = self.leaving.leave(client);
+        self.note_slots_on_their_way(ctx);
+        waited
     }
 
     fn close(&mut self, ctx: Ctx, slot: u16, stage: LeaveStage) {
@@ -124,9 +136,10 @@ impl Node {
         }
     }
 
-    /// A `CLUSTER SETSLOT` was run.
-    pub(crate) fn slot_set(&mut self, ctx: Ctx, words: &[&[u8]]) {
-        if slot_that_stays(|at| words.get(at).copied()).is_some_and(|slot| self.stranded.stays(slot)) {
+    /// A `CLUSTER SETSLOT` was run, or refused by the server.
+    pub(crate) fn slot_set(&mut self, ctx: Ctx, words: &[&[u8]], is_done: bool) {
+        let stays = slot_that_stays(|at| words.get(at).copied()).filter(|_| is_done);
+        if stays.is_some_and(|slot| self.stranded.stays(slot)) {
             ctx.log(Log::Notice, "a slot whose move is given up is served again");
         }
         self.look_around(ctx);
@@ -171,6 +184,7 @@ impl Node {
             // First it is known where the slots are, then they are open again.
             self.look_around(ctx);
             self.leaving.open(&over);
+            self.note_slots_on_their_way(ctx);
         }
     }
 }

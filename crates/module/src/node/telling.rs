@@ -165,6 +165,7 @@ impl Node {
         self.telling.told.came();
         let own = self.own();
         self.keyspace.learn(&own, bears);
+        self.note_slots_on_their_way(ctx);
         self.greet_nodes(ctx, true);
     }
 
