@@ -287,6 +287,8 @@ bugs! {
         AnyKindWakesPop ["module/pops pops_answer_byte_by_byte_as_without_the_module"];
         /// A slot leaves while its keys are held.
         SlotLeavesInUse ["module/plain a_slot_does_not_leave_while_its_keys_are_held"];
+        /// A slot leaves while nobody knows what was written in it.
+        SlotLeavesUnknown ["claret/cluster a_slot_stays_while_nobody_knows_what_was_written_in_it"];
         /// A slot leaves before the replicas have what was written in it.
         SlotLeavesUnconfirmed ["module/lib a_slot_leaves_when_the_replicas_have_what_was_written"];
         /// Who takes the place of a node that died serves a slot of which some keys have gone.
@@ -568,7 +570,10 @@ bugs! {
         /// What a file has counts as all that anybody knows.
         FileSaysAll ["module/lib what_was_told_counts_for_the_shard_that_it_is_of"];
         /// Files have nothing of what the shard remembers.
-        FilesHaveNothing ["claret/cluster what_was_reported_is_there_after_all_nodes_of_a_shard_died"];
+        FilesHaveNothing [
+            "claret/cluster what_was_reported_is_there_after_all_nodes_were_shut_down",
+            "claret/cluster what_was_reported_is_there_after_all_nodes_of_a_shard_died"
+        ];
         /// An append-only file that is rewritten as commands loses what was told before.
         RewriteUntold ["claret/cluster what_was_reported_is_there_after_all_nodes_of_a_shard_died"];
     }

@@ -7,14 +7,16 @@ use redis_module::raw;
 
 use super::{closed, entry, with_node};
 use crate::ffi::{Answered, Arg, Ctx, Flag};
-use crate::node::{Taking, would_wait};
+use crate::node::Taking;
 use crate::parts::error::{Error, Outcome};
 
 /// `CLARET.WRITE CLUSTER SETSLOT slot MIGRATING node | NODE node ...`, of a client that may run it.
 pub(super) fn set_slot(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
     let bytes: Vec<&[u8]> = words.iter().map(|word| word.bytes()).collect();
-    let Some(Taking::Waits { slot, key }) = with_node(|node| node.takes_slot(&bytes)) else {
-        return run(ctx, words);
+    let (slot, key) = match with_node(|node| node.takes_slot(&bytes)) {
+        Some(Taking::Waits { slot, key }) => (slot, key),
+        Some(Taking::NotReady) => return Err(Error::NotReady),
+        Some(Taking::Runs) | None => return run(ctx, words),
     };
     if [Flag::Multi, Flag::Lua, Flag::DenyBlocking].into_iter().any(|flag| ctx.is(flag)) {
         return Err(key.map_or(Error::SlotUnconfirmed, Error::SlotInUse));
@@ -27,7 +29,7 @@ pub(super) fn set_slot(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
 
 /// Runs the command and looks what came of it.
 fn run(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
-    if would_wait(ctx) {
+    if with_node(|node| node.would_wait(ctx)) != Some(false) {
         return Err(Error::WaitsForReplicas);
     }
     let is_done = ctx.run_for_client(words, false) == Answered::Value;

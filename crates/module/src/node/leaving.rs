@@ -18,7 +18,7 @@ use crate::parts::planted::guard as planted;
 use crate::parts::slots::{Closed, slot_of};
 use crate::parts::stranded::Stranded;
 
-/// From this version on the server may make a client wait in `CLUSTER SETSLOT`.
+/// From this version on Valkey may make a client wait in `CLUSTER SETSLOT`.
 const WAITS_SINCE: i32 = 8;
 
 /// What becomes of a command that takes a slot away.
@@ -27,23 +27,31 @@ pub(crate) enum Taking {
     Runs,
     /// This key of it is in use; or none, and the replicas do not have all that was written.
     Waits { slot: u16, key: Option<Bytes> },
+    /// Nobody knows what was written: the shard is about to go on, here or elsewhere.
+    NotReady,
 }
 
 impl Node {
     /// The filter is shown a `CLUSTER` command. Whether the module is to run it.
     pub(super) fn looks_at_slot(&mut self, ctx: Ctx, filtered: &Filtered, client: Option<u64>) -> bool {
-        if slot_that_stays(|at| filtered.word(at)).is_some_and(|slot| self.stranded.has(slot)) {
-            return true;
+        let runs_itself = client.filter(|client| {
+            self.may_wait_itself && !Ctx::filters_in_script() && !self.open_multis.is_open(Some(*client))
+        });
+        if let Some(slot) = slot_that_stays(|at| filtered.word(at)).filter(|slot| self.stranded.has(*slot)) {
+            let Some(client) = runs_itself else { return true };
+            if may_run(ctx, client, &filtered.words()) {
+                self.slot_stays(ctx, slot);
+            }
+            return false;
         }
         let Some(slot) = slot_that_leaves(|at| filtered.word(at)).filter(|slot| self.is_mine(*slot)) else {
             return false;
         };
-        let Some(shard) = &self.shard else { return false };
-        let runs_itself = client.filter(|_| may_wait_by_itself(ctx) && !Ctx::filters_in_script());
+        let Some(shard) = &self.shard else { return settings::is_strict() };
         let Some(client) = runs_itself else { return true };
         // Where the server itself makes the client wait for the replicas, they have all that was told them when the command runs.
         let lacks = self.lacks(slot) && !self.telling.told.are_all_there(settings::REPLICAS.get() as usize);
-        if self.open_multis.is_open(Some(client)) || key_in_use(shard, slot).is_some() || lacks {
+        if key_in_use(shard, slot).is_some() || lacks {
             return true;
         }
         // The server refuses whoever may not.
@@ -61,10 +69,18 @@ impl Node {
     pub(crate) fn takes_slot(&self, words: &[&[u8]]) -> Taking {
         let slot = slot_that_leaves(|at| words.get(at).copied()).filter(|slot| self.is_mine(*slot));
         let Some(slot) = slot else { return Taking::Runs };
+        if planted::is_unknown(self.is_unknown()) {
+            return Taking::NotReady;
+        }
         match planted::in_use(self.shard.as_ref().and_then(|shard| key_in_use(shard, slot))) {
             None if !self.lacks(slot) => Taking::Runs,
             key => Taking::Waits { slot, key },
         }
+    }
+
+    /// Whether nobody knows what was written in the slots of this node: replicas may know more than it does.
+    fn is_unknown(&self) -> bool {
+        settings::is_strict() && self.shard.is_none()
     }
 
     /// Whether the replicas may lack something that was written in a slot, or do not know that it is about to leave.
@@ -88,7 +104,7 @@ impl Node {
     }
 
     fn may_leave(&mut self, ctx: Ctx, number: u64) -> Result<Closed, Error> {
-        let leave = self.leaving.take(number).ok_or(Error::NotReady)?;
+        let leave = self.leaving.take(number).filter(|_| !self.is_unknown()).ok_or(Error::NotReady)?;
         if let Some(shard) = &self.shard {
             if let Some(key) = key_in_use(shard, leave.slot()) {
                 return Err(Error::SlotInUse(key));
@@ -101,7 +117,7 @@ impl Node {
                 return Err(Error::SlotUnconfirmed);
             }
         }
-        if would_wait(ctx) {
+        if self.would_wait(ctx) {
             self.close(ctx, leave.slot(), LeaveStage::Again);
             return Err(Error::SlotClosed(settings::PLAIN_WAIT_MS.get()));
         }
@@ -123,6 +139,12 @@ impl Node {
         self.tick_again(ctx);
     }
 
+    /// Whether the server would make the client of a `CLUSTER SETSLOT` wait now: if it has replicas.
+    pub(crate) fn would_wait(&self, ctx: Ctx) -> bool {
+        self.may_wait_itself
+            && planted::would_wait(has_line(ctx, b"replication", "connected_slaves:0") != Some(true))
+    }
+
     /// The slots that a note of the former primary names are nobody's here, until their moves go on.
     pub(super) fn strand(&mut self, ctx: Ctx, note: &[u8]) {
         self.stranded = self.keyspace.view(|view| Stranded::of_note(note, view)).unwrap_or_default();
@@ -138,13 +160,19 @@ impl Node {
 
     /// A `CLUSTER SETSLOT` was run, or refused by the server.
     pub(crate) fn slot_set(&mut self, ctx: Ctx, words: &[&[u8]], is_done: bool) {
-        let stays = slot_that_stays(|at| words.get(at).copied()).filter(|_| is_done);
-        if stays.is_some_and(|slot| self.stranded.stays(slot)) {
-            ctx.log(Log::Notice, "a slot whose move is given up is served again");
+        if let Some(slot) = slot_that_stays(|at| words.get(at).copied()).filter(|_| is_done) {
+            self.slot_stays(ctx, slot);
         }
         self.look_around(ctx);
         // Before any key of the slot goes.
         self.tell_replicas(ctx);
+    }
+
+    fn slot_stays(&mut self, ctx: Ctx, slot: u16) {
+        if self.stranded.stays(slot) {
+            ctx.log(Log::Notice, &format!("slot {slot}, whose move is given up, is served again"));
+            self.note_slots_on_their_way(ctx);
+        }
     }
 
     pub(crate) fn slots_stranded(&self) -> u64 {
@@ -153,10 +181,11 @@ impl Node {
 
     /// Whoever is promoted has to know which slots are on their way, or were about to be.
     pub(super) fn note_slots_on_their_way(&mut self, ctx: Ctx) {
+        let now = self.now();
         let (stranded, leaving) = (&mut self.stranded, &self.leaving);
         let note = self.keyspace.view(|view| {
-            stranded.look(view);
-            stranded.note(leaving.slots().chain(view.leaving()))
+            stranded.look(now, view, leaving.slots().chain(view.leaving()));
+            stranded.note()
         });
         if let (Some(shard), Some(note)) = (&mut self.shard, note)
             && shard.note_of_host(note)
@@ -217,17 +246,13 @@ fn may_run(ctx: Ctx, client: u64, words: &[Text]) -> bool {
     user.is_some_and(|user| user.may_run(&words.iter().collect::<Vec<_>>()))
 }
 
-fn may_wait_by_itself(ctx: Ctx) -> bool {
-    ctx.server_release() >= WAITS_SINCE
+/// Whether the server may make the client of a `CLUSTER SETSLOT` wait: Valkey does, and Redis of the same version does not.
+pub(super) fn may_wait_itself(ctx: Ctx) -> bool {
+    ctx.server_release() >= WAITS_SINCE && has_line(ctx, b"server", "server_name:valkey") != Some(false)
 }
 
-/// Whether the server would make the client of a `CLUSTER SETSLOT` wait now: if it has replicas.
-pub(crate) fn would_wait(ctx: Ctx) -> bool {
-    if !may_wait_by_itself(ctx) {
-        return false;
-    }
-    let Answer::Bytes(info) = ctx.call(c"INFO", c"Ev", &[Text::new(b"replication")]) else { return true };
-    planted::would_wait(
-        !String::from_utf8_lossy(&info).lines().any(|line| line.trim_end() == "connected_slaves:0"),
-    )
+/// Whether a section of `INFO` has a line.
+fn has_line(ctx: Ctx, section: &[u8], wanted: &str) -> Option<bool> {
+    let Answer::Bytes(info) = ctx.call(c"INFO", c"Ev", &[Text::new(section)]) else { return None };
+    Some(String::from_utf8_lossy(&info).lines().any(|line| line.trim_end() == wanted))
 }

@@ -144,12 +144,12 @@ impl Node {
     /// The shard's memory goes. Its sessions have to say hello again.
     fn end(&mut self, ctx: Ctx) {
         self.dismiss();
+        self.stranded = Stranded::default();
         if let Some(shard) = self.shard.take() {
             if settings::is_strict() {
                 self.keep_backup(&shard);
             }
             self.bears_nothing();
-            self.stranded = Stranded::default();
             settings::DRAIN.value.store(0, Ordering::Relaxed);
             ctx.log(Log::Notice, "the shard ends: this node serves no slots as a primary");
         }

@@ -8,7 +8,7 @@
 use claret_core::Shard;
 use claret_types::{Access, Bytes, Operation, TypeInfo};
 
-use super::Node;
+use super::{Node, settings};
 use crate::ffi::{Ctx, Filtered, Text, User};
 use crate::parts::command_table::{Keys, Row, Special};
 use crate::parts::open_multis::Queued;
@@ -38,7 +38,7 @@ impl Node {
     #[inline]
     pub(crate) fn fast_path(&mut self, filtered: &Filtered) -> Option<Row> {
         let name = filtered.word(0)?;
-        let is_busy = self.is_busy()?;
+        let Some(is_busy) = self.is_busy() else { return self.row_of_slots(name) };
         if !is_busy && !planted::is_never_passed(is_never_passed(name)) {
             return None;
         }
@@ -52,6 +52,13 @@ impl Node {
             || self.open_multis.is_any()
             || row.places(filtered.len()).any(is_held);
         is_concerned.then_some(row)
+    }
+
+    /// Without a shard only slots are looked after, where one may go on here that its replicas know: none leaves meanwhile.
+    fn row_of_slots(&self, name: &[u8]) -> Option<Row> {
+        let is_looked_at = settings::is_strict() && is_never_passed(name);
+        let row = is_looked_at.then(|| self.commands.find(name)).flatten();
+        row.filter(|row| row.special == Special::Cluster)
     }
 
     /// Whether a use of a key has to be looked at. A key that is about to arrive from another node was ordered there, if anywhere, and

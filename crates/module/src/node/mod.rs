@@ -58,7 +58,7 @@ use rights::Caller;
 pub(crate) use exec::{Begun, check_placement};
 pub(crate) use frames::{Hello, Polled, Welcome};
 use horizon::meets_min;
-pub(crate) use leaving::{Taking, would_wait};
+pub(crate) use leaving::Taking;
 pub(crate) use operator::{Asked, Shown, ShownAttempt};
 pub(crate) use plain::{Judged, Waited};
 pub(crate) use top::{HotKey, ShownWait, Top};
@@ -122,6 +122,8 @@ pub(crate) struct Node {
     passed_over: PassedOver,
     sleepers: Sleepers,
     leaving: Leaving,
+    /// The server may make the client of a `CLUSTER SETSLOT` wait for replicas.
+    may_wait_itself: bool,
     stranded: Stranded,
     /// As a primary of the durability `strict`, and as a replica of one.
     telling: Telling,
@@ -215,6 +217,7 @@ impl Node {
             passed_over: PassedOver::default(),
             sleepers: Sleepers::default(),
             leaving: Leaving::default(),
+            may_wait_itself: leaving::may_wait_itself(ctx),
             stranded: Stranded::default(),
             telling: Telling::default(),
             questions: Questions::default(),

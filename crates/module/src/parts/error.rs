@@ -165,8 +165,8 @@ pub(crate) enum Error {
     )]
     SlotUnconfirmed,
     #[error(
-        "transactions held keys of the slot; none does now, and the slot is closed to them for {0} ms \
-         (claret.plain-wait-ms): send the command again"
+        "transactions held keys of the slot, or replicas lacked something of it; neither is so now, and the slot is closed to \
+         transactions for {0} ms (claret.plain-wait-ms): send the command again"
     )]
     SlotClosed(u64),
     #[error(

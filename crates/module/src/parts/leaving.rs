@@ -63,6 +63,9 @@ impl Leave {
 
     /// Whether its client has to wait longer: somebody uses a key of its slot, or the replicas lack something of it.
     fn goes_on_waiting(&mut self, uses: &mut impl Uses) -> bool {
+        if self.batch.is_some_and(|batch| !uses.have_replicas(batch)) {
+            return true; // The slot is closed, and nobody uses a key of it.
+        }
         let slot = self.slot();
         let LeaveStage::Waits(_, key) = &mut self.stage else { return true };
         if key.as_ref().is_some_and(|key| uses.is_held(key)) {

@@ -1,58 +1,73 @@
-//! Slots that were on their way when the node died that gave them away (S16 of `docs/replication.md`). Whoever takes its place serves
+//! Slots that were on their way when the node died that gave them away (S18 of `docs/replication.md`). Whoever takes its place serves
 //! none of their keys to transactions: some have gone, and seem to be missing. Servers of Redis 7 do not tell replicas which slots
 //! are on their way, so the shard's changes do.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use claret_core::Time;
 use claret_types::Bytes;
 
 use crate::parts::planted::guard as planted;
 use crate::parts::slots::{Closed, SLOTS, Slots};
 
+/// Whoever is promoted so soon after a slot has gone may not have heard of that, in microseconds.
+const GONE_US: u64 = 60_000_000;
+
 /// See the module's text.
 #[derive(Default)]
-pub(crate) struct Stranded(Vec<Closed>);
+pub(crate) struct Stranded {
+    closed: Vec<Closed>,
+    /// Slots of this node's that leave, as of the last look.
+    leaving: BTreeSet<u16>,
+    /// Those that have gone lately, and until when replicas are told so.
+    gone: BTreeMap<u16, Time>,
+}
 
 impl Stranded {
     /// Those of a note, as far as the server itself does not know that they are on their way.
     pub(crate) fn of_note(note: &[u8], slots: &Slots) -> Stranded {
-        let list = planted::stranded(slots_of(note));
-        Stranded(
-            list.into_iter().filter(|slot| is_stranded(*slot, slots)).map(|slot| slots.close(slot)).collect(),
-        )
+        let list = planted::stranded(slots_of(note)).into_iter().filter(|slot| is_stranded(*slot, slots));
+        Stranded { closed: list.map(|slot| slots.close(slot)).collect(), ..Stranded::default() }
     }
 
-    /// The move of some goes on, or has come to its end.
-    pub(crate) fn look(&mut self, slots: &Slots) {
-        self.0.retain(|closed| is_stranded(closed.slot(), slots));
+    /// Looks what has become of all: the move of some goes on, or has come to its end. These leave.
+    pub(crate) fn look(&mut self, now: Time, slots: &Slots, leaving: impl Iterator<Item = u16>) {
+        self.closed.retain(|closed| is_stranded(closed.slot(), slots));
+        let gone = self.leaving.iter().filter(|slot| !slots.is_mine(**slot));
+        self.gone.extend(gone.map(|slot| (*slot, now.plus(GONE_US))));
+        self.gone.retain(|slot, until| *until > now && !slots.is_mine(*slot));
+        self.leaving = leaving.filter(|slot| slots.is_mine(*slot)).collect();
     }
 
     /// The move of this one is given up. Whether it was one of them.
     pub(crate) fn stays(&mut self, slot: u16) -> bool {
-        let before = self.0.len();
-        self.0.retain(|closed| closed.slot() != slot);
-        before > self.0.len()
+        let before = self.closed.len();
+        self.closed.retain(|closed| closed.slot() != slot);
+        before > self.closed.len()
     }
 
     pub(crate) fn has(&self, slot: u16) -> bool {
-        self.0.iter().any(|closed| closed.slot() == slot)
+        self.closed.iter().any(|closed| closed.slot() == slot)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.closed.len()
     }
 
     /// In order.
-    pub(crate) fn list(&self) -> Vec<u16> {
-        let mut list: Vec<u16> = self.0.iter().map(Closed::slot).collect();
-        list.sort_unstable();
-        list
+    pub(crate) fn list(&self) -> BTreeSet<u16> {
+        self.closed.iter().map(Closed::slot).collect()
     }
 
-    /// What whoever is promoted has to know: these, and those that leave.
-    pub(crate) fn note(&self, leaving: impl Iterator<Item = u16>) -> Bytes {
-        let mut list: Vec<u16> = leaving.chain(self.list()).collect();
-        list.sort_unstable();
-        list.dedup();
-        planted::told(list).into_iter().flat_map(u16::to_be_bytes).collect::<Vec<u8>>().into()
+    /// What whoever is promoted has to know as of the last look.
+    pub(crate) fn note(&self) -> Bytes {
+        let slots = self.leaving.iter().chain(self.gone.keys()).copied().chain(self.list());
+        let slots: BTreeSet<u16> = slots.collect();
+        planted::told(slots.into_iter().collect())
+            .into_iter()
+            .flat_map(u16::to_be_bytes)
+            .collect::<Vec<u8>>()
+            .into()
     }
 }
 
@@ -68,25 +83,57 @@ fn slots_of(note: &[u8]) -> Vec<u16> {
 
 #[cfg(test)]
 mod tests {
-    use super::Stranded;
+    use std::collections::BTreeSet;
+
+    use claret_core::Time;
+
+    use super::{GONE_US, Stranded};
     use crate::parts::slots::Slots;
 
     const FORMER: &str = "aa h:1@2 myself,master - 0 1 1 connected 5-9 [7->-bb] [6->-bb] [3-<-bb]";
     const PROMOTED: &str = "cc h:1@2 myself,master - 0 1 1 connected 5-9";
 
+    fn look(stranded: &mut Stranded, now: u64, slots: &Slots) {
+        stranded.look(Time(now), slots, slots.leaving());
+    }
+
     #[test]
     fn a_slot_is_nobodys_until_its_move_goes_on_or_is_given_up() {
-        let note = Stranded::default().note(Slots::parse(FORMER).leaving());
+        let mut giver = Stranded::default();
+        look(&mut giver, 0, &Slots::parse(FORMER));
+        let note = giver.note();
         assert_eq!(&note[..], [0, 6, 0, 7], "what comes is not on its way from here");
         let slots = Slots::parse(PROMOTED);
         let mut stranded = Stranded::of_note(&note, &slots);
-        assert_eq!(stranded.list(), [6, 7]);
-        assert_eq!(stranded.note(slots.leaving()), note, "it may die as well");
-        stranded.look(&slots);
-        assert_eq!(stranded.len(), 2);
-        stranded.look(&Slots::parse(&format!("{PROMOTED} [7->-bb]")));
-        assert_eq!(stranded.list(), [6]);
+        look(&mut stranded, 0, &slots);
+        assert_eq!(stranded.list(), BTreeSet::from([6, 7]));
+        assert_eq!(stranded.note(), note, "it may die as well");
+        look(&mut stranded, 0, &Slots::parse(&format!("{PROMOTED} [7->-bb]")));
+        assert_eq!(stranded.list(), BTreeSet::from([6]));
         assert!(!stranded.stays(7) && stranded.stays(6) && !stranded.has(6));
+    }
+
+    #[test]
+    fn replicas_know_for_a_while_which_slots_have_gone() {
+        let mut giver = Stranded::default();
+        look(&mut giver, 0, &Slots::parse(FORMER));
+        let without = Slots::parse("aa h:1@2 myself,master - 0 1 1 connected 5-5 7-9");
+        look(&mut giver, 5, &without);
+        assert_eq!(&giver.note()[..], [0, 6]);
+        assert_eq!(
+            Stranded::of_note(&giver.note(), &Slots::parse(PROMOTED)).len(),
+            1,
+            "it has not heard of that"
+        );
+        assert_eq!(Stranded::of_note(&giver.note(), &without).len(), 0, "it has");
+        look(&mut giver, GONE_US, &without);
+        assert_eq!(&giver.note()[..], [0, 6]);
+        look(&mut giver, GONE_US + 5, &without);
+        assert!(giver.note().is_empty());
+        look(&mut giver, 0, &Slots::parse(FORMER));
+        look(&mut giver, 0, &without);
+        look(&mut giver, 1, &Slots::parse(PROMOTED));
+        assert!(giver.note().is_empty(), "it is back");
     }
 
     #[test]

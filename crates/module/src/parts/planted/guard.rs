@@ -220,6 +220,11 @@ pub(crate) fn in_use<T>(used: Option<T>) -> Option<T> {
     used.filter(|_| !is_planted(Bug::SlotLeavesInUse))
 }
 
+/// Whether nobody knows what was written in a slot: [`Bug::SlotLeavesUnknown`].
+pub(crate) fn is_unknown(is: bool) -> bool {
+    is && !is_planted(Bug::SlotLeavesUnknown)
+}
+
 /// The batch that the replicas must have before a slot leaves: [`Bug::SlotLeavesUnconfirmed`].
 pub(crate) fn waits_for(batch: Option<u64>) -> Option<u64> {
     batch.filter(|_| !is_planted(Bug::SlotLeavesUnconfirmed))
