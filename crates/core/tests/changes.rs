@@ -85,6 +85,7 @@ fn what_no_shard_says_is_refused_and_not_kept_until_a_promotion() {
         (voted(|vote| vote.participants = [vote.participants[0]; 2].into()), "listed twice"),
         (voted(|vote| vote.held.push(vote.held[0].clone())), "held twice"),
         (voted(|vote| vote.held[0].key = Bytes::from("")), "an empty key"),
+        (Change::OfHost(vec![0; 1 << 16].into()), "too long"),
     ] {
         let said = refused(&change);
         let is_said = said.contains(what) || what.starts_with("no ") && said.contains("message 0");
@@ -108,4 +109,28 @@ fn a_yes_after_the_decision_holds_nothing() {
     let shard = promoted.expect("it is of a shard");
     assert_eq!(shard.held_keys().count(), 0);
     shard.check_invariants();
+}
+
+#[test]
+fn what_the_host_notes_is_told_when_it_changes_and_to_whoever_comes() {
+    let mut shard = Shard::new(ShardId(0), Incarnation(1), Switches::CLARET, Limits::default());
+    assert!(!shard.note_of_host(Bytes::from("nobody")), "it has no replicas");
+    shard.replicate();
+    assert!(shard.note_of_host(Bytes::from("old")) && shard.note_of_host(Bytes::from("new")));
+    assert!(!shard.note_of_host(Bytes::from("new")), "they know that");
+    let mut backup = Backup::default();
+    let mut take = |shard: &mut Shard| {
+        let (_, changes) = shard.poll_changes().expect("something is told");
+        changes.into_iter().for_each(|change| backup.take(change));
+        backup.clone()
+    };
+    assert_eq!(take(&mut shard).of_host(), b"new");
+    shard.replicate();
+    let told = take(&mut shard);
+    assert_eq!(told.of_host(), b"new", "somebody came");
+    let mut copy = Backup::default();
+    told.changes().for_each(|change| copy.take(change));
+    assert_eq!(copy.of_host(), b"new", "it is in files");
+    copy.take(Change::Began { shard: ShardId(0), since: Incarnation(1) });
+    assert_eq!(copy.of_host(), b"", "all that was said before counts no more");
 }
