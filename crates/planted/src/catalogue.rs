@@ -562,7 +562,7 @@ bugs! {
         /// Whoever goes on as the shard believes that all records vanished, as they had when it got those of its primary.
         VanishedBeforePromotion ["claret/cluster what_was_reported_is_there_after_a_primary_dies"];
         /// A primary that has just started lets its replicas in, and they forget what they know.
-        ReplicaLetIn ["claret/cluster a_primary_that_starts_again_at_once_does_not_serve_with_nothing"];
+        ReplicaLetIn ["claret/cluster a_replica_keeps_its_records_when_its_primary_has_lost_them"];
         /// A primary that has just started begins with nothing before its replicas have said what they know.
         BeginsUnproven ["claret/cluster a_primary_that_starts_again_at_once_does_not_serve_with_nothing"];
         /// Whoever asks for an outcome hears it though no replica knows it.

@@ -138,6 +138,13 @@ fn number(cluster: &Cluster, node: usize, field: &str) -> u64 {
     info.expect("it is there").parse().expect("a number")
 }
 
+fn is_rewritten(cluster: &Cluster, node: usize) -> bool {
+    let server = &cluster.servers()[node];
+    ["aof_rewrite_in_progress", "aof_rewrite_scheduled"]
+        .iter()
+        .all(|field| server.info("persistence", field).expect("it answers").as_deref() == Some("0"))
+}
+
 fn is_valkey(cluster: &Cluster) -> bool {
     cluster.servers()[0].info("server", "server_name").expect("it answers").as_deref() == Some("valkey")
 }
@@ -201,6 +208,26 @@ async fn a_primary_that_starts_again_at_once_does_not_serve_with_nothing() {
     assert!(writing.end().await > 100);
 }
 
+/// As long as it does not know whether another replica has more, those that come keep what they have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_keeps_its_records_when_its_primary_has_lost_them() {
+    let _limit = crate::limit::of_test();
+    let mut cluster = strict_cluster(2);
+    let store = store(&cluster).await;
+    let key = cluster.key_at(1, "kept:");
+    store.counter(&key).add(7).await.expect("written");
+    let (replica, silent) = (cluster.replica(1, 0), cluster.replica(1, 1));
+    cluster.servers()[silent].pause();
+    cluster.server_mut(1).restart().expect("it starts");
+    // It comes to its primary again each second.
+    pause(3_000).await;
+    assert!(cluster.query::<u64>(replica, &["DBSIZE"]).expect("a count") > 0);
+    cluster.servers()[silent].resume();
+    let nodes = [1, replica, silent];
+    wait_until("somebody goes on", || nodes.iter().any(|node| serves(&cluster, *node))).await;
+    assert_eq!(store.counter(&key).get().await, Ok(7));
+}
+
 /// It is cut off, and its replica takes over; when it is back it learns so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_stood_still_reports_nothing_that_its_successor_does_not_know() {
@@ -254,11 +281,13 @@ async fn what_was_reported_is_there_after_all_nodes_of_a_shard_died() {
             pause(500).await;
             // Those that have voted at the one shard, and not at the other, commit when they have voted there, too.
             paused.iter().for_each(|node| cluster.servers()[*node].pause());
-            pause(300).await;
+            pause(200).await;
             for node in &dead {
                 cluster.query::<String>(*node, &["BGREWRITEAOF"]).expect("it begins");
             }
-            pause(1_000).await;
+            for node in &dead {
+                wait_until("its file is written", || is_rewritten(&cluster, *node)).await;
+            }
             for node in &dead {
                 cluster.server_mut(*node).kill();
             }
@@ -460,6 +489,8 @@ async fn a_slot_on_its_way_is_served_by_nobody_after_its_giver_died() {
     cluster.query::<()>(1, &["CLUSTER", "SETSLOT", &slot, "STABLE"]).expect("it forgets");
     cluster.server_mut(0).restart().expect("it starts");
     cluster.wait_until_ok(Duration::from_secs(20)).expect("well");
+    let others = cluster.key_at(0, "stays:");
+    store.counter(&others).add(1).await.expect("other slots are served, and the store knows by whom");
     // Valkey itself tells replicas which slots are on their way.
     let stranded = || number(&cluster, replica, "claret_slots_stranded");
     assert_eq!(stranded(), u64::from(!is_valkey(&cluster)));
@@ -472,8 +503,6 @@ async fn a_slot_on_its_way_is_served_by_nobody_after_its_giver_died() {
         let added = add.await;
         assert!(matches!(added, Err(Error::Deadline { .. })), "{key}: {added:?}");
     }
-    let others = cluster.key_at(0, "stays:");
-    store.counter(&others).add(1).await.expect("other slots are served");
     begin_to_move(&cluster, &slot, replica, 1).await;
     migrate(&cluster, &keys[1], replica, 1);
     let id = cluster.query::<String>(1, &["CLUSTER", "MYID"]).expect("an id");
