@@ -389,6 +389,7 @@ impl Server {
             }
             false => Command::new(&self.program),
         };
+        let mut guard = Guard::begin(self.folder.temporary_path())?;
         let child = command
             .arg(self.config_file())
             .current_dir(self.dir())
@@ -401,8 +402,10 @@ impl Server {
             .map_err(|error| RigError::io("running", &self.program, error))?;
         let pid = child.id();
         self.child = Some(child);
-        self.guard = Some(Guard::over(pid, self.folder.temporary_path())?);
-        Ok(())
+        // Nothing comes in between: whoever kills this process must not leave a server.
+        let watched = guard.watch(pid);
+        self.guard = Some(guard);
+        watched
     }
 
     fn ready(mut self) -> Result<Self, RigError> {
