@@ -10,6 +10,7 @@ use claret::Sync;
 use claret_rig::{pause_process, resume_process};
 use rand::RngExt;
 
+use super::children::Process;
 use super::run::Run;
 
 /// How long a life lasts, in milliseconds: from, to.
@@ -46,11 +47,7 @@ pub(super) fn strike(run: &mut Run<'_>, folder: &Path) -> Result<(), String> {
         if run.is_over() {
             break;
         }
-        if let Sync::Every(time) = run.plan.sync {
-            let late = time.as_micros() as u64 + SYNC_LATE_US;
-            run.excuses.note_death(life, run.clock.now().saturating_sub(late));
-        }
-        process.kill();
+        kill(run, process, life);
         run.note("kill", began, format!("process {life}"));
         leave_behind(run, folder)?;
         if run.below(4) == 0 {
@@ -61,13 +58,22 @@ pub(super) fn strike(run: &mut Run<'_>, folder: &Path) -> Result<(), String> {
     process.stop()
 }
 
+/// Kills a process. One that syncs now and then may lose what it reported last: also one that had just opened the store.
+fn kill(run: &mut Run<'_>, process: Process, life: u64) {
+    if let Sync::Every(time) = run.plan.sync {
+        let late = time.as_micros() as u64 + SYNC_LATE_US;
+        run.excuses.note_death(life, run.clock.now().saturating_sub(late));
+    }
+    process.kill();
+}
+
 /// Opening writes, too.
 fn kill_while_it_opens(run: &mut Run<'_>) -> Result<(), String> {
     let began = run.clock.now();
     let (opening, life) = run.launch()?;
     let time = run.random.random_range(0..60);
     std::thread::sleep(Duration::from_millis(time));
-    opening.kill();
+    kill(run, opening, life);
     run.note("kill while it opens", began, format!("process {life}"));
     Ok(())
 }
