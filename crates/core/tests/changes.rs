@@ -45,7 +45,14 @@ fn vote() -> Vote {
         replies: Vec::new(),
         account: 1,
         bytes: 100,
-        held: vec![HeldRecord { key: Bytes::from("k"), kind, has_vanished: false, granted: vec![granted] }],
+        held: vec![HeldRecord {
+            key: Bytes::from("k"),
+            kind,
+            has_vanished: false,
+            granted: vec![granted],
+            in_order: Default::default(),
+        }],
+        place: None,
     }
 }
 
@@ -99,7 +106,8 @@ fn what_no_shard_says_is_refused_and_not_kept_until_a_promotion() {
 fn a_yes_after_the_decision_holds_nothing() {
     let mut backup = Backup::default();
     backup.take(Change::Began { shard: ShardId(0), since: Incarnation(1) });
-    let decided = Change::Decided { attempt: vote().attempt, is_applied: true, replies: None, listed: None };
+    let decided =
+        Change::Decided { attempt: vote().attempt, is_applied: true, replies: None, listed: None, at: None };
     for change in [voted(|_| {}), decided, voted(|_| {})] {
         backup.take(change);
     }

@@ -150,6 +150,7 @@ impl Shard {
         participant.stage =
             Stage::Prepared { round, place: Some(place), answers: SmallVec::new(), asked_us: 0 };
         self.stamped += 1;
+        self.tell_vote(attempt);
         if self.is_single(attempt) {
             self.place(now, attempt, at);
         } else {
@@ -158,7 +159,7 @@ impl Shard {
     }
 
     /// Whether nobody else takes part in an attempt that prepares or has voted.
-    fn is_single(&self, attempt: AttemptId) -> bool {
+    pub(super) fn is_single(&self, attempt: AttemptId) -> bool {
         let Some(participant) = self.attempts.get(&attempt) else { return false };
         match &participant.stage {
             Stage::Open => false,
@@ -248,6 +249,7 @@ impl Shard {
         let participant = self.participant(attempt);
         participant.stage = Stage::Placed { round, at, behind, replies: said, unready };
         participant.held.clone_from(&in_order);
+        self.tell_place(attempt, at);
         for record in locked {
             self.table.raise(record, attempt, rules::locked_until(voted.at, at));
             self.table.release(now, record, attempt, Fate::Apply(&members));
@@ -275,9 +277,12 @@ impl Shard {
         let held = std::mem::take(&mut participant.held);
         let mut behind: SmallVec<[(RecordIx, SmallVec<[AttemptId; 2]>); 4]> = SmallVec::new();
         for record in held {
-            if let Some(Carried { replies, watchers }) = self.table.carry_out(record, attempt) {
+            if let Some(Carried { replies, watchers, is_seen }) = self.table.carry_out(record, attempt) {
                 self.participant(attempt).replies.extend(replies);
                 behind.push((record, watchers));
+                if is_seen {
+                    self.tell_seen(record);
+                }
             }
         }
         for (record, watchers) in behind {

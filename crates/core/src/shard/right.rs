@@ -10,7 +10,7 @@ use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Heard, Participant};
 use super::{AttemptId, CallNo, Delivery, Incarnation, Participants, Shard, Switches, Time};
-use crate::backup::Vote;
+use crate::backup::{Vote, VotedAnswers};
 use crate::ids::{Birth, Sequence, Timestamp};
 
 // --- the vote record: yes or no, written once (P2) ---
@@ -253,6 +253,37 @@ pub(super) fn release_all(table: &mut LockTable, now: Time, participant: &Partic
 #[inline]
 pub(super) fn waits_for_replicas(counts: bool) -> bool {
     counts
+}
+
+/// Whether a clock waits for the replicas: they do not all know that it may be used (S17).
+#[inline]
+pub(super) fn clock_waits(clock: Timestamp, known: Timestamp) -> bool {
+    clock > known
+}
+
+/// Up to where the replicas are told that timestamps may be used, in time before they are (S17).
+#[inline]
+pub(super) fn told_after(told: Timestamp, used: Timestamp, ahead_us: u64) -> Timestamp {
+    let is_due = used > Timestamp::default() && used.0.saturating_add(ahead_us / 2) > told.0;
+    if is_due { Timestamp(used.0.saturating_add(ahead_us)) } else { told }
+}
+
+/// The same, as the replicas hear it.
+#[inline]
+pub(super) fn told_used(told: Timestamp) -> Option<Timestamp> {
+    Some(told)
+}
+
+/// The final timestamp, as the replicas are told (S8).
+#[inline]
+pub(super) fn told_place(at: Timestamp) -> Option<Timestamp> {
+    Some(at)
+}
+
+/// Which answers a vote brought, as whoever is promoted has it (S8).
+#[inline]
+pub(super) fn answers_again(answers: VotedAnswers) -> VotedAnswers {
+    answers
 }
 
 /// Whether whoever is promoted holds again what had voted (S3).
