@@ -104,9 +104,14 @@ impl Stamps {
 
     /// A shard is asked for its clock.
     pub(super) fn note_asked(&mut self, now: Time, shard: ShardId) {
-        let (want, again_us) = (self.want, self.again_us.max(1));
-        if let Some(heard) = self.heard.iter_mut().find(|heard| heard.shard == shard) {
-            (heard.asked, heard.asks_at) = (want, now.plus(again_us));
+        let (asked, asks_at) = (self.want, now.plus(self.again_us.max(1)));
+        match self.heard.iter_mut().find(|heard| heard.shard == shard) {
+            Some(heard) => (heard.asked, heard.asks_at) = (asked, asks_at),
+            // It may keep its clock to itself until its replicas know that (S17).
+            None => {
+                let (clock, owners, ahead_us, orders) = (Timestamp::default(), 0, i64::MIN, false);
+                self.heard.push(Heard { shard, clock, owners, ahead_us, orders, asked, asks_at });
+            }
         }
     }
 
