@@ -82,8 +82,8 @@ bugs! {
     PromotedForgetsPlaces "promoted-forgets-places" "S8";
     /// A promoted replica takes answers that counted only at the vote's place for final ones.
     PromotedAnswersAnew "promoted-answers-anew" "S8, P76";
-    /// Replicas do not hear of final timestamps.
-    PlaceUntold "place-untold" "S8";
+    /// Replicas hear that an attempt is final where it voted, wherever it is.
+    FinalToldAsVoted "final-told-as-voted" "S8, P74";
     /// Replicas do not hear up to where timestamps may be used.
     UsedUntold "used-untold" "S17";
     /// A clock leaves before the replicas know that it may be used.

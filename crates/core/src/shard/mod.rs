@@ -609,6 +609,9 @@ impl Shard {
         size: account::Taken,
         asks: Asks,
     ) -> Result<(), Refusal> {
+        if self.is_stamped_in_vain(asks) {
+            return Err(Refusal::ReadOnly);
+        }
         if !matches!(asks, Asks::Place(_)) && !self.takes_unstamped(now, records) {
             self.ask_clocks(now);
             return Err(Refusal::Unstamped);

@@ -238,8 +238,9 @@ impl Shard {
     }
 
     /// The final timestamp of an attempt, which has just got it.
-    pub(super) fn tell_place(&mut self, attempt: AttemptId, at: Timestamp) {
-        self.tell_replicas(|_| rules::told_place(at).map(|at| Change::Placed { attempt, at }));
+    pub(super) fn tell_place(&mut self, attempt: AttemptId, voted: Timestamp, at: Timestamp) {
+        let at = rules::told_place(voted, at);
+        self.tell_replicas(|_| Some(Change::Placed { attempt, at }));
     }
 
     /// An attempt was carried out on a record that had vanished: those who stand behind it see that.

@@ -276,8 +276,8 @@ pub(super) fn told_used(told: Timestamp) -> Option<Timestamp> {
 
 /// The final timestamp, as the replicas are told (S8).
 #[inline]
-pub(super) fn told_place(at: Timestamp) -> Option<Timestamp> {
-    Some(at)
+pub(super) fn told_place(_voted: Timestamp, at: Timestamp) -> Timestamp {
+    at
 }
 
 /// Which answers a vote brought, as whoever is promoted has it (S8).

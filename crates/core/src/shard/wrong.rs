@@ -222,9 +222,9 @@ pub(super) fn told_used(told: Timestamp) -> Option<Timestamp> {
     right::told_used(told).filter(|_| !is(Bug::UsedUntold))
 }
 
-/// [`Bug::PlaceUntold`].
-pub(super) fn told_place(at: Timestamp) -> Option<Timestamp> {
-    right::told_place(at).filter(|_| !is(Bug::PlaceUntold))
+/// [`Bug::FinalToldAsVoted`].
+pub(super) fn told_place(voted: Timestamp, at: Timestamp) -> Timestamp {
+    if is(Bug::FinalToldAsVoted) { voted } else { right::told_place(voted, at) }
 }
 
 /// [`Bug::PromotedAnswersAnew`].
