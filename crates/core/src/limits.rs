@@ -70,7 +70,7 @@ pub struct Limits {
     /// the clocks of any two nodes are apart. By default nothing is.
     // P79.
     pub passed_us: u64,
-    /// How far beyond the timestamps that it used a shard tells its replicas that it may go, in microseconds.
+    /// How far ahead of its own time a shard tells its replicas that timestamps may be used, in microseconds.
     // S17.
     pub told_ahead_us: u64,
     /// How many calls on a record meet others within `ordered_period_us`, for it to be ordered from then on; with a quarter of

@@ -170,7 +170,7 @@ impl Shard {
     pub(super) fn tell_used(&mut self) {
         let used = self.hand_over();
         let Some(replication) = &mut self.replication else { return };
-        let told = rules::told_after(replication.told, used, self.limits.told_ahead_us);
+        let told = rules::told_after(replication.told, used, self.latest, self.limits.told_ahead_us);
         if told > replication.told {
             replication.told = told;
             replication.untold.push_back((replication.taken + 1, told));

@@ -263,9 +263,12 @@ pub(super) fn clock_waits(clock: Timestamp, known: Timestamp) -> bool {
 
 /// Up to where the replicas are told that timestamps may be used, in time before they are (S17).
 #[inline]
-pub(super) fn told_after(told: Timestamp, used: Timestamp, ahead_us: u64) -> Timestamp {
-    let is_due = used > Timestamp::default() && used.0.saturating_add(ahead_us / 2) > told.0;
-    if is_due { Timestamp(used.0.saturating_add(ahead_us)) } else { told }
+pub(super) fn told_after(told: Timestamp, used: Timestamp, now: Time, ahead_us: u64) -> Timestamp {
+    // Not ahead of what is ahead of the time already: or each promotion would come further.
+    let next = used.max(Timestamp(now.plus(ahead_us).0));
+    let half = ahead_us / 2;
+    let is_soon = used.0.saturating_add(half) > told.0 && next.0 > told.0.saturating_add(half);
+    if used > told || used > Timestamp::default() && is_soon { next } else { told }
 }
 
 /// The same, as the replicas hear it.
