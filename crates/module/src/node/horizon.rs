@@ -32,7 +32,8 @@ pub(crate) fn meets_min() -> u32 {
 }
 
 /// A node alone carries everything out at once, and has nothing to order. In a cluster every node can take timestamps, whatever it
-/// orders itself: the others may order. In the durability `strict` nobody orders (S8).
+/// orders itself: the others may order. In the durability `strict` nobody orders yet: a shard whose replicas are to know of
+/// an order, and that has none, refuses what is stamped (S8).
 pub(super) fn switches(is_clustered: bool) -> Switches {
     let ordering = if is_clustered && !settings::is_strict() { Ordered::Hot } else { Ordered::Never };
     Switches { ordering, ..Switches::CLARET }
