@@ -325,12 +325,10 @@ impl Backup {
         let sessions = self.sessions.iter().flat_map(|(session, known)| known.changes(*session));
         let votes = self.votes.values().map(|vote| Change::Voted(Box::new(vote.clone())));
         let placed = self.placed.iter().map(|(attempt, at)| Change::Placed { attempt: *attempt, at: *at });
-        let seen = |(key, seen): (&Bytes, &Box<State>)| Change::Vanished {
-            key: key.clone(),
-            seen: Some(seen.clone()),
-        };
+        let seen = self.seen.iter();
+        let seen = seen.map(|(key, seen)| Change::Vanished { key: key.clone(), seen: Some(seen.clone()) });
         let used = (self.used > Timestamp::default()).then_some(Change::Used(self.used));
-        let ordered = placed.chain(self.seen.iter().map(seen)).chain(used);
+        let ordered = placed.chain(seen).chain(used);
         began.into_iter().chain(incarnation).chain(sessions).chain(votes).chain(ordered)
     }
 

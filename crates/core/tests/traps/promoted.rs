@@ -24,6 +24,9 @@ struct Pair {
     now: Time,
 }
 
+/// Who was carried out, with which timestamp, and the answers that came with that.
+type Done = (u64, Timestamp, Option<Vec<Reply>>);
+
 fn attempt(sequence: u64) -> AttemptId {
     let tx = TxId { session: LINK.session, sequence: Sequence(sequence) };
     AttemptId { tx, attempt: 1 }
@@ -121,7 +124,7 @@ fn votes(said: &[Response]) -> Vec<Timestamp> {
     said.iter().filter_map(vote).collect()
 }
 
-fn done(said: &[Response]) -> Vec<(u64, Timestamp, Option<Vec<Reply>>)> {
+fn done(said: &[Response]) -> Vec<Done> {
     let done = |response: &Response| match response {
         Response::Done { attempt, at, replies, .. } => {
             let replies = replies.as_ref().map(|it| it.iter().map(|(_, reply)| reply.clone()).collect());
@@ -165,7 +168,7 @@ fn told_and_next_vote() -> ([Timestamp; 2], Timestamp) {
 
 /// One stands first and is not final, three are final behind it. The third one voted before the fourth, and is final behind it. Then a
 /// replica goes on, and the first one is decided. Who was carried out before that and after it.
-fn line_of_three() -> [Vec<(u64, Timestamp, Option<Vec<Reply>>)>; 2] {
+fn line_of_three() -> [Vec<Done>; 2] {
     let mut pair = Pair::new();
     pair.prepare(1, sadd("a"), 1_000, &[0, 1]);
     pair.prepare(2, scard(), 2_000, &[0]);
@@ -182,7 +185,7 @@ fn line_of_three() -> [Vec<(u64, Timestamp, Option<Vec<Reply>>)>; 2] {
 }
 
 /// A reader voted alone, with its answer. A replica goes on. It is final further on, behind one that came meanwhile.
-fn answers_of_one_that_moved() -> Vec<(u64, Timestamp, Option<Vec<Reply>>)> {
+fn answers_of_one_that_moved() -> Vec<Done> {
     let mut pair = Pair::new();
     pair.prepare(1, scard(), 1_000, &[0, 1]);
     pair.replicate();
