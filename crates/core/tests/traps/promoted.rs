@@ -111,7 +111,9 @@ impl Pair {
         if self.shard.poll_timeout().is_some_and(|due| due <= self.now) {
             self.shard.handle_timeout(self.now);
         }
-        self.replicate()
+        let mut said = self.said();
+        said.extend(self.replicate());
+        said
     }
 }
 
