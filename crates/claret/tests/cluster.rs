@@ -29,6 +29,8 @@ mod moves;
 mod observe;
 #[path = "cluster/opening.rs"]
 mod opening;
+#[path = "cluster/ordered.rs"]
+mod ordered;
 #[path = "cluster/outcomes.rs"]
 mod outcomes;
 #[path = "cluster/plain.rs"]

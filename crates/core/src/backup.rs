@@ -1,4 +1,4 @@
-//! What a shard tells its replicas (S1 to S8 of `docs/replication.md`), and what a replica makes of it.
+//! What a shard tells its replicas (S1 to S8 and S16, S17 of `docs/replication.md`), and what a replica makes of it.
 //!
 //! A [`Change`] is one thing that the shard has written beside its records. Records travel on the host's own way; the host sees to it
 //! that a change and what it does to records reach a replica together or not at all. A [`Backup`] is what a replica knows:
@@ -9,13 +9,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use claret_types::carried::long_list;
-use claret_types::{BUILTIN, Bytes, Claims, Effect, Reply, TypeInfo};
+use claret_types::carried::{long_list, short_list};
+use claret_types::{BUILTIN, Bytes, Claims, Effect, Reply, State, TypeInfo};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 
-use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId};
-use crate::message::{Members, Participants};
+use crate::ids::{
+    AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Timestamp, TxId,
+};
+use crate::message::{Call, Members, Participants};
 
 /// One thing that a shard has written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,6 +42,13 @@ pub enum Change {
     },
     /// A yes.
     Voted(Box<Vote>),
+    /// What had voted with a timestamp is committed, and stands here from now on. What it held by locks was carried out.
+    Placed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The final timestamp (P74).
+        at: Timestamp,
+    },
     /// What had voted was undone.
     Dropped(AttemptId),
     /// Decided for good: applied, or given up because nobody knows (P25).
@@ -52,6 +61,8 @@ pub enum Change {
         replies: Option<Vec<(CallNo, Reply)>>,
         /// The participants.
         listed: Option<Participants>,
+        /// The final timestamp, if it was stamped.
+        at: Option<Timestamp>,
     },
     /// A low-water mark (P28).
     Passed {
@@ -63,7 +74,14 @@ pub enum Change {
     /// Nothing of a session is kept any more (P58).
     Forgotten(SessionId),
     /// A record vanished, and those who have voted on it come before that (P36).
-    Vanished(Bytes),
+    Vanished {
+        /// The record.
+        key: Bytes,
+        /// What those see who stand in its line: as it was, with what was carried out of them since (P86).
+        seen: Option<Box<State>>,
+    },
+    /// Timestamps up to here may have been used or published: whoever is promoted begins behind them (S17).
+    Used(Timestamp),
     /// What the host wants whoever is promoted to know. The last one counts.
     OfHost(Bytes),
 }
@@ -89,6 +107,30 @@ pub struct Vote {
     /// What it holds.
     #[serde(deserialize_with = "long_list")]
     pub held: Vec<HeldRecord>,
+    /// With which timestamp, if it is stamped.
+    pub place: Option<VotedPlace>,
+}
+
+/// What a vote with a timestamp said of it (P73 to P77).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VotedPlace {
+    /// The timestamp.
+    pub at: Timestamp,
+    /// What it stands behind.
+    pub behind: Timestamp,
+    /// Which answers it brought.
+    pub answers: VotedAnswers,
+}
+
+/// Which answers a vote with a timestamp brought (P76).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VotedAnswers {
+    /// All, and they count.
+    All,
+    /// All, but those behind the first so many count only if the vote is final.
+    Tentative(u32),
+    /// Those of ordered calls come when these are carried out.
+    Later,
 }
 
 /// What a vote holds on one record.
@@ -101,9 +143,12 @@ pub struct HeldRecord {
     pub kind: &'static TypeInfo,
     /// The record vanished, and the effects come to nothing.
     pub has_vanished: bool,
-    /// The calls that were granted.
+    /// The calls that were granted by locks.
     #[serde(deserialize_with = "long_list")]
     pub granted: Vec<Granted>,
+    /// The calls that are executed when its turn comes: then it holds nothing by locks.
+    #[serde(deserialize_with = "short_list")]
+    pub in_order: SmallVec<[Call; 1]>,
 }
 
 /// A call that was granted: whose, what it claims, and what it does.
@@ -152,6 +197,7 @@ pub(crate) struct KnownDecision {
     pub(crate) is_applied: bool,
     pub(crate) replies: Option<Vec<(CallNo, Reply)>>,
     pub(crate) listed: Option<Participants>,
+    pub(crate) at: Option<Timestamp>,
 }
 
 /// What a replica knows of its shard. See the module's text.
@@ -161,6 +207,12 @@ pub struct Backup {
     pub(crate) of: Option<(ShardId, Incarnation)>,
     pub(crate) incarnation: Option<Incarnation>,
     pub(crate) votes: BTreeMap<AttemptId, Vote>,
+    /// Final timestamps of those that are not carried out. Each has a vote with a timestamp.
+    pub(crate) placed: BTreeMap<AttemptId, Timestamp>,
+    /// What those see who stand in the line of a record that vanished. Somebody holds each.
+    pub(crate) seen: BTreeMap<Bytes, Box<State>>,
+    /// Timestamps up to here may have been used.
+    pub(crate) used: Timestamp,
     pub(crate) sessions: BTreeMap<SessionId, Known>,
     of_host: Bytes,
 }
@@ -209,16 +261,18 @@ impl Backup {
                 let known = self.sessions.entry(vote.attempt.tx.session).or_default();
                 // A yes comes before what is decided of it: one that comes after is of nobody.
                 if !known.decided.contains_key(&(vote.attempt.tx.sequence, vote.attempt.attempt)) {
+                    self.end(vote.attempt);
                     self.votes.insert(vote.attempt, *vote);
                 }
             }
-            Change::Dropped(attempt) => drop(self.votes.remove(&attempt)),
-            Change::Decided { attempt, is_applied, replies, listed } => {
-                self.votes.remove(&attempt);
+            Change::Placed { attempt, at } => self.place(attempt, at),
+            Change::Dropped(attempt) => self.end(attempt),
+            Change::Decided { attempt, is_applied, replies, listed, at } => {
+                self.end(attempt);
                 let known = self.sessions.entry(attempt.tx.session).or_default();
                 let place = (attempt.tx.sequence, attempt.attempt);
                 if attempt.tx.sequence >= known.low_water {
-                    known.decided.insert(place, KnownDecision { is_applied, replies, listed });
+                    known.decided.insert(place, KnownDecision { is_applied, replies, listed, at });
                 }
             }
             Change::Passed { session, low_water } => {
@@ -227,11 +281,49 @@ impl Backup {
                 known.decided = known.decided.split_off(&(known.low_water, 0));
             }
             Change::Forgotten(session) => drop(self.sessions.remove(&session)),
-            Change::Vanished(key) => {
+            Change::Vanished { key, seen } => {
                 let held = self.votes.values_mut().flat_map(|vote| &mut vote.held);
-                held.filter(|held| held.key == key).for_each(|held| held.has_vanished = true);
+                let held = held.filter(|held| held.key == key);
+                let is_held = held.fold(false, |_, held| {
+                    held.has_vanished = true;
+                    true
+                });
+                self.seen.remove(&key);
+                self.seen.extend(seen.filter(|_| is_held).map(|seen| (key, seen)));
             }
+            Change::Used(used) => self.used = self.used.max(used),
             Change::OfHost(note) => self.of_host = note,
+        }
+    }
+
+    /// What an attempt held by locks was carried out, if it has voted with a timestamp.
+    fn place(&mut self, attempt: AttemptId, at: Timestamp) {
+        let Some(vote) = self.votes.get_mut(&attempt) else { return };
+        let Some(place) = vote.place else { return };
+        let (stays, goes): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut vote.held).into_iter().partition(|held| !held.in_order.is_empty());
+        vote.held = stays;
+        self.placed.insert(attempt, at.max(place.at));
+        self.forget_seen(&goes);
+    }
+
+    fn end(&mut self, attempt: AttemptId) {
+        self.placed.remove(&attempt);
+        if let Some(vote) = self.votes.remove(&attempt) {
+            self.forget_seen(&vote.held);
+        }
+    }
+
+    /// These are held no more by one of those who held them.
+    fn forget_seen(&mut self, held: &[HeldRecord]) {
+        if self.seen.is_empty() {
+            return; // Mostly.
+        }
+        for HeldRecord { key, .. } in held {
+            let mut others = self.votes.values().flat_map(|vote| &vote.held);
+            if !others.any(|other| other.key == *key) {
+                self.seen.remove(key);
+            }
         }
     }
 
@@ -242,7 +334,12 @@ impl Backup {
         let sessions = self.sessions.iter().flat_map(|(session, known)| known.changes(*session));
         let votes = self.votes.values().map(|vote| Change::Voted(Box::new(vote.clone())));
         let of_host = (!self.of_host.is_empty()).then(|| Change::OfHost(self.of_host.clone()));
-        began.into_iter().chain(incarnation).chain(of_host).chain(sessions).chain(votes)
+        let placed = self.placed.iter().map(|(attempt, at)| Change::Placed { attempt: *attempt, at: *at });
+        let seen = self.seen.iter();
+        let seen = seen.map(|(key, seen)| Change::Vanished { key: key.clone(), seen: Some(seen.clone()) });
+        let used = (self.used > Timestamp::default()).then_some(Change::Used(self.used));
+        let ordered = placed.chain(seen).chain(used);
+        began.into_iter().chain(incarnation).chain(of_host).chain(sessions).chain(votes).chain(ordered)
     }
 
     /// Keys on which somebody holds something.
@@ -257,10 +354,11 @@ impl Known {
         let greeted = Change::Greeted { session, account, since };
         let passed = (low_water > Sequence(0)).then_some(Change::Passed { session, low_water });
         let decided = self.decided.iter().map(move |((sequence, number), it)| Change::Decided {
-            attempt: AttemptId { tx: crate::ids::TxId { session, sequence: *sequence }, attempt: *number },
+            attempt: AttemptId { tx: TxId { session, sequence: *sequence }, attempt: *number },
             is_applied: it.is_applied,
             replies: it.replies.clone(),
             listed: it.listed.clone(),
+            at: it.at,
         });
         std::iter::once(greeted).chain(passed).chain(decided)
     }

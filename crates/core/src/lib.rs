@@ -24,7 +24,7 @@ mod switches;
 pub mod wire;
 
 pub use asked::{Asked, Known, NotAsked, Told, Written};
-pub use backup::{Backup, Change, Changes, Granted, HeldRecord, Vote};
+pub use backup::{Backup, Change, Changes, Granted, HeldRecord, Vote, VotedAnswers, VotedPlace};
 pub use client::{Client, Node, Pacing, Pipeline, SlotRange, Unexpected};
 pub use coordinator::{
     Cause, Closed, Contention, Coordinator, Event, Frontend, FrontendStats, Session, TxHandle, Waits,

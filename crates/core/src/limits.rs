@@ -70,6 +70,9 @@ pub struct Limits {
     /// the clocks of any two nodes are apart. By default nothing is.
     // P79.
     pub passed_us: u64,
+    /// How far ahead of its own time a shard tells its replicas that timestamps may be used, in microseconds.
+    // S17.
+    pub told_ahead_us: u64,
     /// How many calls on a record meet others within `ordered_period_us`, for it to be ordered from then on; with a quarter of
     /// that it stays so. 0: every record is ordered.
     // P87.
@@ -121,6 +124,7 @@ impl Default for Limits {
             ahead_us_max: 1_000_000,
             skew_us_max: 10_000_000,
             passed_us: u64::MAX,
+            told_ahead_us: 1_000_000,
             ordered_meets_min: 32,
             ordered_period_us: 100_000,
             resend_us: 50_000,

@@ -78,6 +78,16 @@ bugs! {
     PromotedForgetsReads "promoted-forgets-reads" "S3";
     /// A promoted replica knows nothing of what was decided.
     PromotedForgetsDecisions "promoted-forgets-decisions" "S3";
+    /// A promoted replica does not know where entries stand that are not final.
+    PromotedForgetsPlaces "promoted-forgets-places" "S8";
+    /// A promoted replica takes answers that counted only at the vote's place for final ones.
+    PromotedAnswersAnew "promoted-answers-anew" "S8, P76";
+    /// Replicas hear that an attempt is final where it voted, wherever it is.
+    FinalToldAsVoted "final-told-as-voted" "S8, P74";
+    /// Replicas do not hear up to where timestamps may be used.
+    UsedUntold "used-untold" "S17";
+    /// A clock leaves before the replicas know that it may be used.
+    ClockBeforeReplicas "clock-before-replicas" "S17";
 
     // --- attempts that are over ---
     /// A call or a commit of an attempt that is over is taken.

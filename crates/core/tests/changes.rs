@@ -8,13 +8,15 @@ mod samples;
 #[path = "wire/told.rs"]
 mod told;
 
-use claret_core::message::{Listed, Members};
+use claret_core::message::{Call, Listed, Members};
 use claret_core::wire::{decode_change, encode_change};
 use claret_core::{
-    Backup, Birth, Change, Granted, HeldRecord, Incarnation, Limits, Shard, ShardId, Switches, Time, Vote,
+    Backup, Birth, Change, Granted, HeldRecord, Incarnation, Limits, Shard, ShardId, Switches, Time,
+    Timestamp, Vote, VotedAnswers, VotedPlace,
 };
 use claret_types::{BUILTIN, Bytes, Claims, Mode};
 use samples::attempt;
+use smallvec::SmallVec;
 
 /// All changes of these bytes.
 fn read(mut bytes: &[u8]) -> Vec<Change> {
@@ -45,7 +47,14 @@ fn vote() -> Vote {
         replies: Vec::new(),
         account: 1,
         bytes: 100,
-        held: vec![HeldRecord { key: Bytes::from("k"), kind, has_vanished: false, granted: vec![granted] }],
+        held: vec![HeldRecord {
+            key: Bytes::from("k"),
+            kind,
+            has_vanished: false,
+            granted: vec![granted],
+            in_order: Default::default(),
+        }],
+        place: None,
     }
 }
 
@@ -53,6 +62,30 @@ fn voted(change: impl FnOnce(&mut Vote)) -> Change {
     let mut vote = vote();
     change(&mut vote);
     Change::Voted(Box::new(vote))
+}
+
+fn place(at: u64) -> VotedPlace {
+    VotedPlace { at: Timestamp(at), behind: Timestamp(1), answers: VotedAnswers::Later }
+}
+
+/// A call that can be ordered, or one that fails in some state.
+fn calls(total: usize) -> SmallVec<[Call; 1]> {
+    let op = if total == 1 {
+        samples::op("counter", "GET", &[])
+    } else {
+        samples::op("counter", "INCRBY", &["1"])
+    };
+    [samples::call(1, op)].into_iter().collect()
+}
+
+fn in_order(vote: &mut Vote, place: Option<VotedPlace>) {
+    vote.held[0].granted.clear();
+    (vote.held[0].in_order, vote.place) = (calls(1), place);
+}
+
+fn fails_in_some_state(vote: &mut Vote) {
+    in_order(vote, Some(place(5)));
+    vote.held[0].in_order = calls(0);
 }
 
 #[test]
@@ -86,6 +119,16 @@ fn what_no_shard_says_is_refused_and_not_kept_until_a_promotion() {
         (voted(|vote| vote.held.push(vote.held[0].clone())), "held twice"),
         (voted(|vote| vote.held[0].key = Bytes::from("")), "an empty key"),
         (Change::OfHost(vec![0; 1 << 16].into()), "too long"),
+        (voted(|vote| in_order(vote, None)), "without a timestamp"),
+        (voted(|vote| in_order(vote, Some(place(1 << 62)))), "a timestamp after which"),
+        (
+            voted(|vote| vote.place = Some(VotedPlace { answers: VotedAnswers::Tentative(1), ..place(5) })),
+            "more answers",
+        ),
+        (voted(|vote| (vote.held[0].in_order, vote.place) = (calls(1), Some(place(5)))), "in two ways"),
+        (voted(fails_in_some_state), "never ordered"),
+        (Change::Placed { attempt: attempt(7, 1, 1), at: Timestamp::MAX }, "a timestamp after which"),
+        (Change::Used(Timestamp::MAX), "a timestamp after which"),
     ] {
         let said = refused(&change);
         let is_said = said.contains(what) || what.starts_with("no ") && said.contains("message 0");
@@ -100,7 +143,8 @@ fn what_no_shard_says_is_refused_and_not_kept_until_a_promotion() {
 fn a_yes_after_the_decision_holds_nothing() {
     let mut backup = Backup::default();
     backup.take(Change::Began { shard: ShardId(0), since: Incarnation(1) });
-    let decided = Change::Decided { attempt: vote().attempt, is_applied: true, replies: None, listed: None };
+    let decided =
+        Change::Decided { attempt: vote().attempt, is_applied: true, replies: None, listed: None, at: None };
     for change in [voted(|_| {}), decided, voted(|_| {})] {
         backup.take(change);
     }
@@ -133,4 +177,27 @@ fn what_the_host_notes_is_told_when_it_changes_and_to_whoever_comes() {
     assert_eq!(copy.of_host(), b"new", "it is in files");
     copy.take(Change::Began { shard: ShardId(0), since: Incarnation(1) });
     assert_eq!(copy.of_host(), b"", "all that was said before counts no more");
+}
+
+/// What is told of a place by somebody who has none, or of what is over, does nothing; and what is told twice does it once.
+#[test]
+fn a_place_of_nobody_does_nothing() {
+    let mut backup = Backup::default();
+    let placed = |at| Change::Placed { attempt: vote().attempt, at: Timestamp(at) };
+    for change in
+        [Change::Began { shard: ShardId(0), since: Incarnation(1) }, placed(7), voted(|_| {}), placed(7)]
+    {
+        backup.take(change);
+    }
+    assert!(!backup.changes().any(|change| matches!(change, Change::Placed { .. })));
+    assert_eq!(backup.held_keys().len(), 1, "it voted without a timestamp, and holds what it held");
+    backup.take(voted(|vote| vote.place = Some(place(5))));
+    backup.take(placed(7));
+    assert_eq!(backup.held_keys().len(), 0, "what it held by locks was carried out");
+    backup.take(Change::Dropped(vote().attempt));
+    backup.take(placed(9));
+    assert_eq!(backup.changes().count(), 3, "the shard, its incarnation and a session");
+    // Nobody holds the record of which something is seen.
+    backup.take(Change::Vanished { key: Bytes::from("k"), seen: None });
+    assert_eq!(backup.changes().count(), 3);
 }

@@ -53,6 +53,8 @@ struct AttemptEntry {
     no: BTreeSet<ShardId>,
     /// Where it stands among stamped ones, if it is not, once it is decided.
     beside: Option<Timestamp>,
+    /// Up to where all was settled when it voted without a timestamp, at shards that said so later: in which of their lives.
+    met: BTreeMap<ShardId, (u64, Timestamp)>,
     /// With which timestamps, if it is stamped.
     places: BTreeMap<ShardId, Timestamp>,
     /// Answers that count if the vote that brought them is final.
@@ -113,6 +115,10 @@ pub(crate) struct Ledger {
     under: BTreeMap<RunId, AttemptId>,
     order: Vec<Moment>,
     vanished: Vec<Vanished>,
+    /// How far it was settled anywhere, as shards with replicas know.
+    settled: Timestamp,
+    /// Up to where all was settled when a shard with replicas refused an attempt, in which of its lives.
+    refused: BTreeMap<(ShardId, u64, AttemptId), Timestamp>,
     /// Runs of which a refusal for good was seen.
     failed: BTreeSet<RunId>,
     /// Runs whose users were told so: members of a group are run again, each alone.
@@ -286,16 +292,6 @@ impl Ledger {
     }
 
     // --- what shards say and do ---
-
-    /// A shard refuses for good what this run, alone under its attempt, asked for on a record. That tells of the
-    /// state at this moment (P15).
-    pub(crate) fn note_failed(&mut self, run: RunId, key: &Bytes, behind: Timestamp) {
-        if self.failed.insert(run) {
-            // It saw those without a timestamp, too, and whoever votes later has a larger one than the horizon.
-            let behind = behind.max(self.horizon);
-            self.order.push(Moment::Failed(run, key.clone(), behind));
-        }
-    }
 
     /// A request leaves for a shard, of these runs if it is a prepare.
     pub(crate) fn note_request(
@@ -510,7 +506,8 @@ impl Ledger {
         entry.decided = Some(Decision { place: self.order.len(), at: now });
         if entry.places.is_empty() && self.is_stamped {
             // Behind all that it met, which was settled, and before all that comes.
-            entry.beside = Some(self.horizon);
+            let met = entry.met.values().map(|(_, settled)| *settled).max();
+            entry.beside = Some(met.unwrap_or(self.horizon));
         }
         self.order.push(Moment::Decided(attempt));
         let entry = &self.attempts[&attempt];

@@ -236,7 +236,8 @@ impl Config {
         self.limits.passed_us = if self.faults.clocks { u64::MAX } else { passed_us };
         self.batching = random.chance(500);
         let keeps_votes = self.faults.restarts > 0 && self.survives() == Survives::Votes;
-        self.replicated = random.chance(800) && keeps_votes && !self.direct && !self.is_ordered();
+        self.replicated = random.chance(800) && keeps_votes && !self.direct;
+        self.limits.told_ahead_us = *random.pick(&[0, 0, 300, 20_000, 1_000_000]);
     }
 
     /// A node leaves under load, often with the answer to a commit that is on its way.
@@ -311,7 +312,7 @@ impl Config {
 
     /// Whether calls may be ordered.
     pub fn is_ordered(&self) -> bool {
-        self.ordering > 0 && !self.direct && !self.reader_writer && self.phasing && !self.is_replicated()
+        self.ordering > 0 && !self.direct && !self.reader_writer && self.phasing
     }
 
     /// Whether shards have replicas.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use claret_core::{Incarnation, Shard, ShardId, Survives, Time, key_hash};
+use claret_core::{Incarnation, Shard, ShardId, Survives, Time, Timestamp, key_hash};
 use claret_types::{Bytes, Operation, State};
 
 use crate::clock::Clock;
@@ -27,6 +27,10 @@ pub(crate) struct Host {
     pub(crate) replicas: Option<Replicas>,
     /// Primaries before it that do not know that they are none any more, the oldest first.
     pub(crate) stale: Vec<Stale>,
+    /// How many of the outputs that wait for replicas the ledger has met.
+    pub(crate) met: usize,
+    /// Its horizon before the input that it hears.
+    pub(crate) settled: Timestamp,
     /// Of which state of the cluster it knows who owns keys, and how often it was looked at since.
     pub(crate) knows: u64,
     pub(crate) behind: u64,
@@ -48,6 +52,8 @@ impl Host {
             recoveries: 0,
             replicas: None,
             stale: Vec::new(),
+            met: 0,
+            settled: Timestamp::default(),
             knows: 0,
             behind: 0,
         }

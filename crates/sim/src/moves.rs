@@ -146,6 +146,7 @@ impl World {
     /// Slots of a shard in which nobody uses anything any more go.
     pub(crate) fn finish_moves(&mut self, from: ShardId) -> Result<(), Violation> {
         let slots = self.moves.slots();
+        let mut takers: Vec<ShardId> = Vec::new();
         for at in (0..self.moves.leaving.len()).rev() {
             let (slot, to) = self.moves.leaving[at];
             if self.moves.owner(slot) != from {
@@ -164,6 +165,7 @@ impl World {
             self.shard(to).take_over(used);
             self.store(to).expect("records are external").take(slot, records);
             [from, to].into_iter().for_each(|id| self.have_records(id));
+            takers.push(to);
             self.moves.owners[usize::from(slot)] = to;
             self.moves.gone += 1;
             self.tell_owners(from);
@@ -173,6 +175,8 @@ impl World {
                 format!("slot {slot} goes from {from} to {to}")
             });
         }
+        // Before they serve it, their replicas know up to where timestamps were used (S17).
+        takers.into_iter().try_for_each(|to| self.replicate_at_once(to))?;
         if self.moves.leaver == Some(from) && !self.moves.serves(from) && self.frames.chance(500) {
             // At once, with what it has just answered.
             self.moves.leaver = None;
@@ -241,7 +245,7 @@ impl World {
         let (owners, version) = (self.moves.owners(), self.moves.version());
         let host = self.host(id);
         host.shard.know_owners(owners);
-        (host.knows, host.behind) = (version, 0);
+        (host.knows, host.behind, host.settled) = (version, 0, host.shard.horizon());
     }
 
     // --- what processes learn ---

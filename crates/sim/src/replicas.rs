@@ -8,7 +8,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use claret_core::message::{Link, Output, PeerMessage, Request, Response};
-use claret_core::{Backup, Change, Changes, Incarnation, SessionId, Shard, ShardId, Survives, Time, wire};
+use claret_core::{
+    Backup, Change, Changes, Incarnation, SessionId, Shard, ShardId, Survives, Time, Timestamp, Vote,
+    VotedAnswers, VotedPlace, wire,
+};
 use claret_types::{Bytes, State};
 
 use crate::check::Violation;
@@ -76,6 +79,11 @@ impl World {
         Ok(())
     }
 
+    /// How many primaries there were of a shard.
+    pub(crate) fn life_of(&self, id: ShardId) -> u64 {
+        self.hosts[id.0 as usize].replicas.as_ref().map_or(0, |replicas| replicas.life)
+    }
+
     /// Sends what a shard wrote to its replicas.
     pub(crate) fn replicate(&mut self, id: ShardId) -> Result<(), Violation> {
         if self.host(id).replicas.is_none() {
@@ -124,8 +132,26 @@ impl World {
         while replicas.sent.front().is_some_and(|batch| batch.number <= number) {
             replicas.arrive();
         }
+        let waited = host.shard.unreplicated();
         host.shard.replicated(number);
+        host.met = host.met.saturating_sub(waited - host.shard.unreplicated());
         self.drain_shard(id)
+    }
+
+    /// What a shard says is decided when it is written, and is said when its replicas know: what it stands behind then (P87, P78).
+    pub(crate) fn note_what_waits(&mut self, id: ShardId) {
+        let passed = self.passed();
+        let host = &mut self.hosts[id.0 as usize];
+        let Some(replicas) = &host.replicas else { return };
+        // What this input wrote stands behind what was settled before it.
+        let settled = host.settled.max(passed);
+        for output in host.shard.waiting_outputs(host.met) {
+            if let Output::Respond { response, .. } = output {
+                self.ledger.note_settled(id, replicas.life, response, settled);
+            }
+        }
+        host.met = host.shard.unreplicated();
+        host.settled = host.shard.horizon();
     }
 
     /// The replicas of a shard have all its records as they are, and nothing is on its way to them.
@@ -148,6 +174,8 @@ impl World {
         let before = self.promote(id, now)?;
         let clock = self.shard(id).clock();
         self.ledger.note_restart(id, Survives::Votes, clock);
+        let host = self.host(id);
+        (host.met, host.settled) = (0, host.shard.horizon());
         if lives_on {
             self.leave_stale(id, before, until);
         } else {
@@ -160,14 +188,18 @@ impl World {
     /// What arrived, and nobody was told of, is decided all the same.
     fn note_arrived(&mut self, id: ShardId, change: &Change) -> Result<(), Violation> {
         let response = match change {
-            Change::Voted(vote) => {
-                let replies = vote.replies.clone();
-                Response::Voted { attempt: vote.attempt, shard: id, replies }
-            }
-            Change::Decided { attempt, is_applied: true, replies, .. } => {
+            Change::Voted(vote) => voted(id, vote),
+            Change::Decided { attempt, is_applied: true, replies, at: None, .. } => {
                 let replies = replies.clone().unwrap_or_default();
                 Response::Committed { attempt: *attempt, replies }
             }
+            Change::Decided { attempt, is_applied: true, replies, at: Some(at), .. } => Response::Done {
+                attempt: *attempt,
+                shard: id,
+                at: *at,
+                behind: Timestamp::MAX,
+                replies: replies.clone(),
+            },
             _ => return Ok(()),
         };
         self.ledger.note_response(id, &response, None, self.now)
@@ -319,6 +351,17 @@ impl Replicas {
         self.records = batch.records;
         batch.changes
     }
+}
+
+/// What a vote said.
+fn voted(shard: ShardId, vote: &Vote) -> Response {
+    let (attempt, replies) = (vote.attempt, vote.replies.clone());
+    let Some(VotedPlace { at, behind, answers }) = vote.place else {
+        return Response::Voted { attempt, shard, replies };
+    };
+    let replies = (answers != VotedAnswers::Later).then_some(replies);
+    let is_tentative = matches!(answers, VotedAnswers::Tentative(_));
+    Response::Placed { attempt, shard, at, behind, replies, is_tentative }
 }
 
 /// As it arrives, in bytes. Of types that users wrote there is no such form.

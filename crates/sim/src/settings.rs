@@ -94,6 +94,7 @@ fn of_limits(limits: &mut Limits) -> Vec<(&'static str, Setting<'_>)> {
         ("hot_waits_min", Small(&mut limits.hot_waits_min)),
         ("skew_us_max", Number(&mut limits.skew_us_max)),
         ("passed_us", Number(&mut limits.passed_us)),
+        ("told_ahead_us", Number(&mut limits.told_ahead_us)),
         ("ordered_meets_min", Small(&mut limits.ordered_meets_min)),
         ("ordered_period_us", Number(&mut limits.ordered_period_us)),
         ("resend_us", Number(&mut limits.resend_us)),

@@ -83,15 +83,14 @@ impl World {
         let now = self.shard_time(id);
         let now_ms = now.0 / 1000;
         if let Some(store) = self.store(id) {
-            let keys = store.expired(now_ms);
+            let mut keys = store.expired(now_ms);
             if keys.is_empty() {
                 return Ok(());
             }
             self.replicate_at_once(id)?;
+            // Of what has arrived by that, slots may have gone.
             if let Some(store) = self.store(id) {
-                keys.iter().for_each(|key| {
-                    store.lose(key);
-                });
+                keys.retain(|key| store.lose(key));
             }
             return self.lost(id, &keys, Some(now_ms));
         }

@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use claret_core::message::{Link, Output, PeerMessage, Refusal, Request, Response, Status};
-use claret_core::{AttemptId, Client, Sequence, SessionId, Shard, ShardId, Survives, Time, key_hash};
+use claret_core::{
+    AttemptId, Client, Sequence, SessionId, Shard, ShardId, Survives, Time, Timestamp, key_hash,
+};
 use claret_types::{Bytes, State};
 
 use crate::asking::Asking;
@@ -452,11 +454,14 @@ impl World {
         self.hosts[id.0 as usize].store.as_deref()
     }
 
+    /// Up to here nobody votes at this moment, or later (P79).
+    pub(crate) fn passed(&self) -> Timestamp {
+        Timestamp(self.now.0.saturating_sub(self.config.limits.passed_us).saturating_sub(1))
+    }
+
     /// Sends what a shard has to say, and checks it.
     pub(crate) fn drain_shard(&mut self, id: ShardId) -> Result<(), Violation> {
-        // Up to here nobody votes at this moment, or later (P79).
-        let passed = self.now.0.saturating_sub(self.config.limits.passed_us).saturating_sub(1);
-        self.ledger.note_clocks(std::iter::once(claret_core::Timestamp(passed)));
+        self.ledger.note_clocks(std::iter::once(self.passed()));
         self.ask_back(id);
         while let Some(output) = self.host(id).shard.poll_output() {
             match output {
@@ -464,13 +469,14 @@ impl World {
                 Output::Tell { shard: to, message } => self.send_peer(id, to, message),
             }
         }
+        self.note_what_waits(id);
         self.replicate(id)?;
         self.finish_moves(id)?;
         self.gossip(id);
         // What this input had the shard say was decided before the input raised its clock.
         let owners = self.moves.owners();
         let owners = self.hosts.iter().filter(|host| owners.contains(&host.shard.id()));
-        self.ledger.note_clocks(owners.map(|host| host.shard.clock()));
+        self.ledger.note_clocks(owners.map(|host| host.shard.clock_for_certain()));
         let host = self.host(id);
         host.shard.check_invariants();
         self.look_for_outcomes(id)?;
@@ -510,7 +516,8 @@ impl World {
             && let Some(process) = self.processes.get(&session)
             && let [run] = process.members(*attempt)[..]
         {
-            self.ledger.note_failed(run, key, behind);
+            let life = self.life_of(from);
+            self.ledger.note_failed(run, (from, life, *attempt), key, behind);
         }
         if let Response::Voted { attempt, .. } = response
             && self.tamper.is(Tampering::ReleaseAtVote)

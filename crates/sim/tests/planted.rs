@@ -13,7 +13,7 @@ const SEEDS_MAX: u64 = 4_000;
 const STARTS: [u64; 3] = [0, 100_000, 200_000];
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [(&str, &str, &str); 20] = [
+const SCRIPTED: [(&str, &str, &str); 25] = [
     ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
     ("calls-of-one-record-part", MOVED, "with_bug(Some(Bug::CallsOfOneRecordPart),"),
     ("unsettled-counts", TOLD, "with_bug(Some(Bug::UnsettledCounts),"),
@@ -34,11 +34,17 @@ const SCRIPTED: [(&str, &str, &str); 20] = [
     ("any-final-believed", CLOCKS, "with_bug(Some(Bug::AnyFinalBelieved),"),
     ("own-birth-kept", CLOCKS, "with_bug(Some(Bug::OwnBirthKept),"),
     ("elder-not-passed-on", CLOCKS, "with_bug(Some(Bug::ElderNotPassedOn),"),
+    ("clock-before-replicas", PROMOTED, "with_bug(Some(Bug::ClockBeforeReplicas),"),
+    ("used-untold", PROMOTED, "with_bug(Some(Bug::UsedUntold),"),
+    ("promoted-forgets-places", PROMOTED, "with_bug(Some(Bug::PromotedForgetsPlaces),"),
+    ("final-told-as-voted", PROMOTED, "with_bug(Some(Bug::FinalToldAsVoted),"),
+    ("promoted-answers-anew", PROMOTED, "with_bug(Some(Bug::PromotedAnswersAnew),"),
 ];
 
 const LOCKS: &str = include_str!("../../core/tests/locks.rs");
 const MOVED: &str = include_str!("../../core/tests/moved.rs");
 const CLOCKS: &str = include_str!("../../core/tests/traps/clocks.rs");
+const PROMOTED: &str = include_str!("../../core/tests/traps/promoted.rs");
 const TOLD: &str = include_str!("../../core/tests/traps/told.rs");
 
 #[test]

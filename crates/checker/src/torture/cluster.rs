@@ -245,6 +245,7 @@ impl Servers {
             if run.is_over() {
                 break;
             }
+            let ordering = self.order(run)?;
             let fault = self.draw(run)?;
             let (shard, began) = (run.below(self.rig.masters()), run.clock.now());
             if fault == Fault::Clients {
@@ -253,7 +254,7 @@ impl Servers {
                 let whom = self.inject(fault, shard, run, &mut processes)?;
                 self.rig.wait_until_ok(HEAL_TIME).map_err(text)?;
                 self.wait_until_known()?;
-                run.note(fault.name(), began, whom);
+                run.note(fault.name(), began, format!("{whom} (claret.ordering {ordering})"));
             }
             primaries = self.look(run, &primaries, (fault, shard), began)?;
         }
@@ -261,6 +262,16 @@ impl Servers {
         // What is in doubt is decided, and nobody is down.
         self.rig.wait_until_ok(HEAL_TIME).map_err(text)?;
         stop(processes)
+    }
+
+    /// From now on calls are ordered on no record, on hot ones, or on all.
+    fn order(&self, run: &mut Run<'_>) -> Result<usize, String> {
+        let ordering = run.below(3);
+        for node in 0..self.rig.servers().len() {
+            let words = ["CONFIG", "SET", "claret.ordering", &ordering.to_string()];
+            self.rig.query::<()>(node, &words).map_err(text)?;
+        }
+        Ok(ordering)
     }
 
     /// In the durability strict a shard outlives one fault at a time: the next one waits until its replicas know everything again.

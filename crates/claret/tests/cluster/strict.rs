@@ -18,7 +18,7 @@ fn strict_cluster(replicas: u16) -> Cluster {
 }
 
 /// The same with these lines in the configuration.
-fn strict_cluster_with(replicas: u16, config: &[&str]) -> Cluster {
+pub(crate) fn strict_cluster_with(replicas: u16, config: &[&str]) -> Cluster {
     let secret = std::env::temp_dir().join(format!("claret-peer-secret-{}", std::process::id()));
     std::fs::write(&secret, "a secret of the nodes of a test\n").expect("a file");
     let module = Module::of_sources().expect("the module");
@@ -32,7 +32,7 @@ fn strict_cluster_with(replicas: u16, config: &[&str]) -> Cluster {
     options.start().expect("a cluster")
 }
 
-async fn store(cluster: &Cluster) -> Store {
+pub(crate) async fn store(cluster: &Cluster) -> Store {
     let options = TxOptions::new().deadline(Duration::from_secs(5)).attempts(10_000);
     let builder = Store::cluster(cluster.url()).transactions(options);
     builder.response_timeout(Duration::from_secs(1)).connect().await.expect("a store")
@@ -115,12 +115,12 @@ impl Writing {
 }
 
 /// Time for the writers, or for the cluster to see that a node is dead.
-async fn pause(millis: u64) {
+pub(crate) async fn pause(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
 /// Waits until something is so.
-async fn wait_until(what: &str, is: impl Fn() -> bool) {
+pub(crate) async fn wait_until(what: &str, is: impl Fn() -> bool) {
     let began = Instant::now();
     while !is() {
         assert!(began.elapsed() < Duration::from_secs(20), "{what}: it is not");
@@ -128,12 +128,12 @@ async fn wait_until(what: &str, is: impl Fn() -> bool) {
     }
 }
 
-fn serves(cluster: &Cluster, node: usize) -> bool {
+pub(crate) fn serves(cluster: &Cluster, node: usize) -> bool {
     let info = cluster.servers()[node].info("claret", "claret_serving");
     info.ok().flatten().as_deref() == Some("1")
 }
 
-fn number(cluster: &Cluster, node: usize, field: &str) -> u64 {
+pub(crate) fn number(cluster: &Cluster, node: usize, field: &str) -> u64 {
     let info = cluster.servers()[node].info("claret", field).expect("it answers");
     info.expect("it is there").parse().expect("a number")
 }

@@ -104,9 +104,14 @@ impl Stamps {
 
     /// A shard is asked for its clock.
     pub(super) fn note_asked(&mut self, now: Time, shard: ShardId) {
-        let (want, again_us) = (self.want, self.again_us.max(1));
-        if let Some(heard) = self.heard.iter_mut().find(|heard| heard.shard == shard) {
-            (heard.asked, heard.asks_at) = (want, now.plus(again_us));
+        let (asked, asks_at) = (self.want, now.plus(self.again_us.max(1)));
+        match self.heard.iter_mut().find(|heard| heard.shard == shard) {
+            Some(heard) => (heard.asked, heard.asks_at) = (asked, asks_at),
+            // It may keep its clock to itself until its replicas know that (S17).
+            None => {
+                let (clock, owners, ahead_us, orders) = (Timestamp::default(), 0, i64::MIN, false);
+                self.heard.push(Heard { shard, clock, owners, ahead_us, orders, asked, asks_at });
+            }
         }
     }
 
@@ -156,4 +161,29 @@ pub(super) struct Ticked {
     pub(super) passed: Timestamp,
     pub(super) orders: bool,
     pub(super) owners: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bug: a shard that had said no clock yet was asked with every frame. Consequence: one with replicas keeps its clock to itself until
+    /// they know, and answers frames without it; its client asked again at once, for as long as that took. Mend: it is asked again in
+    /// time, as any other.
+    #[test]
+    fn who_has_said_no_clock_yet_is_asked_again_in_time() {
+        let switches = Switches { ordering: Ordered::Always, ..Switches::CLARET };
+        let mut stamps = Stamps::new(switches, 1_000);
+        let shard = ShardId(0);
+        stamps.want = Timestamp(50);
+        assert_eq!(stamps.asks_at(shard), Some(Time(0)));
+        stamps.note_asked(Time(100), shard);
+        assert_eq!(stamps.asks_at(shard), Some(Time(1_100)));
+        assert_eq!(stamps.suggest(Time(100)), Some(Timestamp(0)), "its time is not known");
+        let ticked =
+            Ticked { clock: Timestamp(50), now: Time(90), passed: Timestamp(0), orders: true, owners: 1 };
+        stamps.hear(Time(200), shard, ticked);
+        assert_eq!(stamps.asks_at(shard), None);
+        assert!(stamps.suggest(Time(200)) > Some(Timestamp(90)));
+    }
 }

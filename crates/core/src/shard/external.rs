@@ -8,7 +8,6 @@ use claret_types::{Bytes, Claims, Operation, TypeInfo};
 
 use super::lock_table::{Notice, RecordIx};
 use super::{AttemptId, Incarnation, Limits, Link, Refusal, Shard, ShardId, Switches, Time, key_hash, rules};
-use crate::backup::Change;
 use crate::ids::Birth;
 use crate::records::{External, Records};
 
@@ -162,7 +161,7 @@ impl Shard {
                 continue;
             };
             refused.extend(self.table.vanish(record).into_iter().map(|attempt| (attempt, key)));
-            self.tell_replicas(|_| Some(Change::Vanished(key.clone())));
+            self.tell_seen(record);
         }
         for (attempt, key) in refused {
             if rules::ends_with_its_record(self, attempt) {

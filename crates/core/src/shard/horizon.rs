@@ -188,7 +188,10 @@ impl Shard {
         }
         let (clock, owners) = match want {
             // It lost its memory. What it had from here, or from where this one had it, is no further ahead. That is no clock.
-            Timestamp::MAX => (self.far_ahead(now).max(self.clock).max(self.table.clocks.used), 0),
+            Timestamp::MAX => {
+                let used = self.clock.max(self.table.clocks.used).max(self.told_used());
+                (self.far_ahead(now).max(used), 0)
+            }
             want => (self.raise_clock(now, want), self.horizon.owners),
         };
         let message = PeerMessage::Clock { from: self.id, incarnation, clock, owners };

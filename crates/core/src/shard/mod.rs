@@ -26,6 +26,7 @@ mod participant;
 mod phaser;
 mod picture;
 mod placing;
+mod promoting;
 mod recent;
 mod recovery;
 mod replicating;
@@ -372,7 +373,8 @@ impl Shard {
         let due =
             due.into_iter().chain(self.departed.poll_timeout()).chain(self.horizon.poll_timeout()).min();
         let goes_on = self.held_off == 0 && (!self.put_off.is_empty() || !self.deserted.is_empty());
-        let at_once = goes_on.then_some(self.latest);
+        // Whose turn has come waits for an input only after a promotion.
+        let at_once = (goes_on || !self.table.ready.is_empty()).then_some(self.latest);
         at_once.or(due)
     }
 

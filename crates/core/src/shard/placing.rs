@@ -7,6 +7,7 @@ use super::lock_table::Carried;
 use super::participant::{Calls, Place, Said};
 use super::{AttemptId, Decided, Fate, RecordIx, Refusal, Response, Shard, Stage, Time, key_hash, rules};
 use crate::ids::{Birth, Timestamp};
+use crate::message::Asks;
 use crate::switches::Ordered;
 
 impl Shard {
@@ -72,6 +73,11 @@ impl Shard {
     fn is_likely(&self, now: Time, at: Timestamp) -> bool {
         let largest = self.far_ahead(now).0.saturating_add(self.limits.skew_us_max);
         rules::is_likely(at, Timestamp(largest))
+    }
+
+    /// Whether an attempt asks for a place in an order of a shard whose replicas are to know it, and that orders nothing (S8).
+    pub(super) fn is_stamped_in_vain(&self, asks: Asks) -> bool {
+        self.is_replicated() && !self.can_order() && matches!(asks, Asks::Place(_))
     }
 
     /// Whether calls of a stamped prepare are ordered where they can be. A single participant orders all or nothing, so that it
@@ -150,6 +156,7 @@ impl Shard {
         participant.stage =
             Stage::Prepared { round, place: Some(place), answers: SmallVec::new(), asked_us: 0 };
         self.stamped += 1;
+        self.tell_vote(attempt);
         if self.is_single(attempt) {
             self.place(now, attempt, at);
         } else {
@@ -158,7 +165,7 @@ impl Shard {
     }
 
     /// Whether nobody else takes part in an attempt that prepares or has voted.
-    fn is_single(&self, attempt: AttemptId) -> bool {
+    pub(super) fn is_single(&self, attempt: AttemptId) -> bool {
         let Some(participant) = self.attempts.get(&attempt) else { return false };
         match &participant.stage {
             Stage::Open => false,
@@ -248,6 +255,7 @@ impl Shard {
         let participant = self.participant(attempt);
         participant.stage = Stage::Placed { round, at, behind, replies: said, unready };
         participant.held.clone_from(&in_order);
+        self.tell_place(attempt, voted.at, at);
         for record in locked {
             self.table.raise(record, attempt, rules::locked_until(voted.at, at));
             self.table.release(now, record, attempt, Fate::Apply(&members));
@@ -275,9 +283,12 @@ impl Shard {
         let held = std::mem::take(&mut participant.held);
         let mut behind: SmallVec<[(RecordIx, SmallVec<[AttemptId; 2]>); 4]> = SmallVec::new();
         for record in held {
-            if let Some(Carried { replies, watchers }) = self.table.carry_out(record, attempt) {
+            if let Some(Carried { replies, watchers, is_seen }) = self.table.carry_out(record, attempt) {
                 self.participant(attempt).replies.extend(replies);
                 behind.push((record, watchers));
+                if is_seen {
+                    self.tell_seen(record);
+                }
             }
         }
         for (record, watchers) in behind {

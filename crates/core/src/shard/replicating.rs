@@ -1,5 +1,5 @@
-//! A shard with replicas (`docs/replication.md`): what it tells them, what waits for them, and how one of them goes on as
-//! the shard.
+//! A shard with replicas (`docs/replication.md`): what it tells them, and what waits for them. `promoting.rs` says how one of them
+//! goes on as the shard.
 //!
 //! What a shard says that counts (S2) leaves when every replica holds all that the shard had written by then. The host sends
 //! [`Shard::poll_changes`] to the replicas, a batch at a time, and says with [`Shard::replicated`] up to which batch all of them
@@ -10,15 +10,12 @@ use std::collections::VecDeque;
 
 use claret_types::Bytes;
 
-use super::history::Remembered;
-use super::participant::{Participant, Round, Stage};
+use super::participant::{Place, Said, Stage};
 use super::{
-    AttemptId, Decided, Incarnation, Limits, Output, Participants, PeerMessage, Refusal, Response, SessionId,
-    Shard, Switches, Time, rules,
+    AttemptId, Decided, Output, Participants, PeerMessage, RecordIx, Refusal, Response, Shard, rules,
 };
-use crate::backup::{Backup, Change, Changes, Known, Vote};
-use crate::message::Asks;
-use crate::records::Records;
+use crate::backup::{Change, Changes, Vote, VotedAnswers, VotedPlace};
+use crate::ids::Timestamp;
 
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
@@ -34,23 +31,65 @@ pub(super) struct Replication {
     held: VecDeque<(u64, Output)>,
     /// What has waited.
     free: VecDeque<Output>,
+    /// Up to where the replicas were told that timestamps may be used, and up to where all of them know.
+    told: Timestamp,
+    known: Timestamp,
+    /// What they do not all know yet, and the batches that tell it. In order.
+    untold: VecDeque<(u64, Timestamp)>,
     /// What the host wants whoever is promoted to know.
     of_host: Bytes,
 }
 
-/// Whether an output may be believed only if the shard's replicas have what it had written: all but what is asked, and what
-/// is said of locks, which counts only with a vote (S2).
-fn counts(output: &Output) -> bool {
+/// What has to be so before an output leaves.
+enum Leaves {
+    /// Nothing: it is asked, or said of locks, which counts only with a vote (S2).
+    AtOnce,
+    /// All replicas have what the shard had written.
+    Counts,
+    /// All replicas know that timestamps up to here may be used (S17).
+    WithClock(Timestamp),
+}
+
+fn leaves(output: &Output) -> Leaves {
     match output {
-        Output::Respond { response, .. } => !matches!(
-            response,
+        Output::Respond { response, .. } => match response {
             Response::Granted { .. }
-                | Response::Queued { .. }
-                | Response::Busy { .. }
-                | Response::Elder { .. }
-                | Response::Behind { .. }
-        ),
-        Output::Tell { message, .. } => matches!(message, PeerMessage::Answer { .. }),
+            | Response::Queued { .. }
+            | Response::Busy { .. }
+            | Response::Elder { .. }
+            | Response::Behind { .. } => Leaves::AtOnce,
+            Response::Ticked { clock, .. } => Leaves::WithClock(*clock),
+            _ => Leaves::Counts,
+        },
+        Output::Tell { message, .. } => match message {
+            PeerMessage::Answer { .. } => Leaves::Counts,
+            // What is said to one that lost its memory is no clock.
+            PeerMessage::Clock { owners: 0, .. } => Leaves::AtOnce,
+            PeerMessage::Clock { clock, .. } => Leaves::WithClock(*clock),
+            PeerMessage::Inquire { .. } | PeerMessage::AskClock { .. } => Leaves::AtOnce,
+        },
+    }
+}
+
+impl Replication {
+    /// What became of an attempt is about to be told: that it has voted, and where it stands, need not be if that was last.
+    fn leave_out(&mut self, ended: AttemptId) {
+        let is_of_it = |change: &Change| match change {
+            Change::Voted(vote) => vote.attempt == ended,
+            Change::Placed { attempt, .. } => *attempt == ended,
+            _ => false,
+        };
+        while self.changes.last().is_some_and(is_of_it) {
+            self.changes.pop();
+        }
+    }
+
+    fn waits(&self, output: &Output) -> bool {
+        match leaves(output) {
+            Leaves::AtOnce => rules::waits_for_replicas(false),
+            Leaves::Counts => rules::waits_for_replicas(true),
+            Leaves::WithClock(clock) => rules::clock_waits(clock, self.known),
+        }
     }
 }
 
@@ -58,9 +97,15 @@ impl Shard {
     /// From now on changes are told, and what counts waits for [`Self::replicated`]. All that there is comes with the next batch, also
     /// if it was told before: a replica may have come that knows nothing of it.
     pub fn replicate(&mut self) {
+        self.replication.get_or_insert_default();
+        self.tell_used();
         let changes = self.all_changes().collect();
         let replication = self.replication.get_or_insert_default();
         replication.changes = changes;
+        // The newcomer does not know it yet.
+        let (told, batch) = (replication.told, replication.taken + 1);
+        replication.known = Timestamp::default();
+        replication.untold = std::iter::once((batch, told)).collect();
     }
 
     /// Whether it has replicas for which it waits.
@@ -70,6 +115,7 @@ impl Shard {
 
     /// The next batch for the replicas, and its number; `None` if nothing was written and nothing waits for an answer of theirs.
     pub fn poll_changes(&mut self) -> Option<(u64, Changes)> {
+        self.tell_used();
         let replication = self.replication.as_mut()?;
         let is_awaited = replication.held.back().is_some_and(|(batch, _)| *batch > replication.taken)
             || replication.asked > replication.taken;
@@ -83,6 +129,7 @@ impl Shard {
     /// What is written here now counts when the replicas have the batch of this number, which is going to be there, if only an empty one
     /// (S5): for what the host itself tells. `None`: nothing has to wait.
     pub fn ask_replicas(&mut self) -> Option<u64> {
+        self.tell_used();
         let replication = self.replication.as_mut()?;
         replication.asked = replication.taken + 1;
         Some(replication.asked)
@@ -108,6 +155,10 @@ impl Shard {
     pub fn replicated(&mut self, batch: u64) {
         let Some(replication) = &mut self.replication else { return };
         replication.confirmed = replication.confirmed.max(batch);
+        while let Some((_, known)) = replication.untold.front().copied().filter(|(it, _)| *it <= batch) {
+            replication.known = replication.known.max(known);
+            replication.untold.pop_front();
+        }
         while replication.held.front().is_some_and(|(waits_for, _)| *waits_for <= batch) {
             replication.free.extend(replication.held.pop_front().map(|(_, output)| output));
         }
@@ -124,11 +175,40 @@ impl Shard {
         self.replication.as_ref().map_or(0, |replication| replication.held.len())
     }
 
+    /// What waits for the replicas, from such a place on, in the order in which it leaves.
+    pub fn waiting_outputs(&self, from: usize) -> impl Iterator<Item = &Output> {
+        let held = self.replication.iter().flat_map(|replication| &replication.held);
+        held.skip(from).map(|(_, output)| output)
+    }
+
+    /// The shard's clock as far as it survives its host: up to where all replicas know that timestamps may be used (S17).
+    pub fn clock_for_certain(&self) -> Timestamp {
+        self.replication.as_ref().map_or(self.clock, |replication| self.clock.min(replication.known))
+    }
+
+    /// Tells the replicas that more timestamps may be used, before all are of which they know (S17).
+    pub(super) fn tell_used(&mut self) {
+        let used = self.hand_over();
+        let Some(replication) = &mut self.replication else { return };
+        let told = rules::told_after(replication.told, used, self.latest, self.limits.told_ahead_us);
+        if told > replication.told {
+            replication.told = told;
+            replication.untold.push_back((replication.taken + 1, told));
+            replication.changes.extend(rules::told_used(told).map(Change::Used));
+        }
+    }
+
+    /// Up to where timestamps may be used, as whoever is promoted is going to believe.
+    pub(super) fn told_used(&self) -> Timestamp {
+        self.replication.as_ref().map_or_else(Timestamp::default, |replication| replication.told)
+    }
+
     /// The next output that need not wait.
     pub(super) fn poll_free_output(&mut self) -> Option<Output> {
+        self.tell_used();
         let replication = self.replication.as_mut()?;
         while let Some(output) = self.outputs.pop_front() {
-            if !rules::waits_for_replicas(counts(&output)) {
+            if !replication.waits(&output) {
                 return Some(output);
             }
             replication.held.push_back((replication.taken + 1, output));
@@ -160,6 +240,9 @@ impl Shard {
         decided: &Decided,
         listed: Option<&Participants>,
     ) {
+        if let Some(replication) = &mut self.replication {
+            replication.leave_out(attempt);
+        }
         self.tell_replicas(|_| match decided {
             Decided::Applied { .. } => Some(change_of(attempt, decided, listed)),
             Decided::Refused(Refusal::Unknown) if listed.is_some() => {
@@ -174,9 +257,38 @@ impl Shard {
         self.tell_replicas(|shard| shard.vote_of(attempt).map(|vote| Change::Voted(Box::new(vote))));
     }
 
+    /// The final timestamp of an attempt, which has just got it.
+    pub(super) fn tell_place(&mut self, attempt: AttemptId, voted: Timestamp, at: Timestamp) {
+        let at = rules::told_place(voted, at);
+        self.tell_replicas(|_| Some(Change::Placed { attempt, at }));
+    }
+
+    /// An attempt was carried out on a record that had vanished: those who stand behind it see that.
+    pub(super) fn tell_seen(&mut self, record: RecordIx) {
+        self.tell_replicas(|shard| {
+            let (key, seen) = shard.table.seen_of(record)?;
+            Some(Change::Vanished { key, seen })
+        });
+    }
+
     fn vote_of(&self, attempt: AttemptId) -> Option<Vote> {
         let participant = self.attempts.get(&attempt)?;
-        let Stage::Prepared { round, .. } = &participant.stage else { return None };
+        let (round, place) = match &participant.stage {
+            Stage::Open | Stage::Preparing(_) => return None,
+            Stage::Prepared { round, place, .. } => (round, *place),
+            Stage::Placed { round, at, behind, replies, .. } => {
+                (round, Some(Place { at: *at, behind: *behind, said: *replies }))
+            }
+        };
+        let place = place.map(|Place { at, behind, said }| VotedPlace {
+            at,
+            behind,
+            answers: match said {
+                Said::All => VotedAnswers::All,
+                Said::Tentative { locked } => VotedAnswers::Tentative((locked - round.replies_before) as u32),
+                Said::Nothing => VotedAnswers::Later,
+            },
+        });
         Some(Vote {
             attempt,
             birth: participant.owner.birth,
@@ -186,6 +298,7 @@ impl Shard {
             account: participant.account,
             bytes: participant.bytes as u64,
             held: participant.held.iter().filter_map(|it| self.table.held_by(*it, attempt)).collect(),
+            place,
         })
     }
 
@@ -220,96 +333,27 @@ impl Shard {
             }
         }
         voted.sort_unstable();
-        let votes = voted.into_iter().filter_map(|attempt| self.vote_of(attempt));
-        let votes = votes.map(|vote| Change::Voted(Box::new(vote)));
+        let votes = voted.iter().copied().filter_map(|attempt| self.vote_of(attempt));
+        let votes: Vec<Change> = votes.map(|vote| Change::Voted(Box::new(vote))).collect();
+        let placed = voted.into_iter().filter_map(|attempt| {
+            let at = self.placed_at(attempt)?;
+            Some(Change::Placed { attempt, at })
+        });
+        let seen = self.table.all_seen().map(|(key, seen)| Change::Vanished { key, seen: Some(seen) });
+        let used = Some(self.told_used()).filter(|used| *used > Timestamp::default());
+        let used = used.and_then(rules::told_used).map(Change::Used);
+        let ordered = placed.chain(seen).chain(used);
         let of_host = self.replication.as_ref().map(|replication| replication.of_host.clone());
         let of_host = of_host.filter(|note| !note.is_empty()).map(Change::OfHost);
-        [began, incarnation].into_iter().chain(of_host).chain(sessions).chain(votes)
-    }
-
-    /// A replica goes on as its shard, in another incarnation, over the records that came with the changes: external ones, or none
-    /// yet ([`Self::load`]). What had voted holds its locks again before anybody else gets in. `None`: the backup is of no shard.
-    ///
-    /// The incarnation must be larger than [`Backup::incarnation`], by more than the shard can have gone on without being heard of.
-    pub fn promote(
-        backup: Backup,
-        records: Option<&'static dyn Records>,
-        now: Time,
-        incarnation: Incarnation,
-        switches: Switches,
-        limits: Limits,
-    ) -> Option<Shard> {
-        let (id, since) = backup.of?;
-        let heard_of = backup.incarnation.unwrap_or(since);
-        let incarnation = rules::incarnation_after(heard_of, incarnation);
-        let mut shard = match records {
-            Some(records) => Shard::over(records, id, incarnation, switches, limits),
-            None => Shard::new(id, incarnation, switches, limits),
-        };
-        shard.remembers_since = since;
-        for (session, known) in backup.sessions {
-            shard.restore_session(now, session, known);
-        }
-        for vote in backup.votes.into_values().filter(rules::is_restored) {
-            shard.restore_vote(now, vote);
-        }
-        shard.end_with_their_records(now);
-        Some(shard)
-    }
-
-    fn restore_session(&mut self, now: Time, session: SessionId, known: Known) {
-        let answers_bytes_max = self.limits.answers_bytes_max;
-        let history = self.sessions.entry(session).or_default();
-        (history.account, history.since) = (known.account, known.since);
-        history.raise(known.low_water);
-        for (place, it) in known.decided.into_iter().filter(|(_, it)| rules::restores(it.is_applied)) {
-            let decided = match it.is_applied {
-                true => Decided::Applied { replies: it.replies, at: None },
-                false => Decided::Refused(Refusal::Unknown),
-            };
-            history.decide(place, Remembered { decided, listed: it.listed }, answers_bytes_max);
-        }
-        let (account, bytes) = (history.account, history.bytes());
-        self.recount(account, 0, bytes);
-        // Whoever comes again is greeted again; whoever does not is forgotten in time.
-        self.departed.note_stranger(now, session);
-    }
-
-    fn restore_vote(&mut self, now: Time, vote: Vote) {
-        let Vote { attempt, birth, participants, members, replies, account, bytes, held } = vote;
-        let owner = super::Owner { attempt, birth };
-        let mut participant = Participant::new(owner, account, self.incarnation);
-        for record in held {
-            participant.held.push(self.table.hold_again(owner, record));
-        }
-        let orders = false;
-        let round = Round { participants, members, asks: Asks::Vote, orders, replies_before: 0 };
-        participant.replies = replies;
-        participant.bytes = bytes as usize;
-        participant.stage =
-            Stage::Prepared { round, place: None, answers: smallvec::SmallVec::new(), asked_us: 0 };
-        self.recount(account, 0, participant.bytes);
-        for record in participant.held.clone() {
-            // One whose time was over has ended, and the vote comes before that.
-            let _ = self.table.hold_ends(&[record], attempt);
-        }
-        let place = (attempt.tx.sequence, attempt.attempt);
-        self.sessions.entry(attempt.tx.session).or_default().open(place);
-        self.attempts.insert(attempt, Box::new(participant));
-        self.renew(now, attempt);
-    }
-
-    /// Whether an attempt asks for what a shard with replicas does not have: a place in an order (S8).
-    pub(super) fn is_stamped_in_vain(&self, asks: Asks) -> bool {
-        self.replication.is_some() && matches!(asks, Asks::Place(_))
+        [began, incarnation].into_iter().chain(of_host).chain(sessions).chain(votes).chain(ordered)
     }
 }
 
 fn change_of(attempt: AttemptId, decided: &Decided, listed: Option<&Participants>) -> Change {
-    let (is_applied, replies) = match decided {
-        Decided::Applied { replies, .. } => (true, replies.clone()),
-        Decided::Refused(_) => (false, None),
+    let (is_applied, replies, at) = match decided {
+        Decided::Applied { replies, at } => (true, replies.clone(), *at),
+        Decided::Refused(_) => (false, None, None),
     };
     let listed = listed.filter(|listed| listed.len() > 1).cloned();
-    Change::Decided { attempt, is_applied, replies, listed }
+    Change::Decided { attempt, is_applied, replies, listed, at }
 }

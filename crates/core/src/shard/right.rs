@@ -10,7 +10,7 @@ use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Heard, Participant};
 use super::{AttemptId, CallNo, Delivery, Incarnation, Participants, Shard, Switches, Time};
-use crate::backup::Vote;
+use crate::backup::{Vote, VotedAnswers};
 use crate::ids::{Birth, Sequence, Timestamp};
 
 // --- the vote record: yes or no, written once (P2) ---
@@ -253,6 +253,40 @@ pub(super) fn release_all(table: &mut LockTable, now: Time, participant: &Partic
 #[inline]
 pub(super) fn waits_for_replicas(counts: bool) -> bool {
     counts
+}
+
+/// Whether a clock waits for the replicas: they do not all know that it may be used (S17).
+#[inline]
+pub(super) fn clock_waits(clock: Timestamp, known: Timestamp) -> bool {
+    clock > known
+}
+
+/// Up to where the replicas are told that timestamps may be used, in time before they are (S17).
+#[inline]
+pub(super) fn told_after(told: Timestamp, used: Timestamp, now: Time, ahead_us: u64) -> Timestamp {
+    // Not ahead of what is ahead of the time already: or each promotion would come further.
+    let next = used.max(Timestamp(now.plus(ahead_us).0));
+    let half = ahead_us / 2;
+    let is_soon = used.0.saturating_add(half) > told.0 && next.0 > told.0.saturating_add(half);
+    if used > told || used > Timestamp::default() && is_soon { next } else { told }
+}
+
+/// The same, as the replicas hear it.
+#[inline]
+pub(super) fn told_used(told: Timestamp) -> Option<Timestamp> {
+    Some(told)
+}
+
+/// The final timestamp, as the replicas are told (S8).
+#[inline]
+pub(super) fn told_place(_voted: Timestamp, at: Timestamp) -> Timestamp {
+    at
+}
+
+/// Which answers a vote brought, as whoever is promoted has it (S8).
+#[inline]
+pub(super) fn answers_again(answers: VotedAnswers) -> VotedAnswers {
+    answers
 }
 
 /// Whether whoever is promoted holds again what had voted (S3).

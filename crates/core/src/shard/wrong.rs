@@ -7,7 +7,7 @@ use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Participant};
 use super::{AttemptId, CallNo, Incarnation, Participants, Shard, Switches, Time, right};
-use crate::backup::Vote;
+use crate::backup::{HeldRecord, Vote, VotedAnswers};
 use crate::ids::{Birth, Sequence, Timestamp};
 use crate::planted::{Bug, is};
 
@@ -210,9 +210,39 @@ pub(super) fn waits_for_replicas(counts: bool) -> bool {
     right::waits_for_replicas(counts) && !is(Bug::AnswersBeforeReplicas)
 }
 
+/// [`Bug::ClockBeforeReplicas`].
+pub(super) fn clock_waits(clock: Timestamp, known: Timestamp) -> bool {
+    right::clock_waits(clock, known) && !is(Bug::ClockBeforeReplicas)
+}
+
+pub(super) use right::told_after;
+
+/// [`Bug::UsedUntold`].
+pub(super) fn told_used(told: Timestamp) -> Option<Timestamp> {
+    right::told_used(told).filter(|_| !is(Bug::UsedUntold))
+}
+
+/// [`Bug::FinalToldAsVoted`].
+pub(super) fn told_place(voted: Timestamp, at: Timestamp) -> Timestamp {
+    if is(Bug::FinalToldAsVoted) { voted } else { right::told_place(voted, at) }
+}
+
+/// [`Bug::PromotedAnswersAnew`].
+pub(super) fn answers_again(answers: VotedAnswers) -> VotedAnswers {
+    match right::answers_again(answers) {
+        VotedAnswers::Tentative(_) if is(Bug::PromotedAnswersAnew) => VotedAnswers::All,
+        answers => answers,
+    }
+}
+
 /// [`Bug::PromotedForgetsVotes`], [`Bug::PromotedForgetsReads`].
 pub(super) fn is_restored(vote: &Vote) -> bool {
-    let writes = || vote.held.iter().any(|held| held.granted.iter().any(|it| it.effect.is_some()));
+    let writes = || {
+        let writes = |held: &HeldRecord| {
+            !held.in_order.is_empty() || held.granted.iter().any(|it| it.effect.is_some())
+        };
+        vote.held.iter().any(writes)
+    };
     right::is_restored(vote) && !is(Bug::PromotedForgetsVotes) && (writes() || !is(Bug::PromotedForgetsReads))
 }
 

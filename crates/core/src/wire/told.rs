@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 
 use super::{PARTICIPANTS_MAX, is_mode_of};
-use crate::backup::{Change, HeldRecord, Vote};
-use crate::ids::{Incarnation, ShardId};
+use crate::backup::{Change, HeldRecord, Vote, VotedAnswers, VotedPlace};
+use crate::ids::{Incarnation, ShardId, Timestamp};
+use crate::message::Call;
 
 /// Incarnations count microseconds, some ahead of the clock: one as large as this leaves no room for those after it.
 const INCARNATION_END: Incarnation = Incarnation(1 << 62);
@@ -17,6 +18,8 @@ const VOTE_BYTES_END: u64 = 1 << 44;
 
 /// A host notes little.
 const NOTE_BYTES_END: usize = 1 << 16;
+/// Timestamps count microseconds, too, and are larger than that nowhere but where they stand for everything.
+const TIMESTAMP_END: Timestamp = Timestamp(1 << 62);
 
 /// What is wrong with a change, if anything is.
 pub(super) fn check(change: &Change) -> Result<(), &'static str> {
@@ -25,11 +28,14 @@ pub(super) fn check(change: &Change) -> Result<(), &'static str> {
         Change::Incarnation(incarnation) => Some(*incarnation),
         Change::Greeted { since, .. } => *since,
         Change::Voted(vote) => return vote_is_one(vote),
+        Change::Placed { at, .. } | Change::Used(at) | Change::Decided { at: Some(at), .. } => {
+            return hold(*at < TIMESTAMP_END, "a timestamp after which there is none");
+        }
         Change::Dropped(_)
-        | Change::Decided { .. }
+        | Change::Decided { at: None, .. }
         | Change::Passed { .. }
         | Change::Forgotten(_)
-        | Change::Vanished(_) => None,
+        | Change::Vanished { .. } => None,
         Change::OfHost(note) => {
             return hold(note.len() < NOTE_BYTES_END, "a note of the host that is too long");
         }
@@ -40,20 +46,41 @@ pub(super) fn check(change: &Change) -> Result<(), &'static str> {
 fn vote_is_one(vote: &Vote) -> Result<(), &'static str> {
     hold(vote.birth.tx == vote.attempt.tx, "the birth of another transaction")?;
     hold(vote.bytes < VOTE_BYTES_END, "a vote of more bytes than there are")?;
-    // Who is alone decides, and votes for nobody.
-    let count = vote.participants.len();
-    hold((2..=PARTICIPANTS_MAX).contains(&count), "a vote for nobody else, or for too many")?;
+    // Who is alone decides, and votes for nobody, but for a place in an order.
+    let (count, least) = (vote.participants.len(), if vote.place.is_some() { 1 } else { 2 });
+    hold((least..=PARTICIPANTS_MAX).contains(&count), "a vote for nobody else, or for too many")?;
     let shards: BTreeSet<ShardId> = vote.participants.iter().map(|listed| listed.shard).collect();
     hold(shards.len() == vote.participants.len(), "a participant that is listed twice")?;
     let keys: BTreeSet<_> = vote.held.iter().map(|held| &held.key).collect();
     hold(keys.len() == vote.held.len(), "a record that is held twice")?;
+    match &vote.place {
+        Some(place) => place_is_one(vote, place)?,
+        None => {
+            hold(vote.held.iter().all(|held| held.in_order.is_empty()), "calls in order without a timestamp")?
+        }
+    }
     vote.held.iter().try_for_each(held_is_one)
+}
+
+fn place_is_one(vote: &Vote, place: &VotedPlace) -> Result<(), &'static str> {
+    hold(place.at < TIMESTAMP_END, "a timestamp after which there is none")?;
+    let locked = if let VotedAnswers::Tentative(locked) = place.answers { locked } else { 0 };
+    hold(locked as usize <= vote.replies.len(), "more answers than there are")
 }
 
 fn held_is_one(held: &HeldRecord) -> Result<(), &'static str> {
     hold(!held.key.is_empty(), "an empty key")?;
     let mut claims = held.granted.iter().flat_map(|granted| &granted.claims.list);
-    hold(claims.all(|claim| is_mode_of(held.kind, claim.mode)), "a lock mode that the type does not have")
+    hold(claims.all(|claim| is_mode_of(held.kind, claim.mode)), "a lock mode that the type does not have")?;
+    hold(held.in_order.is_empty() || held.granted.is_empty(), "a record that is held in two ways")?;
+    held.in_order.iter().try_for_each(|call| call_is_one(held, call))
+}
+
+fn call_is_one(held: &HeldRecord, call: &Call) -> Result<(), &'static str> {
+    let is_ordered = call.op.is_total() && call.op.type_info().id == held.kind.id;
+    hold(is_ordered && call.op.check(usize::MAX).is_ok(), "a call that is never ordered")?;
+    let mut reserved = call.reserve.iter().flat_map(|claims| &claims.list);
+    hold(reserved.all(|claim| is_mode_of(held.kind, claim.mode)), "a lock mode that the type does not have")
 }
 
 fn hold(is_so: bool, otherwise: &'static str) -> Result<(), &'static str> {

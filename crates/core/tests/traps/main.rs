@@ -5,7 +5,7 @@
 //! that is over), `put_off` (who has more calls than are executed at once), `held_off` (plain commands over many keys), `restart`
 //! (incarnations, connections), `recovery`, `deadlock` (giving way, phases, upgrades), `effects` (escrow, deferred update), `release`
 //! (what must go when an attempt ends), `ordered` (timestamps, and who is told when), `clocks` (of shards that lost or forgot them, and
-//! of others), `simulated` (what the simulator found), `strangers` (shards that were not asked), `told` (callers who hear of ordered
+//! of others), `promoted` (replicas that go on where calls are ordered), `simulated` (what the simulator found), `strangers` (shards that were not asked), `told` (callers who hear of ordered
 //! calls too soon).
 
 #[path = "../harness/mod.rs"]
@@ -19,6 +19,7 @@ mod effects;
 mod held_off;
 mod last;
 mod ordered;
+mod promoted;
 mod put_off;
 mod recovery;
 mod release;

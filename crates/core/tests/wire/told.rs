@@ -2,18 +2,26 @@
 
 use claret_core::message::{Asks, KeyedCall, Link, Listed, Members, Request};
 use claret_core::wire::encode_change;
-use claret_core::{Birth, Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time};
+use claret_core::{
+    Birth, Incarnation, Limits, Ordered, SessionId, Shard, ShardId, Switches, Time, Timestamp,
+};
 use claret_types::{Bytes, Operation};
 
 use super::samples;
 
-/// Of each operation: that it was granted and voted for, and the same with what was decided then.
+/// Of each operation: that it was granted and voted for, and the same with what was decided then; by locks, and in order.
 pub(crate) fn all() -> Vec<Vec<u8>> {
-    (1..).zip(samples::operations()).flat_map(|(number, op)| told_of(number, op)).collect()
+    let told = |asks| {
+        let numbered = (1..).zip(samples::operations());
+        numbered.flat_map(move |(number, op)| told_of(number, op, asks))
+    };
+    told(Asks::Vote).chain(told(Asks::Place(Timestamp(5)))).collect()
 }
 
-fn told_of(number: u64, op: Operation) -> [Vec<u8>; 2] {
-    let mut shard = Shard::new(ShardId(0), Incarnation(1), Switches::CLARET, Limits::default());
+fn told_of(number: u64, op: Operation, asks: Asks) -> [Vec<u8>; 2] {
+    let ordering = if asks == Asks::Vote { Ordered::Never } else { Ordered::Always };
+    let switches = Switches { ordering, ..Switches::CLARET };
+    let mut shard = Shard::new(ShardId(0), Incarnation(1), switches, Limits::default());
     let link = Link { session: SessionId(7), connection: 0 };
     let attempt = samples::attempt(7, number, 1);
     let listed = |shard| Listed { shard: ShardId(shard), incarnation: Some(Incarnation(1)) };
@@ -26,7 +34,7 @@ fn told_of(number: u64, op: Operation) -> [Vec<u8>; 2] {
         relies_on: 0,
         calls: vec![KeyedCall { key: Bytes::from("k"), call: samples::call(1, op) }],
         members: Members::All,
-        asks: Asks::Vote,
+        asks,
     };
     let mut told = Vec::new();
     [prepare, Request::Apply { attempt }].map(|request| {

@@ -5,7 +5,7 @@ use claret_core::wire::{self, WireError};
 use claret_core::{Backup, Change, Incarnation, Shard};
 
 use super::files::FORM;
-use super::{Node, limits, next_incarnation, settings, unix_time};
+use super::{Node, settings, unix_time};
 use crate::ffi::{Ctx, Flag, Log, Text};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::planted::replicas as planted;
@@ -105,12 +105,10 @@ impl Node {
         if self.following.whole().is_none() && !self.knows_most(ctx) {
             return None;
         }
-        let switches = super::horizon::switches(false);
         let Some(position) = self.following.complete() else {
             let name = self.keyspace.view(|view| view.shard())?;
             let id = self.named(ctx, name)?;
-            let incarnation = next_incarnation(self.incarnation);
-            return Some(Shard::over(self.keyspace, id, incarnation, switches, limits()));
+            return Some(self.new_shard(ctx, id));
         };
         let backup = std::mem::take(&mut self.following.backup);
         self.forget_backup();
@@ -118,7 +116,12 @@ impl Node {
         let incarnation = Incarnation(unix_time().0.max(heard_of.0 + INCARNATIONS_AHEAD));
         self.strand(ctx, backup.of_host());
         let (votes, decisions) = (backup.votes(), backup.decisions());
-        let shard = Shard::promote(backup, Some(self.keyspace), self.now(), incarnation, switches, limits())?;
+        let (records, now, switches) =
+            (self.keyspace, self.now(), super::horizon::switches(ctx.is(Flag::Cluster)));
+        let mut shard = Shard::promote(backup, Some(records), now, incarnation, switches, self.limits)?;
+        shard.know_owners(self.owners());
+        // Its former primary may have taken slots of which it told nothing (S17).
+        shard.take_over_unasked(now);
         let text = format!(
             "goes on as shard {} in incarnation {}, with {votes} votes and {decisions} decisions of its former primary",
             shard.id(),

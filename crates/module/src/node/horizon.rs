@@ -5,7 +5,7 @@
 //! somebody waits.
 
 use claret_core::message::PeerMessage;
-use claret_core::{Ordered, Switches};
+use claret_core::{Ordered, ShardId, Switches};
 use claret_types::Bytes;
 
 use super::{Node, settings};
@@ -32,16 +32,21 @@ pub(crate) fn meets_min() -> u32 {
 }
 
 /// A node alone carries everything out at once, and has nothing to order. In a cluster every node can take timestamps, whatever it
-/// orders itself: the others may order. In the durability `strict` nobody orders (S8).
+/// orders itself: the others may order.
 pub(super) fn switches(is_clustered: bool) -> Switches {
-    let ordering = if is_clustered && !settings::is_strict() { Ordered::Hot } else { Ordered::Never };
+    let ordering = if is_clustered { Ordered::Hot } else { Ordered::Never };
     Switches { ordering, ..Switches::CLARET }
 }
 
 impl Node {
+    /// The shards that own keys.
+    pub(super) fn owners(&self) -> Vec<ShardId> {
+        self.keyspace.view(|view| view.owners().collect()).unwrap_or_default()
+    }
+
     /// The shard hears who owns keys.
     pub(super) fn tell_owners(&mut self) {
-        let owners: Vec<_> = self.keyspace.view(|view| view.owners().collect()).unwrap_or_default();
+        let owners = self.owners();
         if let Some(shard) = &mut self.shard {
             shard.know_owners(owners);
         }
@@ -95,5 +100,7 @@ impl Node {
         shard.handle_peer(now, message);
         self.seek_horizon(ctx);
         self.say(ctx, None);
+        // A clock may wait for the replicas (S17).
+        self.tell_replicas(ctx);
     }
 }

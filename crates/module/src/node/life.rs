@@ -74,29 +74,34 @@ impl Node {
             true => self.begin_strict(ctx),
             false => self.begin_anew(ctx),
         };
-        let Some(mut shard) = begun else { return };
+        let Some(shard) = begun else { return };
         let id = shard.id();
         self.incarnation = shard.incarnation();
         self.counts.incarnations += 1;
-        shard.know_owners(self.keyspace.view(|view| view.owners().collect::<Vec<_>>()).unwrap_or_default());
-        // Where nothing is, nothing was ordered; else nobody knows what was (P85).
-        if ctx.has_keys() {
-            shard.begin_clock(self.now());
-        }
         self.shard = Some(shard);
         self.begin_to_tell(ctx);
         self.begin_to_look(ctx);
         ctx.log(Log::Notice, &format!("shard {id} begins as incarnation {}", self.incarnation.0));
     }
 
-    /// A shard that remembers nothing.
     fn begin_anew(&mut self, ctx: Ctx) -> Option<Shard> {
         let id = self.keyspace.view(|view| view.serves_some().then(|| view.shard())).flatten()?;
         let id = self.named(ctx, id)?;
         self.keyspace.let_all_end();
+        Some(self.new_shard(ctx, id))
+    }
+
+    /// A shard that remembers nothing.
+    pub(super) fn new_shard(&self, ctx: Ctx, id: ShardId) -> Shard {
         let switches = super::horizon::switches(ctx.is(Flag::Cluster));
         let incarnation = next_incarnation(self.incarnation);
-        Some(Shard::over(self.keyspace, id, incarnation, switches, self.limits))
+        let mut shard = Shard::over(self.keyspace, id, incarnation, switches, self.limits);
+        shard.know_owners(self.owners());
+        // Where nothing is, nothing was ordered; else nobody knows what was (P85).
+        if ctx.has_keys() {
+            shard.begin_clock(self.now());
+        }
+        shard
     }
 
     /// The name of a shard that may begin here, unless another one has it.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use claret_core::message::Response;
 use claret_core::{AttemptId, CallNo, ShardId, Time, Timestamp};
 use claret_types::{Bytes, Reply};
 
@@ -78,6 +79,50 @@ impl Ledger {
                 Ok(())
             }
             false => Err(format!("{attempt}: {from} carries it out, and not all have written yes")),
+        }
+    }
+
+    /// A shard refuses for good what this run, alone under its attempt, asked for on a record. That tells of the
+    /// state at this moment (P15).
+    pub(crate) fn note_failed(
+        &mut self,
+        run: RunId,
+        (shard, life, attempt): (ShardId, u64, AttemptId),
+        key: &Bytes,
+        behind: Timestamp,
+    ) {
+        if self.failed.insert(run) {
+            // It saw those without a timestamp, too, and whoever votes later has a larger one than the horizon.
+            let settled = self.refused.get(&(shard, life, attempt)).copied();
+            let behind = behind.max(settled.unwrap_or(self.horizon));
+            self.order.push(Moment::Failed(run, key.clone(), behind));
+        }
+    }
+
+    /// A shard writes what it says once its replicas know. What that stands behind, without a timestamp, shows now: up to here all
+    /// was settled there, and no shard votes up to where any other one has everything for settled. What a shard said before in the same
+    /// life is not written again.
+    pub(crate) fn note_settled(
+        &mut self,
+        shard: ShardId,
+        life: u64,
+        response: &Response,
+        settled: Timestamp,
+    ) {
+        self.settled = self.settled.max(settled);
+        let settled = self.settled;
+        match response {
+            Response::Voted { attempt, .. } | Response::Committed { attempt, .. } => {
+                let met = &mut self.attempts.entry(*attempt).or_default().met;
+                let known = met.entry(shard).or_insert((life, settled));
+                if known.0 < life {
+                    *known = (life, settled);
+                }
+            }
+            Response::Refused { attempt, .. } => {
+                self.refused.entry((shard, life, *attempt)).or_insert(settled);
+            }
+            _ => {}
         }
     }
 

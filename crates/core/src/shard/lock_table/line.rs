@@ -68,6 +68,8 @@ pub(crate) struct Carried {
     pub(crate) replies: Vec<(CallNo, Reply)>,
     /// Who stood behind it, to be looked at.
     pub(crate) watchers: SmallVec<[AttemptId; 2]>,
+    /// The record had vanished, and others see it changed.
+    pub(crate) is_seen: bool,
 }
 
 impl Line {
@@ -99,6 +101,15 @@ impl Lock {
         })
     }
 
+    /// Who claims the record in order, and holds it, stands in its line at this timestamp.
+    pub(super) fn stand(&mut self, attempt: AttemptId, at: Timestamp) {
+        let (Some(line), Some(holder)) = (&mut self.line, self.holders.get_mut(&attempt)) else { return };
+        if let Some(in_order) = &mut holder.in_order {
+            in_order.place = Some(at);
+            line.standing.insert((at, attempt), Standing::default());
+        }
+    }
+
     /// # Panics
     /// When an invariant of the line does not hold.
     pub(super) fn check_line(&self, key: &Bytes, claimed: &Held) {
@@ -128,6 +139,11 @@ impl Holder {
     /// Whether it claims in order, not by locks.
     pub(super) fn is_in_order(&self) -> bool {
         self.in_order.is_some()
+    }
+
+    /// What it is going to do, if it claims in order.
+    pub(super) fn calls_in_order(&self) -> Option<&SmallVec<[Call; 1]>> {
+        self.in_order.as_ref().map(|in_order| &in_order.calls)
     }
 
     fn wants_answers(&self) -> bool {
@@ -351,7 +367,7 @@ impl LockTable {
 
     fn calls_in_order(&self, record: RecordIx, attempt: AttemptId) -> Option<SmallVec<[Call; 1]>> {
         let lock = self.records.get(record)?.lock.as_ref()?;
-        Some(lock.holders.get(&attempt)?.in_order.as_ref()?.calls.clone())
+        lock.holders.get(&attempt)?.calls_in_order().cloned()
     }
 
     /// Executes calls one on top of the other. In a shard's own memory, and on the copy of a record that has vanished, that
@@ -496,7 +512,7 @@ impl LockTable {
             self.ended.push(key);
         }
         let replies = if wanted { replies } else { Vec::new() };
-        Some(Carried { replies, watchers })
+        Some(Carried { replies, watchers, is_seen: has_vanished })
     }
 
     /// Gives up what an attempt claims in order on a record. Who is to be looked at again.

@@ -1,14 +1,19 @@
 //! What a vote holds, for the replicas, and what a promoted one holds again: the lock table's part.
 
-use super::{AttemptId, Holder, Item, LockTable, Owner, Record, RecordIx, key_hash};
+use claret_types::{Bytes, Claims, Mode, State};
+
+use super::{AttemptId, Holder, Item, Lock, LockTable, Owner, Record, RecordIx, key_hash, rules};
 use crate::backup::{Granted, HeldRecord};
+use crate::ids::Timestamp;
 
 impl LockTable {
-    /// What an attempt holds on a record by locks.
+    /// What an attempt holds on a record.
     pub(crate) fn held_by(&self, record: RecordIx, attempt: AttemptId) -> Option<HeldRecord> {
         let Record { key, lock: Some(lock), .. } = self.records.get(record)? else { return None };
         let holder = lock.holders.get(&attempt)?;
-        let granted = holder.items.iter().map(|Item { member, claims, effect }| Granted {
+        let in_order = holder.calls_in_order().cloned().unwrap_or_default();
+        let items = if in_order.is_empty() { &holder.items[..] } else { &[] };
+        let granted = items.iter().map(|Item { member, claims, effect }| Granted {
             member: *member,
             claims: claims.clone(),
             effect: effect.clone(),
@@ -18,12 +23,13 @@ impl LockTable {
             kind: lock.kind?,
             has_vanished: lock.vanished,
             granted: granted.collect(),
+            in_order,
         })
     }
 
     /// The same is held again, where nobody holds what would conflict. O(claims).
     pub(crate) fn hold_again(&mut self, owner: Owner, held: HeldRecord) -> RecordIx {
-        let HeldRecord { key, kind, has_vanished, granted } = held;
+        let HeldRecord { key, kind, has_vanished, granted, in_order } = held;
         let record = self.ensure(key_hash(&key), &key);
         let idle = &mut self.idle;
         let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
@@ -31,10 +37,46 @@ impl LockTable {
         lock.vanished |= has_vanished;
         lock.youngest = lock.youngest.max(Some(owner.birth));
         let holder = lock.holders.entry(owner.attempt).or_insert_with(|| Holder::new(owner.birth));
+        if !granted.is_empty() {
+            // What its calls may use in other states is not told: it may be all.
+            holder.used.add(&Claims::record(Mode::EXCLUSIVE));
+        }
         for Granted { member, claims, effect } in granted {
             lock.held.add(&claims);
             holder.push(Item { member, claims, effect });
         }
+        for call in in_order {
+            self.grant_in_order(record, owner, &call);
+        }
         record
+    }
+
+    /// Who holds a record in order stands in its line again, where it voted.
+    pub(crate) fn stand_again(&mut self, record: RecordIx, attempt: AttemptId, at: Timestamp) {
+        let Some(Record { lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
+        if let Some(at) = rules::stands_again(at) {
+            lock.stand(attempt, at);
+        }
+    }
+
+    /// What those see who stand in the line of a record that vanished.
+    pub(crate) fn seen_of(&self, record: RecordIx) -> Option<(Bytes, Option<Box<State>>)> {
+        let Record { key, lock: Some(lock), .. } = self.records.get(record)? else { return None };
+        let seen = lock.before_it_vanished.clone().filter(|_| lock.line.is_some());
+        lock.vanished.then(|| (key.clone(), seen.map(Box::new)))
+    }
+
+    /// The same of all such records.
+    pub(crate) fn all_seen(&self) -> impl Iterator<Item = (Bytes, Box<State>)> + '_ {
+        let all = self.records.iter().filter_map(|(record, _)| self.seen_of(record));
+        all.filter_map(|(key, seen)| Some((key, seen?)))
+    }
+
+    /// The same is seen again.
+    pub(crate) fn see_again(&mut self, key: &Bytes, seen: State) {
+        let Some(record) = self.find(key_hash(key), key) else { return };
+        let Record { lock: Some(lock), .. } = &mut self.records[record] else { return };
+        let Lock { vanished: true, line: Some(_), before_it_vanished, .. } = &mut **lock else { return };
+        *before_it_vanished = Some(seen);
     }
 }

@@ -122,6 +122,12 @@ pub(super) fn fits_beside_line(claimed: &Held, modes: &Modes, claims: &Claims) -
     claimed.admits_modes(modes, claims, std::iter::empty())
 }
 
+/// Where an entry that has voted stands at whoever is promoted (S8).
+#[inline]
+pub(super) fn stands_again(at: Timestamp) -> Option<Timestamp> {
+    Some(at)
+}
+
 // --- holders and waiters ---
 
 /// Whether who asks for more of a record is not to wait behind others: it holds some of it (P16).

@@ -116,6 +116,11 @@ pub(super) fn fits_beside_line(claimed: &Held, modes: &Modes, claims: &Claims) -
     right::fits_beside_line(claimed, modes, claims) || is(Bug::LocksPassOrdered)
 }
 
+/// [`Bug::PromotedForgetsPlaces`].
+pub(super) fn stands_again(at: Timestamp) -> Option<Timestamp> {
+    right::stands_again(at).filter(|_| !is(Bug::PromotedForgetsPlaces))
+}
+
 /// [`Bug::HoldersQueue`].
 pub(super) fn passes_waiters(lock: &Lock, owner: Owner) -> bool {
     right::passes_waiters(lock, owner) && !is(Bug::HoldersQueue)

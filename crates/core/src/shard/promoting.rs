@@ -1,0 +1,118 @@
+//! How a replica goes on as the shard (S3, S4, S6, S8 of `docs/replication.md`).
+//!
+//! Whoever is promoted stands where the shard stood: what had voted holds its locks again, stands in its lines again where it
+//! voted or where it is final, and has said what it had said. Nothing is carried out before the first input: then the records are
+//! there, and the host takes what is done to them as ever.
+
+use super::history::Remembered;
+use super::participant::{Participant, Place, Round, Said, Stage};
+use super::{Decided, Incarnation, Limits, Refusal, SessionId, Shard, Switches, Time, rules};
+use crate::backup::{Backup, Known, Vote, VotedAnswers};
+use crate::ids::Timestamp;
+use crate::message::Asks;
+use crate::records::Records;
+
+impl Shard {
+    /// A replica goes on as its shard, in another incarnation, over the records that came with the changes: external ones, or none
+    /// yet ([`Self::load`]). What had voted holds its locks again before anybody else gets in. `None`: the backup is of no shard.
+    ///
+    /// The incarnation must be larger than [`Backup::incarnation`], by more than the shard can have gone on without being heard of.
+    pub fn promote(
+        backup: Backup,
+        records: Option<&'static dyn Records>,
+        now: Time,
+        incarnation: Incarnation,
+        switches: Switches,
+        limits: Limits,
+    ) -> Option<Shard> {
+        let (id, since) = backup.of?;
+        let heard_of = backup.incarnation.unwrap_or(since);
+        let incarnation = rules::incarnation_after(heard_of, incarnation);
+        let mut shard = match records {
+            Some(records) => Shard::over(records, id, incarnation, switches, limits),
+            None => Shard::new(id, incarnation, switches, limits),
+        };
+        shard.remembers_since = since;
+        shard.latest = now;
+        for (session, known) in backup.sessions {
+            shard.restore_session(now, session, known);
+        }
+        let mut used = backup.used;
+        let mut placed = backup.placed;
+        for vote in backup.votes.into_values().filter(rules::is_restored) {
+            let (attempt, voted) = (vote.attempt, vote.place.map(|place| place.at));
+            used = used.max(voted.unwrap_or_default());
+            shard.restore_vote(now, vote);
+            // The vote of a single participant is final.
+            if let Some(at) = voted.filter(|_| shard.is_single(attempt)) {
+                placed.entry(attempt).or_insert(at);
+            }
+        }
+        used = placed.values().copied().fold(used, Timestamp::max);
+        backup.seen.into_iter().for_each(|(key, seen)| shard.table.see_again(&key, *seen));
+        if used > Timestamp::default() {
+            shard.begin_at(used);
+        }
+        // All stand in their lines: now it shows whose turn has come.
+        for (attempt, at) in placed {
+            if shard.voted_at(attempt).is_some() {
+                shard.place(now, attempt, at);
+            }
+        }
+        shard.end_with_their_records(now);
+        Some(shard)
+    }
+
+    fn restore_session(&mut self, now: Time, session: SessionId, known: Known) {
+        let answers_bytes_max = self.limits.answers_bytes_max;
+        let history = self.sessions.entry(session).or_default();
+        (history.account, history.since) = (known.account, known.since);
+        history.raise(known.low_water);
+        for (place, it) in known.decided.into_iter().filter(|(_, it)| rules::restores(it.is_applied)) {
+            let decided = match it.is_applied {
+                true => Decided::Applied { replies: it.replies, at: it.at },
+                false => Decided::Refused(Refusal::Unknown),
+            };
+            history.decide(place, Remembered { decided, listed: it.listed }, answers_bytes_max);
+        }
+        let (account, bytes) = (history.account, history.bytes());
+        self.recount(account, 0, bytes);
+        // Whoever comes again is greeted again; whoever does not is forgotten in time.
+        self.departed.note_stranger(now, session);
+    }
+
+    fn restore_vote(&mut self, now: Time, vote: Vote) {
+        let Vote { attempt, birth, participants, members, replies, account, bytes, held, place } = vote;
+        let owner = super::Owner { attempt, birth };
+        let mut participant = Participant::new(owner, account, self.incarnation);
+        for record in held {
+            participant.held.push(self.table.hold_again(owner, record));
+        }
+        let orders = false;
+        let round = Round { participants, members, asks: Asks::Vote, orders, replies_before: 0 };
+        participant.replies = replies;
+        participant.bytes = bytes as usize;
+        let place = place.map(|place| {
+            let said = match rules::answers_again(place.answers) {
+                VotedAnswers::All => Said::All,
+                VotedAnswers::Tentative(locked) => Said::Tentative { locked: locked as usize },
+                VotedAnswers::Later => Said::Nothing,
+            };
+            Place { at: place.at, behind: place.behind, said }
+        });
+        participant.stage = Stage::Prepared { round, place, answers: smallvec::SmallVec::new(), asked_us: 0 };
+        self.recount(account, 0, participant.bytes);
+        for record in participant.held.clone() {
+            // One whose time was over has ended, and the vote comes before that.
+            let _ = self.table.hold_ends(&[record], attempt);
+        }
+        if let Some(Place { at, .. }) = place {
+            self.stamped += 1;
+            participant.held.iter().for_each(|record| self.table.stand_again(*record, attempt, at));
+        }
+        let place = (attempt.tx.sequence, attempt.attempt);
+        self.sessions.entry(attempt.tx.session).or_default().open(place);
+        self.attempts.insert(attempt, Box::new(participant));
+        self.renew(now, attempt);
+    }
+}
