@@ -4,7 +4,9 @@ mod harness;
 
 use claret_core::message::Refusal;
 use claret_core::{Cause, Delivery, Event, Limits, Locks, Switches};
-use claret_types::{BoundedCounter, BoundedCounterOp, Operation, Reply, Set};
+use claret_types::{
+    BoundedCounter, BoundedCounterOp, Claims, Dict, DictOp, Mode, Operation, Reply, Set, few,
+};
 
 use harness::{Kind, Tx, World, get, incr, incr_returning, sadd, sadd_returning, scard, set, sismember};
 
@@ -243,6 +245,35 @@ fn own_writes_are_read_and_nobody_elses() {
     w.abort(tx);
     w.run();
     assert_eq!(w.answers(other), [Reply::Int(10)]);
+}
+
+/// Bug: of more than eight own calls on a record, those were looked at that may matter to the next one, and not what these stand on: here
+/// the increment of a field and the text that was in it before, without its removal between them. Consequence: the shard panicked.
+#[test]
+fn an_own_write_stands_on_all_that_came_before_it_on_its_elements() {
+    let dict = |op| Operation::new::<Dict>(op);
+    let texts = |fields: &[&'static str]| {
+        DictOp::Set(fields.iter().map(|field| ((*field).into(), "text".into())).collect())
+    };
+    for also in [Claims::record(Mode::EXCLUSIVE), dict(texts(&["x"])).footprint()] {
+        let mut w = World::new(1);
+        let tx = w.begin();
+        w.buffer(tx, 0, "d", dict(texts(&["x", "y"])));
+        for field in 0..8 {
+            w.buffer(tx, 0, "d", dict(DictOp::Set(few([(field.to_string().into(), "v".into())]))));
+        }
+        w.buffer(tx, 0, "d", dict(DictOp::Remove(few(["y".into()]))));
+        w.execute_reserving(tx, 0, "d", dict(DictOp::AddReturning("y".into(), 1)), Some(also));
+        w.run();
+        w.execute(tx, 0, "d", dict(DictOp::RemoveReturning(few(["x".into()]))));
+        w.run();
+        w.execute(tx, 0, "d", dict(DictOp::Get("y".into())));
+        w.run();
+        w.commit(tx);
+        w.run();
+        assert_eq!(w.answers(tx), [Reply::Int(1), Reply::Int(1), Reply::Bytes("1".into())]);
+        w.assert_quiet();
+    }
 }
 
 #[test]

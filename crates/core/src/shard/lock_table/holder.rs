@@ -8,7 +8,7 @@ use std::any::TypeId;
 use std::fmt;
 
 use claret_types::{Claims, Effect, Held, Modes, Operation, Room, Scope};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use super::line::InOrder;
@@ -84,10 +84,10 @@ struct Sums {
     held: Held,
     /// What each member draws, down and up.
     drawn: SmallVec<[(Member, u128, u128); 1]>,
-    /// Calls with an effect and claims on elements alone, by element.
+    /// Calls with an effect, by element that they claim.
     on_element: HashMap<u64, SmallVec<[u32; 2]>, foldhash::fast::FixedState>,
-    /// All other calls with an effect.
-    on_all: Vec<u32>,
+    /// How many calls there were when the last one came whose effect may be on any element, with that one.
+    all_before: u32,
     /// The types of which effects are.
     kinds: SmallVec<[TypeId; 1]>,
 }
@@ -121,14 +121,15 @@ impl Holder {
     }
 
     /// A member's effects, in the order in which they were granted, that may matter to these operations. Claims on
-    /// different elements never conflict, so effects on other elements change nothing for an operation on some.
+    /// different elements never conflict, so effects on other elements change nothing for an operation on some. An effect stands on
+    /// all that came before it on its own elements, whichever of these the operations are about.
     pub(super) fn effects_for<'a>(
         &'a self,
         member: Member,
         ops: impl Iterator<Item = &'a Operation>,
     ) -> SmallVec<[&'a Effect; 4]> {
         let of_member = |item: &'a Item| item.effect.as_ref().filter(|_| item.member == member);
-        match self.sums.as_ref().and_then(|sums| sums.concerned(ops)) {
+        match self.sums.as_ref().and_then(|sums| sums.concerned(&self.items, ops)) {
             Some(places) => places.into_iter().filter_map(|at| of_member(&self.items[at as usize])).collect(),
             None => self.items.iter().filter_map(of_member).collect(),
         }
@@ -189,8 +190,8 @@ impl Sums {
     }
 
     /// Which calls these operations may depend on, in order; `None` for all.
-    fn concerned<'a>(&self, ops: impl Iterator<Item = &'a Operation>) -> Option<Vec<u32>> {
-        let mut places = self.on_all.clone();
+    fn concerned<'a>(&self, items: &[Item], ops: impl Iterator<Item = &'a Operation>) -> Option<Vec<u32>> {
+        let mut elements = Vec::new();
         for op in ops {
             // Whether the types agree shows in the whole record.
             if self.kinds.iter().any(|kind| *kind != op.type_info().id) {
@@ -202,7 +203,20 @@ impl Sums {
             }
             for claim in &footprint.list {
                 let Scope::Element(hash) = claim.scope else { return None };
-                places.extend(self.on_element.get(&hash).into_iter().flatten());
+                elements.push(hash);
+            }
+        }
+        let mut places: Vec<u32> = (0..self.all_before).collect();
+        let mut looked_at = HashSet::with_hasher(foldhash::fast::FixedState::default());
+        while let Some(element) = elements.pop() {
+            if !looked_at.insert(element) {
+                continue;
+            }
+            for place in
+                self.on_element.get(&element).into_iter().flatten().filter(|it| **it >= self.all_before)
+            {
+                places.push(*place);
+                elements.extend(elements_of(&items[*place as usize].claims));
             }
         }
         places.sort_unstable();
@@ -217,17 +231,12 @@ impl Sums {
                 self.kinds.push(kind);
             }
             let claims = &item.claims;
-            let elements = claims.list.iter().filter_map(|claim| match claim.scope {
-                Scope::Element(hash) => Some(hash),
-                Scope::Record => None,
-            });
             // What is drawn concerns those who draw, and they look at all.
-            if elements.clone().count() < claims.list.len() || claims.list.is_empty() {
-                self.on_all.push(at);
-            } else {
-                for hash in elements {
-                    self.on_element.entry(hash).or_default().push(at);
-                }
+            if elements_of(claims).count() < claims.list.len() || claims.list.is_empty() {
+                self.all_before = at + 1;
+            }
+            for hash in elements_of(claims) {
+                self.on_element.entry(hash).or_default().push(at);
             }
         }
         self.held.add(&item.claims);
@@ -238,6 +247,13 @@ impl Sums {
             None => self.drawn.push((item.member, down, up)),
         }
     }
+}
+
+fn elements_of(claims: &Claims) -> impl Iterator<Item = u64> + '_ {
+    claims.list.iter().filter_map(|claim| match claim.scope {
+        Scope::Element(hash) => Some(hash),
+        Scope::Record => None,
+    })
 }
 
 /// Nothing: what they sum up is shown beside them.
