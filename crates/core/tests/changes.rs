@@ -11,7 +11,7 @@ mod told;
 use claret_core::message::{Call, Listed, Members};
 use claret_core::wire::{decode_change, encode_change};
 use claret_core::{
-    Backup, Birth, Change, Granted, HeldRecord, Incarnation, Limits, Shard, ShardId, Switches, Time,
+    Backup, Birth, Change, Granted, HeldRecord, Incarnation, Limits, Ordered, Shard, ShardId, Switches, Time,
     Timestamp, Vote, VotedAnswers, VotedPlace,
 };
 use claret_types::{BUILTIN, Bytes, Claims, Mode};
@@ -200,4 +200,31 @@ fn a_place_of_nobody_does_nothing() {
     // Nobody holds the record of which something is seen.
     backup.take(Change::Vanished { key: Bytes::from("k"), seen: None });
     assert_eq!(backup.changes().count(), 3);
+}
+
+/// Bug: the bound of timestamps was told as far ahead of the bound that was known as of the time. Consequence: it went ahead with each
+/// promotion, and what is asked for one timestamp waited for time to come after it.
+#[test]
+fn the_bound_of_timestamps_is_no_further_ahead_after_many_promotions() {
+    let switches = Switches { ordering: Ordered::Always, ..Switches::CLARET };
+    let (limits, now) = (Limits::default(), Time(5_000_000));
+    let ahead = now.0 + limits.told_ahead_us;
+    let mut used = Timestamp(now.0);
+    for incarnation in 1..=20 {
+        let mut backup = Backup::default();
+        let began = Change::Began { shard: ShardId(0), since: Incarnation(1) };
+        [began, Change::Used(used)].into_iter().for_each(|change| backup.take(change));
+        let promoted = Shard::promote(backup, None, now, Incarnation(incarnation), switches, limits);
+        let mut shard = promoted.expect("it is of a shard");
+        assert!(shard.clock() >= used, "it begins behind all that may have been used");
+        shard.replicate();
+        let (_, changes) = shard.poll_changes().expect("everything is told");
+        let told = changes.into_iter().filter_map(|change| match change {
+            Change::Used(used) => Some(used),
+            _ => None,
+        });
+        used = told.max().expect("a bound is told");
+        assert!(used.0 <= ahead, "{used:?} after {incarnation} promotions");
+    }
+    assert_eq!(used.0, ahead);
 }
