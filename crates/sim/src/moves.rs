@@ -32,12 +32,21 @@ const GOSSIP_STEPS: u64 = 6;
 /// Who uses a slot that is to leave is asked for it again when shards that give slots away were looked at so often.
 const ASKED_BACK_STEPS: u64 = 16;
 
+/// A slot that is about to leave.
+#[derive(Debug)]
+struct Leaving {
+    slot: u16,
+    /// Where it goes.
+    to: ShardId,
+    /// Nobody uses anything in it, and it goes when the replicas have this batch (S16).
+    batch: Option<u64>,
+}
+
 /// Who serves which slot in truth, and what is about to change.
 #[derive(Debug)]
 pub(crate) struct Moves {
     owners: Vec<ShardId>,
-    /// Slots that are about to leave, and where they go.
-    leaving: Vec<(u16, ShardId)>,
+    leaving: Vec<Leaving>,
     /// The shard that gives all its slots away.
     leaver: Option<ShardId>,
     /// Counts the slots that have gone.
@@ -113,20 +122,20 @@ impl World {
     /// A slot is to go to another shard.
     pub(crate) fn begin_move(&mut self, slot: u16, to: ShardId) -> Result<(), Violation> {
         let from = self.moves.owner(slot);
-        let is_moving = self.moves.leaving.iter().any(|(leaving, _)| *leaving == slot);
+        let is_moving = self.moves.leaving.iter().any(|leaving| leaving.slot == slot);
         if from == to || is_moving || self.removed.contains(&to) {
             return Ok(());
         }
         self.outcome.faults += 1;
         self.store(from).expect("records are external").close(slot);
-        self.moves.leaving.push((slot, to));
+        self.moves.leaving.push(Leaving { slot, to, batch: None });
         self.ask_back_now(from);
         self.drain_shard(from)
     }
 
     /// Who uses a slot that is to leave is asked for it, again and again.
     pub(crate) fn ask_back(&mut self, from: ShardId) {
-        let gives = |moves: &Moves| moves.leaving.iter().any(|(slot, _)| moves.owner(*slot) == from);
+        let gives = |moves: &Moves| moves.leaving.iter().any(|it| moves.owner(it.slot) == from);
         if self.moves.leaving.is_empty() || !gives(&self.moves) {
             return; // Mostly.
         }
@@ -138,28 +147,36 @@ impl World {
 
     fn ask_back_now(&mut self, from: ShardId) {
         let (now, slots) = (self.shard_time(from), self.moves.slots());
-        let of_it = self.moves.leaving.iter().filter(|(slot, _)| self.moves.owner(*slot) == from);
-        let leaving: BTreeSet<u16> = of_it.map(|(slot, _)| *slot).collect();
+        let of_it = self.moves.leaving.iter().filter(|it| self.moves.owner(it.slot) == from);
+        let leaving: BTreeSet<u16> = of_it.map(|it| it.slot).collect();
         self.shard(from).ask_back(now, |key| leaving.contains(&slot_of(key, slots)));
+    }
+
+    /// A slot of a shard that can go: nobody uses anything in it, and the replicas have what was written there. It leaves no more.
+    fn next_to_go(&mut self, from: ShardId) -> Result<Option<Leaving>, Violation> {
+        let slots = self.moves.slots();
+        for at in (0..self.moves.leaving.len()).rev() {
+            let Leaving { slot, batch, .. } = self.moves.leaving[at];
+            if self.moves.owner(slot) != from {
+                continue;
+            }
+            let is_used = self.shard(from).keys_in_use().any(|key| slot_of(key, slots) == slot);
+            let batch = if is_used { None } else { batch.or_else(|| self.shard(from).ask_replicas()) };
+            self.moves.leaving[at].batch = batch;
+            self.replicate(from)?;
+            if !is_used && batch.is_none_or(|batch| self.shard(from).is_replicated_to(batch)) {
+                return Ok(Some(self.moves.leaving.swap_remove(at)));
+            }
+        }
+        Ok(None)
     }
 
     /// Slots of a shard in which nobody uses anything any more go.
     pub(crate) fn finish_moves(&mut self, from: ShardId) -> Result<(), Violation> {
-        let slots = self.moves.slots();
         let mut takers: Vec<ShardId> = Vec::new();
-        for at in (0..self.moves.leaving.len()).rev() {
-            let (slot, to) = self.moves.leaving[at];
-            if self.moves.owner(slot) != from {
-                continue;
-            }
-            if self.shard(from).keys_in_use().any(|key| slot_of(key, slots) == slot) {
-                continue;
-            }
-            // What is on its way to replicas of the new owner is of records without the slot.
-            if ![from, to].into_iter().all(|id| self.shard(id).is_confirmed()) {
-                continue;
-            }
-            self.moves.leaving.swap_remove(at);
+        while let Some(Leaving { slot, to, .. }) = self.next_to_go(from)? {
+            // What is on its way to replicas is of records from before the slot goes.
+            [from, to].into_iter().try_for_each(|id| self.replicate_at_once(id))?;
             let records = self.store(from).expect("records are external").give(slot);
             let used = self.shard(from).hand_over();
             self.shard(to).take_over(used);
@@ -188,12 +205,12 @@ impl World {
     /// A slot that was to leave stays with a shard: who is promoted has not heard of that.
     pub(crate) fn keep_slots(&mut self, shard: ShardId) {
         let Moves { owners, leaving, .. } = &mut self.moves;
-        leaving.retain(|(slot, _)| owners[usize::from(*slot)] != shard);
+        leaving.retain(|it| owners[usize::from(it.slot)] != shard);
     }
 
     /// A node leaves for good, if it serves nothing. What its shard remembers is lost.
     pub(crate) fn leave_cluster(&mut self, shard: ShardId) -> Result<(), Violation> {
-        let is_taking = self.moves.leaving.iter().any(|(_, to)| *to == shard);
+        let is_taking = self.moves.leaving.iter().any(|it| it.to == shard);
         if self.moves.serves(shard) || is_taking {
             // Not yet.
             let again = self.now.plus(self.config.faults.until_us);

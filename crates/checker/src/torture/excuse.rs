@@ -8,8 +8,12 @@ use claret_rig::slot_of;
 use super::records::CLIENTS_MAX;
 use crate::history::{Entry, Outcome, Step};
 
-/// A failover or a restart of a node may cost what was acknowledged so shortly before, or is seen so shortly after.
+/// A failover or a restart of a node may cost what is seen so shortly after.
 const MARGIN_US: u64 = 1_000_000;
+
+/// The same of what was acknowledged so shortly before. While a sync of its append-only file takes long, a server puts writing to it off,
+/// for up to three seconds by its own clock (`appendfsync everysec`).
+const BEFORE_US: u64 = 4_000_000;
 
 /// A transaction of unknown outcome may be decided so late.
 const DOUBT_US: u64 = 30_000_000;
@@ -48,7 +52,7 @@ impl Excuses {
     pub(super) fn hits_of(&self, entries: &[Entry]) -> Hits {
         let Some(began) = entries.iter().map(|entry| entry.began).min() else { return Hits::default() };
         let ends = entries.iter().map(|entry| if entry.ended < u64::MAX { entry.ended } else { entry.began });
-        let ended = ends.max().unwrap_or(began) + MARGIN_US;
+        let ended = ends.max().unwrap_or(began) + BEFORE_US;
         let meets = |hit: &Hit, began: u64, ended: u64| hit.began <= ended && began <= hit.ended + MARGIN_US;
         let met = self.hits.iter().filter(|hit| meets(hit, began, ended));
         let mut hits = Hits { slots: met.flat_map(|hit| hit.slots.clone()).collect(), ..Hits::default() };

@@ -164,12 +164,6 @@ impl Shard {
         }
     }
 
-    /// Whether its replicas have all that it has written, if it has any. Until then no record may go to another shard (S16).
-    pub fn is_confirmed(&self) -> bool {
-        let is_confirmed = |it: &Replication| it.changes.is_empty() && it.confirmed == it.taken;
-        self.replication.as_deref().is_none_or(is_confirmed)
-    }
-
     /// How much waits for the replicas.
     pub fn unreplicated(&self) -> usize {
         self.replication.as_ref().map_or(0, |replication| replication.held.len())
