@@ -320,6 +320,9 @@ impl Backup {
             return; // Mostly.
         }
         for HeldRecord { key, .. } in held {
+            if !self.seen.contains_key(key) {
+                continue;
+            }
             let mut others = self.votes.values().flat_map(|vote| &vote.held);
             if !others.any(|other| other.key == *key) {
                 self.seen.remove(key);

@@ -179,6 +179,28 @@ fn what_the_host_notes_is_told_when_it_changes_and_to_whoever_comes() {
     assert_eq!(copy.of_host(), b"", "all that was said before counts no more");
 }
 
+/// Bug: two votes on one record, each well formed, were of two types that share no modes. Consequence: whoever was promoted looked one
+/// up in the table of the other, and panicked.
+#[test]
+fn votes_of_two_types_on_one_record_are_of_no_shard() {
+    let mut backup = Backup::default();
+    backup.take(Change::Began { shard: ShardId(0), since: Incarnation(1) });
+    backup.take(voted(|vote| in_order(vote, Some(place(5)))));
+    let other = |vote: &mut Vote| {
+        (vote.attempt, vote.birth.tx) = (attempt(7, 2, 1), attempt(7, 2, 1).tx);
+        let set = samples::op("set", "SCARD", &[]);
+        (vote.held[0].kind, vote.held[0].granted) = (set.type_info(), Vec::new());
+        vote.held[0].in_order = [samples::call(1, set)].into_iter().collect();
+        vote.place = Some(place(6));
+    };
+    backup.take(voted(other));
+    backup.take(Change::Placed { attempt: attempt(7, 2, 1), at: Timestamp(6) });
+    let promoted = Shard::promote(backup, None, Time(1), Incarnation(9), Switches::CLARET, Limits::default());
+    let shard = promoted.expect("it is of a shard");
+    assert_eq!(shard.voted_attempts(), 1);
+    shard.check_invariants();
+}
+
 /// What is told of a place by somebody who has none, or of what is over, does nothing; and what is told twice does it once.
 #[test]
 fn a_place_of_nobody_does_nothing() {

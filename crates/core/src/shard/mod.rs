@@ -295,11 +295,12 @@ impl Shard {
                 self.outputs.push_back(Output::Tell { shard: from, message });
             }
             PeerMessage::Answer { attempt, from, status } => self.handle_answer(now, attempt, from, status),
+            // What is said of clocks lets nobody in, and a host takes it where nothing may be written: so nothing is carried out.
             PeerMessage::AskClock { from, incarnation, want } => {
-                self.tell_clock(now, from, incarnation, want)
+                return self.tell_clock(now, from, incarnation, want);
             }
             PeerMessage::Clock { from, incarnation, clock, owners } => {
-                self.hear_clock(from, incarnation, clock, owners);
+                return self.hear_clock(from, incarnation, clock, owners);
             }
         }
         self.drain(now);

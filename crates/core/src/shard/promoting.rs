@@ -4,13 +4,39 @@
 //! voted or where it is final, and has said what it had said. Nothing is carried out before the first input: then the records are
 //! there, and the host takes what is done to them as ever.
 
+use std::collections::BTreeMap;
+
+use claret_types::{Bytes, TypeInfo};
+
 use super::history::Remembered;
 use super::participant::{Participant, Place, Round, Said, Stage};
 use super::{Decided, Incarnation, Limits, Refusal, SessionId, Shard, Switches, Time, rules};
-use crate::backup::{Backup, Known, Vote, VotedAnswers};
+use crate::backup::{Backup, HeldRecord, Known, Vote, VotedAnswers};
 use crate::ids::Timestamp;
 use crate::message::Asks;
 use crate::records::Records;
+
+/// The types of held records. No shard lets two in that share no modes; the tables of one are not for the other.
+#[derive(Default)]
+struct Kinds(BTreeMap<Bytes, &'static TypeInfo>);
+
+impl Kinds {
+    fn admit(&mut self, held: &[HeldRecord]) -> bool {
+        let is_of_another = |record: &HeldRecord| {
+            self.0.get(&record.key).is_some_and(|kind| kind.common_modes(record.kind).is_none())
+        };
+        if held.iter().any(is_of_another) {
+            return false;
+        }
+        for record in held {
+            let kind = self.0.entry(record.key.clone()).or_insert(record.kind);
+            if kind.is_of_any() {
+                *kind = record.kind;
+            }
+        }
+        true
+    }
+}
 
 impl Shard {
     /// A replica goes on as its shard, in another incarnation, over the records that came with the changes: external ones, or none
@@ -39,7 +65,11 @@ impl Shard {
         }
         let mut used = backup.used;
         let mut placed = backup.placed;
+        let mut kinds = Kinds::default();
         for vote in backup.votes.into_values().filter(rules::is_restored) {
+            if !kinds.admit(&vote.held) {
+                continue;
+            }
             let (attempt, voted) = (vote.attempt, vote.place.map(|place| place.at));
             used = used.max(voted.unwrap_or_default());
             shard.restore_vote(now, vote);

@@ -63,8 +63,8 @@ fn leaves(output: &Output) -> Leaves {
         },
         Output::Tell { message, .. } => match message {
             PeerMessage::Answer { .. } => Leaves::Counts,
-            // What is said to one that lost its memory is no clock.
-            PeerMessage::Clock { owners: 0, .. } => Leaves::AtOnce,
+            // What is said to one that lost its memory is no clock, and a stale primary may know too little.
+            PeerMessage::Clock { owners: 0, .. } => Leaves::Counts,
             PeerMessage::Clock { clock, .. } => Leaves::WithClock(*clock),
             PeerMessage::Inquire { .. } | PeerMessage::AskClock { .. } => Leaves::AtOnce,
         },

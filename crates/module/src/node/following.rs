@@ -10,6 +10,7 @@ use crate::ffi::{Ctx, Flag, Log, Text};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::planted::replicas as planted;
 use crate::parts::seals::{Letter, Position};
+use crate::parts::stranded::is_any_untold;
 
 /// Whoever is promoted is a later incarnation than its primary can have been by so much, in microseconds: a primary counts
 /// incarnations by the clock, and a session a time more.
@@ -115,13 +116,15 @@ impl Node {
         let heard_of = backup.incarnation().unwrap_or(position.incarnation).max(position.incarnation);
         let incarnation = Incarnation(unix_time().0.max(heard_of.0 + INCARNATIONS_AHEAD));
         self.strand(ctx, backup.of_host());
+        let is_any_untold = self.keyspace.view(|view| is_any_untold(backup.of_host(), view));
         let (votes, decisions) = (backup.votes(), backup.decisions());
         let (records, now, switches) =
             (self.keyspace, self.now(), super::horizon::switches(ctx.is(Flag::Cluster)));
         let mut shard = Shard::promote(backup, Some(records), now, incarnation, switches, self.limits)?;
         shard.know_owners(self.owners());
-        // Its former primary may have taken slots of which it told nothing (S17).
-        shard.take_over_unasked(now);
+        if is_any_untold != Some(false) {
+            shard.take_over_unasked(now); // S17.
+        }
         let text = format!(
             "goes on as shard {} in incarnation {}, with {votes} votes and {decisions} decisions of its former primary",
             shard.id(),

@@ -185,7 +185,7 @@ impl Node {
         let (stranded, leaving) = (&mut self.stranded, &self.leaving);
         let note = self.keyspace.view(|view| {
             stranded.look(now, view, leaving.slots().chain(view.leaving()));
-            stranded.note()
+            stranded.note(view)
         });
         if let (Some(shard), Some(note)) = (&mut self.shard, note)
             && shard.note_of_host(note)

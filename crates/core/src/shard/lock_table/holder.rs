@@ -78,6 +78,8 @@ impl Used {
     }
 }
 
+type ElementSet = HashSet<u64, foldhash::fast::FixedState>;
+
 /// The claims of a holder's calls, summed up.
 #[derive(Clone, Default, PartialEq)]
 struct Sums {
@@ -86,6 +88,8 @@ struct Sums {
     drawn: SmallVec<[(Member, u128, u128); 1]>,
     /// Calls with an effect, by element that they claim.
     on_element: HashMap<u64, SmallVec<[u32; 2]>, foldhash::fast::FixedState>,
+    /// Calls whose effect stands on another one: one of their elements had an effect before. In order.
+    standing: Vec<u32>,
     /// How many calls there were when the last one came whose effect may be on any element, with that one.
     all_before: u32,
     /// The types of which effects are.
@@ -207,16 +211,18 @@ impl Sums {
             }
         }
         let mut places: Vec<u32> = (0..self.all_before).collect();
-        let mut looked_at = HashSet::with_hasher(foldhash::fast::FixedState::default());
+        let (mut looked_at, mut seen) = (ElementSet::default(), ElementSet::default());
         while let Some(element) = elements.pop() {
             if !looked_at.insert(element) {
                 continue;
             }
-            for place in
-                self.on_element.get(&element).into_iter().flatten().filter(|it| **it >= self.all_before)
-            {
-                places.push(*place);
-                elements.extend(elements_of(&items[*place as usize].claims));
+            let on_it = self.on_element.get(&element).into_iter().flatten();
+            for place in on_it.copied().filter(|place| *place >= self.all_before) {
+                // Others than those of the operations are looked at only where an effect stands on something.
+                if self.standing.binary_search(&place).is_ok() && seen.insert(u64::from(place)) {
+                    elements.extend(elements_of(&items[place as usize].claims));
+                }
+                places.push(place);
             }
         }
         places.sort_unstable();
@@ -235,8 +241,17 @@ impl Sums {
             if elements_of(claims).count() < claims.list.len() || claims.list.is_empty() {
                 self.all_before = at + 1;
             }
+            let mut stands = false;
             for hash in elements_of(claims) {
-                self.on_element.entry(hash).or_default().push(at);
+                let on_it = self.on_element.entry(hash).or_default();
+                // Of several claims on one element one counts.
+                if on_it.last() != Some(&at) {
+                    stands |= !on_it.is_empty();
+                    on_it.push(at);
+                }
+            }
+            if stands {
+                self.standing.push(at);
             }
         }
         self.held.add(&item.claims);
