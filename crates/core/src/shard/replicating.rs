@@ -135,8 +135,8 @@ impl Shard {
         Some(replication.asked)
     }
 
-    /// What the host wants whoever is promoted to know ([`Backup::of_host`]), instead of what it wanted before. Whether replicas have
-    /// to hear of it.
+    /// What the host wants whoever is promoted to know ([`Backup::of_host`](crate::Backup::of_host)), instead of what it wanted before.
+    /// Whether replicas have to hear of it.
     pub fn note_of_host(&mut self, note: Bytes) -> bool {
         let Some(replication) = self.replication.as_mut().filter(|it| it.of_host != note) else {
             return false;

@@ -45,7 +45,8 @@ impl Ledger {
                 // Its slot may have been another shard's then. What has not left yet was voted on by nobody.
                 let Some(site) = entry.sites.get(key) else { return false };
                 let voted = entry.yes.contains(site) || entry.lost.contains(site);
-                (voted || unheard.contains(attempt)) && self.uses(entry, key)
+                let votes = *site == shard && unheard.contains(attempt);
+                (voted || votes) && self.uses(entry, key)
             };
             let voted = self.attempts.iter().filter(|(attempt, entry)| has_voted(attempt, entry));
             let voted = voted.map(|(attempt, _)| *attempt).collect();
