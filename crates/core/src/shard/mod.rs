@@ -684,10 +684,10 @@ impl Shard {
     }
 
     fn vote_again(&mut self, attempt: AttemptId) {
-        if self.placed_at(attempt).is_some() && self.is_single(attempt) {
+        if self.placed_at(attempt).is_some() {
             return; // It is done soon, and says so.
         }
-        if self.placed_at(attempt).is_some() || self.voted_at(attempt).is_some() {
+        if self.voted_at(attempt).is_some() {
             return self.say_place(attempt);
         }
         let replies = self.participant(attempt).voted_replies();

@@ -204,11 +204,8 @@ impl Shard {
     pub(super) fn say_place(&mut self, attempt: AttemptId) {
         let shard = self.id;
         let participant = self.participant(attempt);
-        let (at, behind, said) = match participant.stage {
-            Stage::Prepared { place: Some(Place { at, behind, said }), .. } => (at, behind, said),
-            // Its final one, which is no earlier than any vote: its coordinator, which heard of none here, comes to the same (P84).
-            Stage::Placed { at, behind, replies, .. } => (at, behind, replies),
-            _ => return,
+        let Stage::Prepared { place: Some(Place { at, behind, said }), .. } = participant.stage else {
+            return;
         };
         let is_tentative = matches!(said, Said::Tentative { .. });
         let replies = (said != Said::Nothing).then(|| participant.voted_replies());
