@@ -7,8 +7,8 @@ use claret_core::message::{
     Asks, Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Request, Response, owners_digest,
 };
 use claret_core::{
-    AttemptId, Backup, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Time,
-    Timestamp, TxId,
+    AttemptId, Backup, Birth, CallNo, Change, Incarnation, Limits, Member, Sequence, SessionId, Shard,
+    ShardId, Time, Timestamp, TxId,
 };
 use claret_types::{Operation, Reply};
 
@@ -285,4 +285,27 @@ fn a_replica_that_stands_elsewhere_is_noticed() {
     assert!(after.iter().any(|(who, at, _)| (*who, at.0) == (3, 3_000)), "{after:?}");
     let told = with_bug(Some(Bug::PromotedAnswersAnew), answers_of_one_that_moved);
     assert_ne!(told.last().and_then(|(.., replies)| replies.clone()), Some(vec![Reply::Int(1)]));
+}
+
+/// Bug: what another shard says of clocks, or asks, had a promoted shard carry out whose turn had come. A host takes that where nothing
+/// may be written, as in a cluster that is down. Consequence: the write failed there, and the transaction was reported. Mend: it is
+/// carried out with the next other input.
+#[test]
+fn what_is_said_of_clocks_carries_nothing_out() {
+    let mut pair = Pair::new();
+    pair.prepare(1, sadd("a"), 1_000, &[0, 1]);
+    pair.replicate();
+    pair.backup.take(Change::Placed { attempt: attempt(1), at: Timestamp(1_000) });
+    pair.fail_over();
+    let (from, incarnation, clock) = (ShardId(1), Incarnation(1), Timestamp(2_000));
+    for message in [
+        PeerMessage::AskClock { from, incarnation, want: clock },
+        PeerMessage::Clock { from, incarnation, clock, owners: 0 },
+    ] {
+        pair.shard.handle_peer(pair.now, message);
+        pair.replicate();
+        assert_eq!(pair.shard.contents().count(), 0, "nothing is written");
+    }
+    assert_eq!(done(&pair.wake()).len(), 1);
+    assert_eq!(pair.shard.contents().count(), 1);
 }

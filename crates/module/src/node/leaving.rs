@@ -182,12 +182,13 @@ impl Node {
     /// Whoever is promoted has to know which slots are on their way, or were about to be.
     pub(super) fn note_slots_on_their_way(&mut self, ctx: Ctx) {
         let now = self.now();
+        let is_told = self.shard.as_ref().is_some_and(Shard::is_replicated);
         let (stranded, leaving) = (&mut self.stranded, &self.leaving);
         let note = self.keyspace.view(|view| {
             stranded.look(now, view, leaving.slots().chain(view.leaving()));
-            stranded.note(view)
+            is_told.then(|| stranded.note(view))
         });
-        if let (Some(shard), Some(note)) = (&mut self.shard, note)
+        if let (Some(shard), Some(note)) = (&mut self.shard, note.flatten())
             && shard.note_of_host(note)
         {
             self.come_back(ctx, 0);

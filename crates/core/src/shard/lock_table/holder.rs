@@ -88,7 +88,7 @@ struct Sums {
     drawn: SmallVec<[(Member, u128, u128); 1]>,
     /// Calls with an effect, by element that they claim.
     on_element: HashMap<u64, SmallVec<[u32; 2]>, foldhash::fast::FixedState>,
-    /// Calls whose effect stands on another one: one of their elements had an effect before. In order.
+    /// Calls with an effect on several elements, one of which had an effect before, on which it stands. In order.
     standing: Vec<u32>,
     /// How many calls there were when the last one came whose effect may be on any element, with that one.
     all_before: u32,
@@ -211,6 +211,12 @@ impl Sums {
             }
         }
         let mut places: Vec<u32> = (0..self.all_before).collect();
+        if self.standing.is_empty() {
+            // Mostly.
+            let on_them = elements.iter().filter_map(|element| self.on_element.get(element)).flatten();
+            places.extend(on_them.copied().filter(|place| *place >= self.all_before));
+            elements.clear();
+        }
         let (mut looked_at, mut seen) = (ElementSet::default(), ElementSet::default());
         while let Some(element) = elements.pop() {
             if !looked_at.insert(element) {
@@ -241,7 +247,8 @@ impl Sums {
             if elements_of(claims).count() < claims.list.len() || claims.list.is_empty() {
                 self.all_before = at + 1;
             }
-            let mut stands = false;
+            let (mut stands, first) = (false, elements_of(claims).next());
+            let is_wide = elements_of(claims).any(|hash| Some(hash) != first);
             for hash in elements_of(claims) {
                 let on_it = self.on_element.entry(hash).or_default();
                 // Of several claims on one element one counts.
@@ -250,7 +257,7 @@ impl Sums {
                     on_it.push(at);
                 }
             }
-            if stands {
+            if stands && is_wide {
                 self.standing.push(at);
             }
         }
