@@ -145,6 +145,14 @@ fn what_moves_between_shards_with_replicas_is_confirmed_before() {
     assert!(moved > 20, "{moved} slots moved");
 }
 
+/// Bug: a shard that had learned from the others that a transaction was final was silent when its coordinator, which had heard of no vote
+/// there, asked again: it would be done soon. But it stood behind one that waited for a lock of the very transaction elsewhere, where
+/// nobody knew that it was final. Consequence: all three waited for ever. Mend: it says its vote (P84).
+#[test]
+fn who_is_final_says_its_vote_when_it_is_asked_again() {
+    all_pass(&[602_123]);
+}
+
 /// What is left of a failure fails in the same words, and its settings replay it.
 #[test]
 fn a_failure_is_made_small() {

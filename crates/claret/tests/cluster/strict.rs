@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use claret::{Error, Outcome, Records, Store, TxOptions};
@@ -17,17 +17,25 @@ fn strict_cluster(replicas: u16) -> Cluster {
     strict_cluster_with(replicas, &[])
 }
 
+/// A file with the secret of the nodes, written once: a node of another test may be reading it.
+fn peer_secret() -> &'static Path {
+    static FILE: OnceLock<PathBuf> = OnceLock::new();
+    FILE.get_or_init(|| {
+        let file = std::env::temp_dir().join(format!("claret-peer-secret-{}", std::process::id()));
+        fs::write(&file, "a secret of the nodes of a test\n").expect("a file");
+        file
+    })
+}
+
 /// The same with these lines in the configuration.
 pub(crate) fn strict_cluster_with(replicas: u16, config: &[&str]) -> Cluster {
-    let secret = std::env::temp_dir().join(format!("claret-peer-secret-{}", std::process::id()));
-    std::fs::write(&secret, "a secret of the nodes of a test\n").expect("a file");
     let module = Module::of_sources().expect("the module");
     let options = Cluster::options(3, replicas)
         .module(module)
         .node_timeout_ms(1_000)
         .config("claret.durability strict")
         .config(&format!("claret.replicas {replicas}"))
-        .config(&format!("claret.peer-secret-file {}", secret.display()));
+        .config(&format!("claret.peer-secret-file {}", peer_secret().display()));
     let options = config.iter().fold(options, |options, line| options.config(line));
     options.start().expect("a cluster")
 }

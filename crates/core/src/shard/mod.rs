@@ -684,10 +684,10 @@ impl Shard {
     }
 
     fn vote_again(&mut self, attempt: AttemptId) {
-        if self.placed_at(attempt).is_some() {
+        if self.placed_at(attempt).is_some() && self.is_single(attempt) {
             return; // It is done soon, and says so.
         }
-        if self.voted_at(attempt).is_some() {
+        if self.participant(attempt).place().is_some() {
             return self.say_place(attempt);
         }
         let replies = self.participant(attempt).voted_replies();

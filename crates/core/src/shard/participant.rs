@@ -79,6 +79,8 @@ pub(crate) enum Stage {
     /// It is committed with this timestamp, and stands in some lines (P75).
     Placed {
         round: Round,
+        /// What it had voted: its coordinator may ask again.
+        voted: Place,
         at: Timestamp,
         behind: Timestamp,
         replies: Said,
@@ -171,11 +173,20 @@ impl Participant {
 
     /// Whether it has voted with a timestamp.
     pub(crate) fn is_stamped(&self) -> bool {
-        matches!(self.stage, Stage::Prepared { place: Some(_), .. } | Stage::Placed { .. })
+        self.place().is_some()
     }
 
     pub(crate) fn is_prepared(&self) -> bool {
         matches!(self.stage, Stage::Prepared { .. } | Stage::Placed { .. })
+    }
+
+    /// What it voted, if it has with a timestamp.
+    pub(crate) fn place(&self) -> Option<Place> {
+        match self.stage {
+            Stage::Prepared { place, .. } => place,
+            Stage::Placed { voted, .. } => Some(voted),
+            Stage::Open | Stage::Preparing(_) => None,
+        }
     }
 
     /// Takes the answers from this one on.

@@ -200,13 +200,11 @@ impl Shard {
         Said::Tentative { locked }
     }
 
-    /// Says what was voted, once more if need be.
+    /// Says what was voted, once more if need be; also where the final place is known, of which its coordinator may not know (P84).
     pub(super) fn say_place(&mut self, attempt: AttemptId) {
         let shard = self.id;
         let participant = self.participant(attempt);
-        let Stage::Prepared { place: Some(Place { at, behind, said }), .. } = participant.stage else {
-            return;
-        };
+        let Some(Place { at, behind, said }) = participant.place() else { return };
         let is_tentative = matches!(said, Said::Tentative { .. });
         let replies = (said != Said::Nothing).then(|| participant.voted_replies());
         self.respond(attempt, Response::Placed { attempt, shard, at, behind, replies, is_tentative });
@@ -234,7 +232,7 @@ impl Shard {
     pub(super) fn place(&mut self, now: Time, attempt: AttemptId, at: Timestamp) {
         let participant = self.participant(attempt);
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
-        let Stage::Prepared { round, place: Some(voted), .. } = stage else {
+        let Stage::Prepared { round, place: Some(mut voted), .. } = stage else {
             unreachable!("only who has voted gets a place")
         };
         let mut said = voted.said;
@@ -243,7 +241,7 @@ impl Shard {
                 said = Said::All;
             } else {
                 participant.replies.truncate(locked);
-                said = Said::Nothing;
+                (said, voted.said) = (Said::Nothing, Said::Nothing);
             }
         }
         let behind = if at == voted.at { voted.behind } else { Timestamp::MAX };
@@ -253,7 +251,7 @@ impl Shard {
             held.into_iter().partition(|record| self.table.stands_in(*record, attempt));
         let unready = in_order.len();
         let participant = self.participant(attempt);
-        participant.stage = Stage::Placed { round, at, behind, replies: said, unready };
+        participant.stage = Stage::Placed { round, voted, at, behind, replies: said, unready };
         participant.held.clone_from(&in_order);
         self.tell_place(attempt, voted.at, at);
         for record in locked {

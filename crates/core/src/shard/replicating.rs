@@ -267,14 +267,11 @@ impl Shard {
 
     fn vote_of(&self, attempt: AttemptId) -> Option<Vote> {
         let participant = self.attempts.get(&attempt)?;
-        let (round, place) = match &participant.stage {
+        let round = match &participant.stage {
             Stage::Open | Stage::Preparing(_) => return None,
-            Stage::Prepared { round, place, .. } => (round, *place),
-            Stage::Placed { round, at, behind, replies, .. } => {
-                (round, Some(Place { at: *at, behind: *behind, said: *replies }))
-            }
+            Stage::Prepared { round, .. } | Stage::Placed { round, .. } => round,
         };
-        let place = place.map(|Place { at, behind, said }| VotedPlace {
+        let place = participant.place().map(|Place { at, behind, said }| VotedPlace {
             at,
             behind,
             answers: match said {
