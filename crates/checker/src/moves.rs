@@ -87,8 +87,14 @@ impl<O: Operator> Mover<'_, O> {
             words.extend(keys.iter().map(String::as_str));
             match self.operator.ask::<redis::Value>(it.from, &words) {
                 Ok(_) => self.steps_left -= 1,
-                // Keys of the slot that were in use, or a node that is stopped meanwhile: what has not come is still here.
-                Err(error) if is_later(&error) || error.contains("IOERR") => {}
+                // Keys of the slot that were in use, or a node that is stopped meanwhile, or takes nothing now: what has not come is
+                // still here.
+                Err(error)
+                    if is_later(&error)
+                        || ["IOERR", "CLUSTERDOWN", "NOTREADY"].iter().any(|it| error.contains(it)) =>
+                {
+                    sleep(Duration::from_millis(1));
+                }
                 Err(error) => return Err(error),
             }
             if self.since.elapsed() > 2 * MOVE_TIME {

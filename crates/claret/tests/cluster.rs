@@ -41,5 +41,7 @@ mod rig;
 mod strict;
 #[path = "cluster/strikes.rs"]
 mod strikes;
+#[path = "cluster/taking.rs"]
+mod taking;
 #[path = "cluster/values.rs"]
 mod values;

@@ -561,6 +561,8 @@ bugs! {
         ClientsTellChanges ["module/strict a_client_tells_no_changes"];
         /// Whoever goes on as the shard believes that all records vanished, as they had when it got those of its primary.
         VanishedBeforePromotion ["claret/cluster what_was_reported_is_there_after_a_primary_dies"];
+        /// A key that another node gives away is there when this one has it, whatever its replicas have.
+        TakenAtOnce ["claret/cluster a_key_leaves_its_giver_when_the_replicas_of_the_taker_have_it"];
         /// A primary that has just started lets its replicas in, and they forget what they know.
         ReplicaLetIn ["claret/cluster a_replica_keeps_its_records_when_its_primary_has_lost_them"];
         /// A primary that has just started begins with nothing before its replicas have said what they know.

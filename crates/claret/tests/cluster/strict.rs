@@ -454,7 +454,7 @@ async fn what_was_reported_is_there_after_a_rolling_upgrade_of_drained_nodes() {
 }
 
 /// Until no key of the slot is in use.
-async fn set_slot(cluster: &Cluster, node: usize, words: &[&str]) {
+pub(crate) async fn set_slot(cluster: &Cluster, node: usize, words: &[&str]) {
     let words = [&["CLUSTER", "SETSLOT"][..], words].concat();
     let since = Instant::now();
     while let Err(error) = cluster.query::<()>(node, &words) {
@@ -465,13 +465,13 @@ async fn set_slot(cluster: &Cluster, node: usize, words: &[&str]) {
     }
 }
 
-async fn begin_to_move(cluster: &Cluster, slot: &str, from: usize, to: usize) {
+pub(crate) async fn begin_to_move(cluster: &Cluster, slot: &str, from: usize, to: usize) {
     let id = |node| cluster.query::<String>(node, &["CLUSTER", "MYID"]).expect("an id");
     set_slot(cluster, to, &[slot, "IMPORTING", &id(from)]).await;
     set_slot(cluster, from, &[slot, "MIGRATING", &id(to)]).await;
 }
 
-fn migrate(cluster: &Cluster, key: &str, from: usize, to: usize) {
+pub(crate) fn migrate(cluster: &Cluster, key: &str, from: usize, to: usize) {
     let port = cluster.servers()[to].port().to_string();
     let words = ["MIGRATE", "127.0.0.1", &port, "", "0", "10000", "REPLACE", "KEYS", key];
     cluster.query::<()>(from, &words).expect("it goes");

@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 
 use redis_module::raw;
 
-use super::{exec, frame, keyspace, locks, outcome, plain, poll, replicas, top};
+use super::{exec, frame, keyspace, locks, outcome, plain, poll, replicas, take, top};
 use crate::ffi::{Arg, Ctx, Denial, Rejected, api};
 use crate::parts::error::{Error, Outcome};
 
@@ -318,6 +318,19 @@ pub(crate) const COMMANDS: &[Command] = &[
         answers: "`OK`",
         since: "0.1.0",
         entry: entry!(replicas::changes),
+    },
+    Command {
+        name: c"claret.take",
+        flags: c"write deny-script no-slowlog",
+        categories: c"write blocking",
+        arity: -2,
+        arguments: PLAIN,
+        summary: "Internal: the module puts it before `RESTORE-ASKING`, with which another node's `MIGRATE` brings a key, in the \
+                  durability `strict`. The answer waits until the replicas of this node have the key, too.",
+        complexity: "that of the command",
+        answers: "what the command answers; `-TRYAGAIN` if the replicas do not say in time that they have it",
+        since: "0.1.0",
+        entry: entry!(take::take),
     },
     Command {
         name: c"claret.unproven",

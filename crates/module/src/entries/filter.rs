@@ -16,7 +16,7 @@ pub(super) unsafe extern "C" fn filter(filtered: *mut raw::RedisModuleCommandFil
     // SAFETY: it is what the server just called the filter with, and is used within this call alone.
     let filtered = unsafe { Filtered::new(filtered) };
     if is_strict() {
-        see_replica(&filtered);
+        see_node(&filtered);
     }
     // Nothing unwinds out of the module from here either; where nothing panics that costs nothing.
     let row = match caught(|| with_node(|node| node.fast_path(&filtered)).flatten()) {
@@ -33,8 +33,8 @@ pub(super) unsafe extern "C" fn filter(filtered: *mut raw::RedisModuleCommandFil
     });
 }
 
-/// Among the clients are replicas, which say how much they have.
-fn see_replica(filtered: &Filtered) {
+/// Among the clients are other nodes: replicas, which say how much they have, and who gives a key away.
+fn see_node(filtered: &Filtered) {
     let Some(ctx) = with_node(|node| node.detached()) else { return };
-    entry(ctx, "the filter", |ctx| with_node(|node| node.sees_replica(ctx, filtered)));
+    entry(ctx, "the filter", |ctx| with_node(|node| node.sees_node(ctx, filtered)));
 }

@@ -17,11 +17,13 @@ mod load;
 mod locks;
 mod needs;
 mod outcome;
+mod owed;
 mod plain;
 mod poll;
 mod pops;
 mod replicas;
 mod set_slot;
+mod take;
 mod timers;
 mod top;
 

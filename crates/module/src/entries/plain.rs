@@ -58,7 +58,7 @@ fn plain(ctx: Ctx, arguments: &[Arg<'_>], form: Form) -> Outcome {
     let standing = standing(ctx, form, row, &texts);
     match with_node(|node| node.judge(ctx, row, &texts, standing)).unwrap_or(Judged::Runs) {
         Judged::Runs => {
-            ctx.run_for_client(words, false);
+            ctx.run_for_client(words, None);
         }
         Judged::Pops => return pops::pop(ctx, words),
         Judged::TakesSlot => return set_slot::set_slot(ctx, words),
@@ -96,7 +96,7 @@ fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) {
     match with_node(|node| node.plain_granted(ctx, number)) {
         Some(Waited::Granted) => {
             // It may be a script, whose commands the filter sees: nobody is at the node.
-            ctx.run_for_client(words, false);
+            ctx.run_for_client(words, None);
             with_node(|node| node.plain_ran(number));
         }
         Some(Waited::Refused(error)) => ctx.reply_error(&error.line()),

@@ -26,17 +26,17 @@ pub(super) fn pop(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
         if !free {
             return Err(Error::HeldKey(keys.into_iter().next().map(|(key, _)| key).unwrap_or_default()));
         }
-        ctx.run_for_client(words, false);
+        ctx.run_for_client(words, None);
         return Ok(());
     }
     let Some(millis) = time_of(words) else {
         // The server says what is wrong with it.
-        ctx.run_for_client(words, false);
+        ctx.run_for_client(words, None);
         return Ok(());
     };
     // Of a long time the server may say that it is out of range.
     let runs = millis >= LONG || !finds_nothing(ctx, words, &keys);
-    if free && runs && ctx.run_for_client(words, true) != Answered::Nil {
+    if free && runs && ctx.run_for_client(words, Some(Answered::Nil)) != Answered::Nil {
         return Ok(());
     }
     if keys.is_empty() {

@@ -32,7 +32,7 @@ fn run(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
     if with_node(|node| node.would_wait(ctx)) != Some(false) {
         return Err(Error::WaitsForReplicas);
     }
-    let is_done = ctx.run_for_client(words, false) == Answered::Value;
+    let is_done = ctx.run_for_client(words, None) == Answered::Value;
     let bytes: Vec<&[u8]> = words.iter().map(|word| word.bytes()).collect();
     with_node(|node| node.slot_set(ctx, &bytes, is_done));
     Ok(())

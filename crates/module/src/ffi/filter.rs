@@ -186,18 +186,18 @@ impl Ctx {
     }
 
     /// Runs a plain command for its client and with the client's rights, passes it on, and hands its answer through.
-    /// With `unless_nil` a nil is not handed on.
-    pub(crate) fn run_for_client(self, words: &[Arg<'_>], unless_nil: bool) -> Answered {
-        self.run_with(c"!0CEMv", words, unless_nil)
+    /// One of this kind is not handed on.
+    pub(crate) fn run_for_client(self, words: &[Arg<'_>], withheld: Option<Answered>) -> Answered {
+        self.run_with(c"!0CEMv", words, withheld)
     }
 
     /// The same for one that slept: Redis 7.0 does not ask again whether there is memory for it. Nothing if it is a nil.
     pub(crate) fn run_for_sleeper(self, words: &[Arg<'_>]) -> bool {
         let format = if Ctx::is_before_7_2() { c"!0CEv" } else { c"!0CEMv" };
-        self.run_with(format, words, true) != Answered::Nil
+        self.run_with(format, words, Some(Answered::Nil)) != Answered::Nil
     }
 
-    fn run_with(self, format: &CStr, words: &[Arg<'_>], unless_nil: bool) -> Answered {
+    fn run_with(self, format: &CStr, words: &[Arg<'_>], withheld: Option<Answered>) -> Answered {
         let Some((name, rest)) = words.split_first() else { return Answered::Nil };
         let Ok(command) = std::ffi::CString::new(name.bytes()) else {
             self.reply_error("ERR unknown command");
@@ -221,18 +221,18 @@ impl Ctx {
                 return Answered::Error;
             }
             let kind = api!(RedisModule_CallReplyType)(reply) as isize;
-            let is_nil = kind == raw::REDISMODULE_REPLY_NULL;
+            let answered = match kind {
+                raw::REDISMODULE_REPLY_NULL => Answered::Nil,
+                _ if kind == raw::REDISMODULE_REPLY_ERROR => Answered::Error,
+                _ => Answered::Value,
+            };
             if let Some(denied) = denial(reply, name.bytes()) {
                 self.reply_error(&denied);
-            } else if !(is_nil && unless_nil) {
+            } else if withheld != Some(answered) {
                 api!(RedisModule_ReplyWithCallReply)(self.raw(), reply);
             }
             api!(RedisModule_FreeCallReply)(reply);
-            match kind {
-                _ if is_nil => Answered::Nil,
-                _ if kind == raw::REDISMODULE_REPLY_ERROR => Answered::Error,
-                _ => Answered::Value,
-            }
+            answered
         }
     }
 

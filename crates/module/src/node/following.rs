@@ -28,6 +28,10 @@ impl Node {
         if !settings::is_strict() || ctx.is(Flag::Loading) && !planted::is_of_use(true) {
             return Ok(());
         }
+        if position.is_of_no_shard() {
+            self.acknowledge(ctx);
+            return Ok(());
+        }
         let mut rest = bytes;
         while !rest.is_empty() {
             let other_form = || WireError::Malformed {
@@ -55,10 +59,14 @@ impl Node {
         self.following.source = Some(String::from_utf8_lossy(source).into_owned());
         self.note_heirs();
         self.counts.batches_taken += 1;
+        self.acknowledge(ctx);
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, ctx: Ctx) {
         if self.following.ack.is_none() && !ctx.is(Flag::Loading) {
             self.following.ack = Some(ctx.timer(0, self.procs.ack));
         }
-        Ok(())
     }
 
     /// The primary hears at once how much was carried out.

@@ -79,6 +79,7 @@ impl Node {
         self.incarnation = shard.incarnation();
         self.counts.incarnations += 1;
         self.shard = Some(shard);
+        self.tells_anew();
         self.begin_to_tell(ctx);
         self.begin_to_look(ctx);
         ctx.log(Log::Notice, &format!("shard {id} begins as incarnation {}", self.incarnation.0));

@@ -12,6 +12,7 @@ use crate::ffi::{Blocked, Ctx, Log};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::owner::{Name, Owner};
 use crate::parts::planted::sessions as planted;
+use crate::parts::questions::{Answer, Owed};
 use crate::parts::queue::OWN;
 
 /// A key that is held, for people.
@@ -71,7 +72,7 @@ impl Node {
         if !may_wait {
             return Err(Error::WaitsForAnswer);
         }
-        let number = self.questions.ask(batch, told, until);
+        let number = self.questions.ask(batch, Owed::Told(told), until);
         self.come_back(ctx, 0);
         Ok(Asked::Waits(number))
     }
@@ -83,8 +84,8 @@ impl Node {
     }
 
     /// What is said to a client that waited.
-    pub(crate) fn question_answered(&mut self, number: u64) -> Result<Told, Error> {
-        self.questions.take(number).ok_or(Error::NotReady)
+    pub(crate) fn question_answered(&mut self, number: u64) -> Answer {
+        self.questions.take(number)
     }
 
     /// A client that asked is gone. Whether it still waited.

@@ -5,11 +5,13 @@
 //! replica acknowledges as soon as it has carried it out; the filter sees that, and the server is asked who has how much.
 
 use claret_core::{Shard, Time};
+use claret_types::Bytes;
 
 use super::{BARRED_MS, Node, files, settings};
 use crate::ffi::{Ctx, Filtered, Flag, Log};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::planted::replicas as planted;
+use crate::parts::questions::Owed;
 use crate::parts::replicas::{Replicas, Told};
 use crate::parts::seals::Position;
 
@@ -66,7 +68,14 @@ impl Node {
 
     /// Whether something is confirmed that was not before.
     pub(super) fn look_at_replicas(&mut self, ctx: Ctx) -> bool {
-        let Some(shard) = self.shard.as_mut().filter(|shard| shard.is_replicated()) else { return false };
+        let tells = match &self.shard {
+            Some(shard) => shard.is_replicated(),
+            None => self.telling.told.waiting() > 0,
+        };
+        tells && self.see_replicas(ctx)
+    }
+
+    fn see_replicas(&mut self, ctx: Ctx) -> bool {
         let seals = &self.seals;
         let is_strict = |id: &str| {
             seals.as_ref().and_then(|seals| seals.greeting_of(id)).is_some_and(|greeting| greeting.is_strict)
@@ -80,7 +89,9 @@ impl Node {
         let configured = settings::REPLICAS.get() as usize;
         let confirmed = self.telling.told.look(seen, configured);
         if let Some(batch) = confirmed {
-            shard.replicated(batch);
+            if let Some(shard) = &mut self.shard {
+                shard.replicated(batch);
+            }
             self.questions.confirmed(batch);
             self.release_questions();
         }
@@ -143,8 +154,46 @@ impl Node {
         }
     }
 
-    /// The filter sees what a replica says. It is not to be let in where it would lose what it knows.
-    pub(crate) fn sees_replica(&mut self, ctx: Ctx, filtered: &Filtered) {
+    /// Whether a key may come from another node, which removes it when it hears that it is here (S16).
+    pub(crate) fn may_take(&mut self, ctx: Ctx, key: &[u8]) -> Outcome {
+        match &self.shard {
+            Some(shard) if shard.is_held(key) => Err(Error::HeldKey(Bytes::copy_from(key))),
+            Some(_) => self.are_replicas_there(),
+            // Its replicas may know more than it does.
+            None if self.keyspace.view(|view| view.serves_some()) != Some(false) => Err(Error::NotReady),
+            None => {
+                self.see_replicas(ctx);
+                let (there, configured) = (self.replicas_seen() as usize, settings::REPLICAS.get());
+                match self.telling.told.are_all_there(configured as usize) {
+                    true => Ok(()),
+                    false => Err(Error::NoReplicas { there, configured }),
+                }
+            }
+        }
+    }
+
+    /// It came, in the entry that runs. Its client hears that when the replicas have it: the number under which it waits.
+    pub(crate) fn record_taken(&mut self, ctx: Ctx) -> u64 {
+        let batch = match self.shard.as_mut().and_then(Shard::ask_replicas) {
+            Some(batch) => {
+                self.tell_replicas(ctx);
+                batch
+            }
+            None => {
+                let batch = self.telling.told.last() + 1;
+                files::pass_on(ctx, &self.own(), Position::of_no_shard(batch), b"");
+                self.telling.told.told(batch, true);
+                self.look_at_replicas_soon(ctx, 0);
+                batch
+            }
+        };
+        let until = self.now().plus(settings::REPLICA_MS.get() * 1_000);
+        self.questions.ask(batch, Owed::Taken, until)
+    }
+
+    /// The filter sees what another node says. A replica is not to be let in where it would lose what it knows, and who gives a key away
+    /// waits for the replicas of this one.
+    pub(crate) fn sees_node(&mut self, ctx: Ctx, filtered: &Filtered) {
         let is = |at: usize, word: &str| {
             filtered.word(at).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()))
         };
@@ -154,6 +203,8 @@ impl Node {
             && planted::is_held_off(self.is_unproven() && !ctx.is(Flag::Replica))
         {
             filtered.insert(0, b"CLARET.UNPROVEN");
+        } else if is(0, "RESTORE-ASKING") && planted::waits_to_take(!ctx.is(Flag::Replica)) {
+            filtered.insert(0, b"CLARET.TAKE");
         }
     }
 
@@ -169,12 +220,17 @@ impl Node {
         self.greet_nodes(ctx, true);
     }
 
-    /// This node is no shard any more.
-    pub(super) fn bears_nothing(&mut self) {
+    /// Nobody waits any more for what was told.
+    pub(super) fn tells_anew(&mut self) {
         self.questions.end();
         self.release_questions();
         self.telling.told = Told::default();
         self.telling.waits_since = None;
+    }
+
+    /// This node is no shard any more.
+    pub(super) fn bears_nothing(&mut self) {
+        self.tells_anew();
         let own = self.own();
         self.keyspace.learn(&own, None);
         self.ask_anew();

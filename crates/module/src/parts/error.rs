@@ -86,6 +86,10 @@ pub(crate) enum Error {
          served until they are there"
     )]
     NoReplicas { there: usize, configured: u64 },
+    #[error(
+        "the key is here, and not all replicas of this node have it; it stays where it came from: MIGRATE it again, with REPLACE"
+    )]
+    TakenUnconfirmed,
     /// What a replica is told.
     #[error("this node has just started, and waits for what its replicas know; try again")]
     Unproven,
@@ -232,6 +236,7 @@ impl Error {
             | Error::Paused
             | Error::SlotInUse(_)
             | Error::SlotUnconfirmed
+            | Error::TakenUnconfirmed
             | Error::SlotClosed(_) => "TRYAGAIN",
             Error::Refused(refusal) => refusal_code(refusal),
         }

@@ -1,6 +1,6 @@
-//! Clients that ask what is written, and hear it when the shard's replicas have it (S2 of `docs/replication.md`).
+//! Clients that are answered when this node's replicas have what was written (S2 and S16 of `docs/replication.md`).
 //!
-//! What is answered is what was written when they asked. A client waits with one question at a time: there are no more of them than
+//! Who asks what is written hears what was written then. A client waits with one question at a time: there are no more of them than
 //! connections.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -8,15 +8,35 @@ use std::collections::{BTreeMap, VecDeque};
 use claret_core::{Time, Told};
 
 use crate::ffi::Blocked;
+use crate::parts::error::Error;
 use crate::parts::planted::replicas as planted;
 
-/// How one was answered; `None`: the replicas did not say in time that they have it, or the shard ended.
-pub(crate) type Answer = Option<Told>;
+/// What is said to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owed {
+    /// What is written for an attempt.
+    Told(Told),
+    /// That a record came which another node gives away.
+    Taken,
+}
+
+impl Owed {
+    /// What is said instead: the replicas did not say in time that they have it, or the shard ended.
+    fn unconfirmed(self) -> Error {
+        match self {
+            Owed::Told(_) => Error::NotReady,
+            Owed::Taken => Error::TakenUnconfirmed,
+        }
+    }
+}
+
+/// How one was answered.
+pub(crate) type Answer = Result<Owed, Error>;
 
 struct Question {
     /// The batch that the replicas must have.
     batch: u64,
-    told: Told,
+    owed: Owed,
     until: Time,
     client: Option<Blocked>,
 }
@@ -32,9 +52,9 @@ pub(crate) struct Questions {
 
 impl Questions {
     /// One that counts with this batch. Its number.
-    pub(crate) fn ask(&mut self, batch: u64, told: Told, until: Time) -> u64 {
+    pub(crate) fn ask(&mut self, batch: u64, owed: Owed, until: Time) -> u64 {
         self.last += 1;
-        self.waiting.insert(self.last, Question { batch, told, until, client: None });
+        self.waiting.insert(self.last, Question { batch, owed, until, client: None });
         self.last
     }
 
@@ -48,17 +68,17 @@ impl Questions {
 
     /// All replicas have all batches up to this one.
     pub(crate) fn confirmed(&mut self, batch: u64) {
-        self.answer(|question| planted::is_confirmed(question.batch <= batch).then_some(Some(question.told)));
+        self.answer(|question| planted::is_confirmed(question.batch <= batch).then_some(Ok(question.owed)));
     }
 
     /// Whose time is over.
     pub(crate) fn expire(&mut self, now: Time) {
-        self.answer(|question| (question.until <= now).then_some(None));
+        self.answer(|question| (question.until <= now).then_some(Err(question.owed.unconfirmed())));
     }
 
     /// The shard ends: nobody knows what it would have said.
     pub(crate) fn end(&mut self) {
-        self.answer(|_| Some(None));
+        self.answer(|question| Some(Err(question.owed.unconfirmed())));
     }
 
     fn answer(&mut self, answer: impl Fn(&Question) -> Option<Answer>) {
@@ -80,7 +100,7 @@ impl Questions {
 
     /// What a client hears that was let go.
     pub(crate) fn take(&mut self, number: u64) -> Answer {
-        self.answered.remove(&number)?.1
+        self.answered.remove(&number).map_or(Err(Error::NotReady), |(_, answer)| answer)
     }
 
     /// A client is gone. Whether it still waited: it may have been let go already.
@@ -98,15 +118,16 @@ mod tests {
 
     use claret_core::{Incarnation, ShardId, Time, Told, Written};
 
-    use super::Questions;
+    use super::{Owed, Questions};
     use crate::ffi::Blocked;
+    use crate::parts::error::Error;
 
     fn client(number: usize) -> Blocked {
         Blocked::from_raw(without_provenance_mut(number))
     }
 
-    fn told(shard: u32) -> Told {
-        Told { shard: ShardId(shard), written: Written::Applied, since: Incarnation(1) }
+    fn told(shard: u32) -> Owed {
+        Owed::Told(Told { shard: ShardId(shard), written: Written::Applied, since: Incarnation(1) })
     }
 
     fn asked(batches: &[u64]) -> Questions {
@@ -126,7 +147,7 @@ mod tests {
         questions.confirmed(3);
         assert_eq!(questions.poll_released(), Some((client(1), 1)));
         assert_eq!(questions.poll_released(), None);
-        assert_eq!((questions.take(1), questions.take(1)), (Some(told(0)), None));
+        assert_eq!((questions.take(1), questions.take(1)), (Ok(told(0)), Err(Error::NotReady)));
         questions.confirmed(9);
         assert_eq!(questions.poll_released(), Some((client(2), 2)));
     }
@@ -138,10 +159,13 @@ mod tests {
         assert_eq!(questions.poll_released(), None);
         questions.expire(Time(100));
         assert_eq!(questions.poll_released(), Some((client(1), 1)));
-        assert_eq!(questions.take(1), None);
-        let mut questions = asked(&[3]);
+        assert_eq!(questions.take(1), Err(Error::NotReady));
+        let mut questions = Questions::default();
+        let number = questions.ask(3, Owed::Taken, Time(100));
+        questions.wait(number, client(1));
         questions.end();
-        assert_eq!((questions.poll_released(), questions.take(1)), (Some((client(1), 1)), None));
+        assert_eq!(questions.poll_released(), Some((client(1), 1)));
+        assert_eq!(questions.take(1), Err(Error::TakenUnconfirmed));
     }
 
     #[test]
@@ -151,6 +175,6 @@ mod tests {
         questions.confirmed(3);
         assert_eq!(questions.poll_released(), Some((client(2), 2)));
         assert!(!questions.left(client(2)), "it was let go");
-        assert_eq!((questions.poll_released(), questions.take(2)), (None, None));
+        assert_eq!((questions.poll_released(), questions.take(2)), (None, Err(Error::NotReady)));
     }
 }

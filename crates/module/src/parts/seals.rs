@@ -60,6 +60,15 @@ pub(crate) struct Position {
 }
 
 impl Position {
+    /// A primary without a shard only asks whether its replicas are there. No shard has this incarnation.
+    pub(crate) fn of_no_shard(batch: u64) -> Position {
+        Position { incarnation: Incarnation(0), batch }
+    }
+
+    pub(crate) fn is_of_no_shard(self) -> bool {
+        self.incarnation == Incarnation(0)
+    }
+
     /// `None`: no later incarnation could follow.
     pub(crate) fn of(incarnation: u64, batch: u64) -> Option<Position> {
         (incarnation < INCARNATION_END).then_some(Position { incarnation: Incarnation(incarnation), batch })

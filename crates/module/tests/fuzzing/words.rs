@@ -305,6 +305,8 @@ const MODULE: &[&str] = &[
     "CLARET.CHANGES n w n n w",
     "CLARET.CHANGES 1 node 1 1 v",
     "CLARET.CHANGES w",
+    "CLARET.TAKE RESTORE-ASKING k n v",
+    "CLARET.TAKE w k",
     "CLARET.UNPROVEN",
     "CLARET.UNPROVEN w w",
     "CLARET.POLL s 0",

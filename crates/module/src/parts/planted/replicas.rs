@@ -103,6 +103,11 @@ pub(crate) fn is_held_off(is: bool) -> bool {
     is && !is_planted(Bug::ReplicaLetIn)
 }
 
+/// Whether who gives a key away waits until the replicas have it: [`Bug::TakenAtOnce`].
+pub(crate) fn waits_to_take(does: bool) -> bool {
+    does && !is_planted(Bug::TakenAtOnce)
+}
+
 /// Whether somebody may know more who has not said so: [`Bug::BeginsUnproven`].
 pub(crate) fn may_know_more(may: bool) -> bool {
     may && !is_planted(Bug::BeginsUnproven)

@@ -1,0 +1,117 @@
+//! Keys that come to another node in the durability `strict`: they leave their giver when the replicas of the taker have them (S16).
+
+use std::time::Duration;
+
+use claret::Records as _;
+use claret_rig::{Cluster, RigError};
+
+use crate::strict::{begin_to_move, migrate, serves, set_slot, store, strict_cluster_with, wait_until};
+
+/// Asks for a move of the key for so long.
+fn try_to_migrate(cluster: &Cluster, key: &str, from: usize, to: usize, millis: u64) -> Result<(), RigError> {
+    let (port, millis) = (cluster.servers()[to].port().to_string(), millis.to_string());
+    cluster.query(from, &["MIGRATE", "127.0.0.1", &port, "", "0", &millis, "REPLACE", "KEYS", key])
+}
+
+fn keys_at(cluster: &Cluster, node: usize, slot: &str) -> u64 {
+    cluster.query(node, &["CLUSTER", "COUNTKEYSINSLOT", slot]).expect("a count")
+}
+
+/// The slot of a key, as a word.
+fn slot_of(cluster: &Cluster, key: &str) -> String {
+    cluster.query::<u16>(0, &["CLUSTER", "KEYSLOT", key]).expect("a slot").to_string()
+}
+
+async fn end_move(cluster: &Cluster, slot: &str, to: usize, nodes: &[usize]) {
+    let id = cluster.query::<String>(to, &["CLUSTER", "MYID"]).expect("an id");
+    for node in nodes {
+        set_slot(cluster, *node, &[slot, "NODE", &id]).await;
+    }
+}
+
+/// Bug: a node answered that a key had come before its replicas had it. Consequence: the giver removed it, the taker died, and what was
+/// acknowledged was nowhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_leaves_its_giver_when_the_replicas_of_the_taker_have_it() {
+    let _limit = crate::limit::of_test();
+    let mut cluster = strict_cluster_with(1, &[]);
+    let store = store(&cluster).await;
+    let key = cluster.key_at(0, "comes:");
+    store.counter(&key).add(7).await.expect("written");
+    let slot = slot_of(&cluster, &key);
+    begin_to_move(&cluster, &slot, 0, 1).await;
+    let replica = cluster.replica(1, 0);
+    cluster.servers()[replica].pause();
+    let error = try_to_migrate(&cluster, &key, 0, 1, 200).expect_err("the replica does not have it");
+    assert!(error.to_string().contains("IOERR"), "{error}");
+    assert_eq!(keys_at(&cluster, 0, &slot), 1);
+    let error = try_to_migrate(&cluster, &key, 0, 1, 20_000).expect_err("the replica does not have it");
+    assert!(error.to_string().contains("TRYAGAIN the key is here"), "{error}");
+    assert_eq!(keys_at(&cluster, 0, &slot), 1);
+    cluster.servers()[replica].resume();
+    let moved = || try_to_migrate(&cluster, &key, 0, 1, 20_000).is_ok();
+    wait_until("the replica has it", moved).await;
+    // At once: what the replica has now it had before the giver heard of it.
+    cluster.server_mut(1).kill();
+    assert_eq!((keys_at(&cluster, 0, &slot), keys_at(&cluster, replica, &slot)), (0, 1));
+    wait_until("it goes on", || serves(&cluster, replica)).await;
+    cluster.server_mut(1).restart().expect("it starts");
+    cluster.wait_until_ok(Duration::from_secs(20)).expect("well");
+    begin_to_move(&cluster, &slot, 0, replica).await;
+    end_move(&cluster, &slot, replica, &[0, replica, 2]).await;
+    assert_eq!(store.counter(&key).get().await, Ok(7));
+}
+
+/// A node that serves nothing yet has no shard, whose batches the replicas acknowledge.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_come_to_a_node_without_slots_when_its_replicas_have_them() {
+    let _limit = crate::limit::of_test();
+    let mut cluster = strict_cluster_with(2, &[]);
+    // Of six replicas two become a newcomer and its replica.
+    for node in 0..cluster.servers().len() {
+        cluster.query::<()>(node, &["CONFIG", "SET", "claret.replicas", "1"]).expect("set");
+    }
+    let store = store(&cluster).await;
+    let tag = cluster.key_at(0, "first:");
+    let keys: Vec<String> = (0..20).map(|at| format!("{{{tag}}}{at}")).collect();
+    for key in &keys {
+        store.counter(key).add(7).await.expect("written");
+    }
+    let slot = slot_of(&cluster, &tag);
+    let (newcomer, replica) = (cluster.replica(1, 1), cluster.replica(2, 1));
+    cluster.query::<()>(newcomer, &["CLUSTER", "RESET"]).expect("it is a primary without slots");
+    let port = cluster.servers()[0].port().to_string();
+    cluster
+        .query::<()>(newcomer, &["CLUSTER", "MEET", "127.0.0.1", &port])
+        .expect("it is told of the others");
+    let knows = |node: usize, of: usize| {
+        let id = cluster.query::<String>(of, &["CLUSTER", "MYID"]).expect("an id");
+        let nodes = cluster.query::<String>(node, &["CLUSTER", "NODES"]).expect("its nodes");
+        nodes.lines().any(|line| line.starts_with(&id) && line.contains("master"))
+    };
+    wait_until("they know each other", || (0..3).all(|node| knows(node, newcomer) && knows(newcomer, node)))
+        .await;
+    begin_to_move(&cluster, &slot, 0, newcomer).await;
+    let error = try_to_migrate(&cluster, &keys[0], 0, newcomer, 10_000).expect_err("it has no replica");
+    assert!(error.to_string().contains("0 replicas of this node"), "{error}");
+    wait_until("its replica knows it", || knows(replica, newcomer)).await;
+    let id = cluster.query::<String>(newcomer, &["CLUSTER", "MYID"]).expect("an id");
+    cluster.query::<()>(replica, &["CLUSTER", "REPLICATE", &id]).expect("it follows it");
+    let first = || try_to_migrate(&cluster, &keys[0], 0, newcomer, 10_000).is_ok();
+    wait_until("the replica is there", first).await;
+    assert_eq!(keys_at(&cluster, replica, &slot), 1);
+    for key in &keys[1..] {
+        migrate(&cluster, key, 0, newcomer);
+    }
+    assert_eq!(keys_at(&cluster, replica, &slot), keys.len() as u64);
+    end_move(&cluster, &slot, newcomer, &[newcomer, 0, 1, 2]).await;
+    for key in &keys {
+        assert_eq!(store.counter(key).get().await, Ok(7), "{key}");
+    }
+    cluster.server_mut(newcomer).kill();
+    wait_until("its replica goes on", || serves(&cluster, replica)).await;
+    // It serves no transactions: it has no replica itself.
+    for key in &keys {
+        assert_eq!(cluster.query::<i64>(replica, &["GET", key]).expect("served"), 7, "{key}");
+    }
+}
