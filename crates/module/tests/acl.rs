@@ -333,6 +333,7 @@ fn every_command_is_tried_on_a_key_that_is_not_the_users() {
                 "NOSESSION",
                 // Whoever it is.
                 "THIS NODE HAS JUST STARTED",
+                "IS NO COMMAND THAT WAITS",
             ];
             let said = said.to_uppercase();
             assert!(words.iter().any(|word| said.contains(word)), "{shown}: {said}");

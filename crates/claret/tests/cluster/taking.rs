@@ -5,7 +5,9 @@ use std::time::Duration;
 use claret::Records as _;
 use claret_rig::{Cluster, RigError};
 
-use crate::strict::{begin_to_move, migrate, serves, set_slot, store, strict_cluster_with, wait_until};
+use crate::strict::{
+    begin_to_move, migrate, number, pause, serves, set_slot, store, strict_cluster_with, wait_until,
+};
 
 /// Asks for a move of the key for so long.
 fn try_to_migrate(cluster: &Cluster, key: &str, from: usize, to: usize, millis: u64) -> Result<(), RigError> {
@@ -62,6 +64,59 @@ async fn a_key_leaves_its_giver_when_the_replicas_of_the_taker_have_it() {
     assert_eq!(store.counter(&key).get().await, Ok(7));
 }
 
+fn knows(cluster: &Cluster, node: usize, of: usize) -> bool {
+    let id = cluster.query::<String>(of, &["CLUSTER", "MYID"]).expect("an id");
+    let nodes = cluster.query::<String>(node, &["CLUSTER", "NODES"]).expect("its nodes");
+    nodes.lines().any(|line| line.starts_with(&id) && line.contains("master"))
+}
+
+/// The primaries and a node, which is a primary without slots from now on, know each other.
+async fn meet(cluster: &Cluster, newcomer: usize) {
+    let port = cluster.servers()[0].port().to_string();
+    cluster
+        .query::<()>(newcomer, &["CLUSTER", "MEET", "127.0.0.1", &port])
+        .expect("it is told of the others");
+    let all = || (0..3).all(|node| knows(cluster, node, newcomer) && knows(cluster, newcomer, node));
+    wait_until("they know each other", all).await;
+}
+
+/// A replica becomes a node that nobody has ever heard of, without slots.
+async fn begin_anew(cluster: &mut Cluster, node: usize) {
+    let id = cluster.query::<String>(node, &["CLUSTER", "MYID"]).expect("an id");
+    cluster.query::<()>(node, &["CLUSTER", "RESET", "HARD"]).expect("it is a primary without slots");
+    for other in (0..cluster.servers().len()).filter(|other| *other != node) {
+        cluster.query::<()>(other, &["CLUSTER", "FORGET", &id]).expect("forgotten");
+    }
+    cluster.server_mut(node).stop();
+    cluster.server_mut(node).restart().expect("it starts");
+    meet(cluster, node).await;
+}
+
+/// Bug: a replica that was taken out of its shard, and given slots, went on as that shard beside it. Consequence: both ended each other,
+/// and answered for each other's votes. Mend: it forgets what it was told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_leaves_its_shard_does_not_go_on_as_it() {
+    let _limit = crate::limit::of_test();
+    let cluster = strict_cluster_with(2, &[]);
+    for node in 0..cluster.servers().len() {
+        cluster.query::<()>(node, &["CONFIG", "SET", "claret.replicas", "1"]).expect("set");
+    }
+    let store = store(&cluster).await;
+    let key = cluster.key_at(1, "stays:");
+    store.counter(&key).add(7).await.expect("written");
+    let (newcomer, before) = (cluster.replica(1, 1), number(&cluster, 1, "claret_incarnation"));
+    cluster.query::<()>(newcomer, &["CLUSTER", "RESET"]).expect("it is a primary without slots");
+    meet(&cluster, newcomer).await;
+    let slot = slot_of(&cluster, &cluster.key_at(0, "empty:"));
+    end_move(&cluster, &slot, newcomer, &[newcomer, 0, 1, 2]).await;
+    // It has no replica, of which it would ask what that knows: it does not serve yet.
+    wait_until("it sees its slot", || number(&cluster, newcomer, "claret_checks") > 0).await;
+    pause(1_000).await;
+    assert_eq!(number(&cluster, newcomer, "claret_incarnation"), 0);
+    assert_eq!(number(&cluster, 1, "claret_incarnation"), before);
+    assert_eq!(store.counter(&key).get().await, Ok(7));
+}
+
 /// A node that serves nothing yet has no shard, whose batches the replicas acknowledge.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_come_to_a_node_without_slots_when_its_replicas_have_them() {
@@ -79,22 +134,12 @@ async fn keys_come_to_a_node_without_slots_when_its_replicas_have_them() {
     }
     let slot = slot_of(&cluster, &tag);
     let (newcomer, replica) = (cluster.replica(1, 1), cluster.replica(2, 1));
-    cluster.query::<()>(newcomer, &["CLUSTER", "RESET"]).expect("it is a primary without slots");
-    let port = cluster.servers()[0].port().to_string();
-    cluster
-        .query::<()>(newcomer, &["CLUSTER", "MEET", "127.0.0.1", &port])
-        .expect("it is told of the others");
-    let knows = |node: usize, of: usize| {
-        let id = cluster.query::<String>(of, &["CLUSTER", "MYID"]).expect("an id");
-        let nodes = cluster.query::<String>(node, &["CLUSTER", "NODES"]).expect("its nodes");
-        nodes.lines().any(|line| line.starts_with(&id) && line.contains("master"))
-    };
-    wait_until("they know each other", || (0..3).all(|node| knows(node, newcomer) && knows(newcomer, node)))
-        .await;
+    begin_anew(&mut cluster, newcomer).await;
+    cluster.query::<()>(newcomer, &["CONFIG", "SET", "claret.replicas", "1"]).expect("set");
     begin_to_move(&cluster, &slot, 0, newcomer).await;
     let error = try_to_migrate(&cluster, &keys[0], 0, newcomer, 10_000).expect_err("it has no replica");
     assert!(error.to_string().contains("0 replicas of this node"), "{error}");
-    wait_until("its replica knows it", || knows(replica, newcomer)).await;
+    wait_until("its replica knows it", || knows(&cluster, replica, newcomer)).await;
     let id = cluster.query::<String>(newcomer, &["CLUSTER", "MYID"]).expect("an id");
     cluster.query::<()>(replica, &["CLUSTER", "REPLICATE", &id]).expect("it follows it");
     let first = || try_to_migrate(&cluster, &keys[0], 0, newcomer, 10_000).is_ok();

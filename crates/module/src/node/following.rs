@@ -8,6 +8,7 @@ use super::files::FORM;
 use super::{Node, settings, unix_time};
 use crate::ffi::{Ctx, Flag, Log, Text};
 use crate::parts::error::{Error, Outcome};
+use crate::parts::following::Following;
 use crate::parts::planted::replicas as planted;
 use crate::parts::seals::{Letter, Position};
 use crate::parts::stranded::is_any_untold;
@@ -175,7 +176,32 @@ impl Node {
     /// Whether this node would begin with nothing while a replica may know something: who follows it is not let in, since it would
     /// lose that.
     pub(super) fn is_unproven(&self) -> bool {
-        settings::is_strict() && self.shard.is_none() && self.following.whole().is_none()
+        settings::is_strict() && self.shard.is_none() && self.following.whole().is_none() && !self.is_new()
+    }
+
+    /// Whether it serves nothing, and neither it nor anybody who follows it knows anything of a shard of its.
+    fn is_new(&self) -> bool {
+        let knows_nothing = |(id, _): &(String, String)| self.following.known.get(id) == Some(&None);
+        let is_new = self.keyspace.view(|view| {
+            let followers = &view.members().followers;
+            !view.serves_some() && !followers.is_empty() && followers.iter().all(knows_nothing)
+        });
+        is_new == Some(true) && self.following.complete().is_none()
+    }
+
+    /// What a primary knows of a shard that goes on elsewhere is of no use: the primary that it followed, or that told its file, has slots
+    /// still, or is of another cluster by now. Who takes that one's place has all of its slots from the same moment.
+    pub(super) fn forget_who_goes_on(&mut self) {
+        let Following { followed, source, .. } = &self.following;
+        let goes_on = self.keyspace.view(|view| {
+            let has_left = !view.serves_some() && followed.as_ref().is_some_and(|it| !view.members().has(it));
+            has_left || followed.iter().chain(source).any(|it| view.goes_on(it))
+        });
+        let goes_on = goes_on == Some(true);
+        if self.shard.is_none() && goes_on {
+            self.forget_backup();
+            self.following.followed = None;
+        }
     }
 
     /// A replica says how much it knows.

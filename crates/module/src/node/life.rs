@@ -27,6 +27,10 @@ impl Node {
         if planted::is_no_primary(ctx.is(Flag::Replica) || ctx.is(Flag::Loading)) {
             return self.end(ctx);
         }
+        // Of an older view nothing follows.
+        if before.is_some() {
+            self.forget_who_goes_on();
+        }
         // What comes to a shard that served nothing is as new to it as to one that begins.
         let lost = before.is_some_and(|before| {
             self.keyspace
@@ -188,6 +192,8 @@ impl Node {
         // What was said to this node in another role is not what is so now.
         self.ask_anew();
         self.end(ctx);
+        // Whoever waits here without a shard waits for replicas that it has no more.
+        self.tells_anew();
     }
 
     /// A session comes that was not known, and the shard is another incarnation to it than to any that came before.

@@ -63,7 +63,7 @@ impl Node {
 
     /// Whether a use of a key has to be looked at. A key that is about to arrive from another node was ordered there, if anywhere, and
     /// that one waits for it.
-    fn concerns(&self, shard: &Shard, key: &[u8]) -> bool {
+    pub(super) fn concerns(&self, shard: &Shard, key: &[u8]) -> bool {
         is_in_use(shard, key) && (shard.is_held(key) || self.keyspace.is_mine(key))
     }
 

@@ -157,14 +157,15 @@ impl Node {
     /// Whether a key may come from another node, which removes it when it hears that it is here (S16).
     pub(crate) fn may_take(&mut self, ctx: Ctx, key: &[u8]) -> Outcome {
         match &self.shard {
-            Some(shard) if shard.is_held(key) => Err(Error::HeldKey(Bytes::copy_from(key))),
+            Some(shard) if self.concerns(shard, key) => Err(Error::HeldKey(Bytes::copy_from(key))),
             Some(_) => self.are_replicas_there(),
             // Its replicas may know more than it does.
             None if self.keyspace.view(|view| view.serves_some()) != Some(false) => Err(Error::NotReady),
             None => {
                 self.see_replicas(ctx);
                 let (there, configured) = (self.replicas_seen() as usize, settings::REPLICAS.get());
-                match self.telling.told.are_all_there(configured as usize) {
+                let are_there = self.telling.told.are_all_there(configured as usize);
+                match are_there && !self.are_replicas_late(self.now()) {
                     true => Ok(()),
                     false => Err(Error::NoReplicas { there, configured }),
                 }
@@ -183,6 +184,8 @@ impl Node {
                 let batch = self.telling.told.last() + 1;
                 files::pass_on(ctx, &self.own(), Position::of_no_shard(batch), b"");
                 self.telling.told.told(batch, true);
+                let now = self.now();
+                self.telling.waits_since.get_or_insert(now);
                 self.look_at_replicas_soon(ctx, 0);
                 batch
             }
@@ -192,7 +195,8 @@ impl Node {
     }
 
     /// The filter sees what another node says. A replica is not to be let in where it would lose what it knows, and who gives a key away
-    /// waits for the replicas of this one.
+    /// waits for the replicas of this one. Meanwhile this one gives no key away: who gives one hears nothing while it waits, and two that
+    /// give to each other would wait for ever.
     pub(crate) fn sees_node(&mut self, ctx: Ctx, filtered: &Filtered) {
         let is = |at: usize, word: &str| {
             filtered.word(at).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()))
@@ -203,7 +207,9 @@ impl Node {
             && planted::is_held_off(self.is_unproven() && !ctx.is(Flag::Replica))
         {
             filtered.insert(0, b"CLARET.UNPROVEN");
-        } else if is(0, "RESTORE-ASKING") && planted::waits_to_take(!ctx.is(Flag::Replica)) {
+        } else if is(0, "RESTORE-ASKING") && planted::waits_to_take(!ctx.is(Flag::Replica))
+            || is(0, "MIGRATE") && self.questions.is_any_taken()
+        {
             filtered.insert(0, b"CLARET.TAKE");
         }
     }

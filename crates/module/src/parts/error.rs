@@ -87,6 +87,10 @@ pub(crate) enum Error {
     )]
     NoReplicas { there: usize, configured: u64 },
     #[error(
+        "another node gives a key to this one, which waits for its replicas; nothing was done, try again"
+    )]
+    Takes,
+    #[error(
         "the key is here, and not all replicas of this node have it; it stays where it came from: MIGRATE it again, with REPLACE"
     )]
     TakenUnconfirmed,
@@ -236,6 +240,7 @@ impl Error {
             | Error::Paused
             | Error::SlotInUse(_)
             | Error::SlotUnconfirmed
+            | Error::Takes
             | Error::TakenUnconfirmed
             | Error::SlotClosed(_) => "TRYAGAIN",
             Error::Refused(refusal) => refusal_code(refusal),

@@ -103,6 +103,11 @@ impl Questions {
         self.answered.remove(&number).map_or(Err(Error::NotReady), |(_, answer)| answer)
     }
 
+    /// Whether anybody waits who gives a key to this node.
+    pub(crate) fn is_any_taken(&self) -> bool {
+        self.waiting.values().any(|question| question.owed == Owed::Taken)
+    }
+
     /// A client is gone. Whether it still waited: it may have been let go already.
     pub(crate) fn left(&mut self, client: Blocked) -> bool {
         self.answered.retain(|_, (of, _)| *of != client);

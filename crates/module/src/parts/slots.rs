@@ -308,6 +308,12 @@ impl Slots {
         !self.clustered || self.lowest().is_some()
     }
 
+    /// Whether another node serves something as a primary, and is not given up.
+    pub(crate) fn goes_on(&self, id: &str) -> bool {
+        let is_it = |node: &&Primary| node.id == id && !node.myself && !node.has_failed;
+        self.nodes.iter().find(is_it).is_some_and(|node| !node.ranges.is_empty())
+    }
+
     /// The name of this node's shard.
     ///
     /// # Errors
