@@ -471,7 +471,7 @@ pub(crate) async fn begin_to_move(cluster: &Cluster, slot: &str, from: usize, to
     set_slot(cluster, from, &[slot, "MIGRATING", &id(to)]).await;
 }
 
-pub(crate) fn migrate(cluster: &Cluster, key: &str, from: usize, to: usize) {
+fn migrate(cluster: &Cluster, key: &str, from: usize, to: usize) {
     let port = cluster.servers()[to].port().to_string();
     let words = ["MIGRATE", "127.0.0.1", &port, "", "0", "10000", "REPLACE", "KEYS", key];
     cluster.query::<()>(from, &words).expect("it goes");

@@ -1,18 +1,27 @@
 //! Keys that come to another node in the durability `strict`: they leave their giver when the replicas of the taker have them (S16).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use claret::Records as _;
 use claret_rig::{Cluster, RigError};
 
-use crate::strict::{
-    begin_to_move, migrate, number, pause, serves, set_slot, store, strict_cluster_with, wait_until,
-};
+use crate::strict::{begin_to_move, number, pause, serves, set_slot, store, strict_cluster_with, wait_until};
 
 /// Asks for a move of the key for so long.
 fn try_to_migrate(cluster: &Cluster, key: &str, from: usize, to: usize, millis: u64) -> Result<(), RigError> {
+    try_to_migrate_all(cluster, &[key], from, to, millis)
+}
+
+fn try_to_migrate_all(
+    cluster: &Cluster,
+    keys: &[&str],
+    from: usize,
+    to: usize,
+    millis: u64,
+) -> Result<(), RigError> {
     let (port, millis) = (cluster.servers()[to].port().to_string(), millis.to_string());
-    cluster.query(from, &["MIGRATE", "127.0.0.1", &port, "", "0", &millis, "REPLACE", "KEYS", key])
+    let words = ["MIGRATE", "127.0.0.1", &port, "", "0", &millis, "REPLACE", "KEYS"];
+    cluster.query(from, &[&words[..], keys].concat())
 }
 
 fn keys_at(cluster: &Cluster, node: usize, slot: &str) -> u64 {
@@ -21,7 +30,7 @@ fn keys_at(cluster: &Cluster, node: usize, slot: &str) -> u64 {
 
 /// The slot of a key, as a word.
 fn slot_of(cluster: &Cluster, key: &str) -> String {
-    cluster.query::<u16>(0, &["CLUSTER", "KEYSLOT", key]).expect("a slot").to_string()
+    cluster.query::<u16>(2, &["CLUSTER", "KEYSLOT", key]).expect("a slot").to_string()
 }
 
 async fn end_move(cluster: &Cluster, slot: &str, to: usize, nodes: &[usize]) {
@@ -92,6 +101,38 @@ async fn begin_anew(cluster: &mut Cluster, node: usize) {
     meet(cluster, node).await;
 }
 
+/// Bug: a node gave a key away, and heard nothing until it was taken; the other one, which waited for its replicas, gave one to it, and
+/// then heard nothing either. Consequence: both stood still until one gave up. Mend: who waits gives nothing away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_waits_for_its_replicas_gives_no_key_away() {
+    let _limit = crate::limit::of_test();
+    let cluster = strict_cluster_with(1, &[]);
+    let store = store(&cluster).await;
+    let keys = [0, 1].map(|node| cluster.key_at(node, "crosses:"));
+    for (node, key) in keys.iter().enumerate() {
+        store.counter(key).add(7).await.expect("written");
+        begin_to_move(&cluster, &slot_of(&cluster, key), node, 1 - node).await;
+    }
+    let replica = cluster.replica(1, 0);
+    cluster.servers()[replica].pause();
+    let refused = std::thread::scope(|scope| {
+        let gives = scope.spawn(|| try_to_migrate(&cluster, &keys[0], 0, 1, 10_000));
+        let its = slot_of(&cluster, &keys[0]);
+        while keys_at(&cluster, 1, &its) == 0 && !gives.is_finished() {}
+        let refused = try_to_migrate(&cluster, &keys[1], 1, 0, 10_000);
+        gives.join().expect("answered").expect_err("the replica does not have it");
+        refused
+    });
+    cluster.servers()[replica].resume();
+    let error = refused.expect_err("it waits").to_string();
+    assert!(error.contains("another node gives a key to this one"), "{error}");
+    for (node, key) in keys.iter().enumerate() {
+        wait_until("it goes", || try_to_migrate(&cluster, key, node, 1 - node, 10_000).is_ok()).await;
+        end_move(&cluster, &slot_of(&cluster, key), 1 - node, &[1 - node, node, 2]).await;
+        assert_eq!(store.counter(key).get().await, Ok(7), "{key}");
+    }
+}
+
 /// Bug: a replica that was taken out of its shard, and given slots, went on as that shard beside it. Consequence: both ended each other,
 /// and answered for each other's votes. Mend: it forgets what it was told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -145,8 +186,16 @@ async fn keys_come_to_a_node_without_slots_when_its_replicas_have_them() {
     let first = || try_to_migrate(&cluster, &keys[0], 0, newcomer, 10_000).is_ok();
     wait_until("the replica is there", first).await;
     assert_eq!(keys_at(&cluster, replica, &slot), 1);
+    // Bug: the giver waited for each key anew. Consequence: it was dead to the others for as long. Mend: the others are refused.
+    cluster.servers()[replica].pause();
+    let (several, began): (Vec<&str>, _) = (keys[1..].iter().map(String::as_str).collect(), Instant::now());
+    let error = try_to_migrate_all(&cluster, &several, 0, newcomer, 60_000);
+    cluster.servers()[replica].resume();
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}: {error:?}", began.elapsed());
+    error.expect_err("the replica does not have them");
     for key in &keys[1..] {
-        migrate(&cluster, key, 0, newcomer);
+        let moved = || try_to_migrate(&cluster, key, 0, newcomer, 10_000).is_ok();
+        wait_until("the replica is there again", moved).await;
     }
     assert_eq!(keys_at(&cluster, replica, &slot), keys.len() as u64);
     end_move(&cluster, &slot, newcomer, &[newcomer, 0, 1, 2]).await;
