@@ -326,8 +326,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         arity: -2,
         arguments: PLAIN,
         summary: "Internal: the module puts it before `RESTORE-ASKING`, with which another node's `MIGRATE` brings a key, in the \
-                  durability `strict`. The answer waits until the replicas of this node have the key, too. Before `MIGRATE`, which \
-                  is refused meanwhile.",
+                  durability `strict`. The answer waits until the replicas of this node have the key, too. Meanwhile the module puts \
+                  it before `MIGRATE` as well, which it refuses.",
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if the replicas do not say in time that they have it",
         since: "0.1.0",

@@ -189,16 +189,19 @@ impl Node {
         is_new == Some(true) && self.following.complete().is_none()
     }
 
-    /// What a primary knows of a shard that goes on elsewhere is of no use: the primary that it followed, or that told its file, has slots
-    /// still, or is of another cluster by now. Who takes that one's place has all of its slots from the same moment.
+    /// What a primary without slots knows of a shard that goes on elsewhere is of no use: the primary that it followed, or that told its
+    /// file, has slots still, or is of another cluster by now. Whoever takes a primary's place has its slots from the same moment, and
+    /// forgets nothing, whatever else that one has got meanwhile.
     pub(super) fn forget_who_goes_on(&mut self) {
+        if self.shard.is_some() {
+            return;
+        }
         let Following { followed, source, .. } = &self.following;
         let goes_on = self.keyspace.view(|view| {
-            let has_left = !view.serves_some() && followed.as_ref().is_some_and(|it| !view.members().has(it));
-            has_left || followed.iter().chain(source).any(|it| view.goes_on(it))
+            let has_left = followed.as_ref().is_some_and(|it| !view.members().has(it));
+            !view.serves_some() && (has_left || followed.iter().chain(source).any(|it| view.goes_on(it)))
         });
-        let goes_on = goes_on == Some(true);
-        if self.shard.is_none() && goes_on {
+        if goes_on == Some(true) {
             self.forget_backup();
             self.following.followed = None;
         }

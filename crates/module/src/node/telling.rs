@@ -198,17 +198,17 @@ impl Node {
     /// waits for the replicas of this one. Meanwhile this one gives no key away: who gives one hears nothing while it waits, and two that
     /// give to each other would wait for ever.
     pub(crate) fn sees_node(&mut self, ctx: Ctx, filtered: &Filtered) {
-        let is = |at: usize, word: &str| {
-            filtered.word(at).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()))
-        };
-        if is(0, "REPLCONF") && is(1, "ACK") && self.telling.told.waiting() > 0 {
+        let Some(name) = filtered.word(0) else { return };
+        let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+        let acknowledges = || filtered.word(1).is_some_and(|it| it.eq_ignore_ascii_case(b"ACK"));
+        if is("REPLCONF") && acknowledges() && self.telling.told.waiting() > 0 {
             self.look_at_replicas_soon(ctx, 0);
-        } else if (is(0, "PSYNC") || is(0, "SYNC"))
+        } else if (is("PSYNC") || is("SYNC"))
             && planted::is_held_off(self.is_unproven() && !ctx.is(Flag::Replica))
         {
             filtered.insert(0, b"CLARET.UNPROVEN");
-        } else if is(0, "RESTORE-ASKING") && planted::waits_to_take(!ctx.is(Flag::Replica))
-            || is(0, "MIGRATE") && self.questions.is_any_taken()
+        } else if is("RESTORE-ASKING") && planted::waits_to_take(!ctx.is(Flag::Replica))
+            || is("MIGRATE") && self.questions.is_any_taken()
         {
             filtered.insert(0, b"CLARET.TAKE");
         }

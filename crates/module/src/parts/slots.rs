@@ -456,6 +456,12 @@ mod tests {
         assert!(slots.is_mine(12) && !slots.is_mine(11) && !slots.is_mine(4));
         assert_eq!(slots.moving, [7, 3]);
         assert!(slots.served[12] && !slots.served[7] && !slots.served[11]);
+        assert!(slots.goes_on("bb000002ff"));
+        assert!(!slots.goes_on("aa000001ff"), "it is this node");
+        assert!(!slots.goes_on("cc000003ff") && !slots.goes_on("dd"));
+        let failed =
+            Slots::parse("aa h:1@2 myself,master - 0 1 1 connected\nbb h:2@3 master,fail - 0 1 1 - 0-4");
+        assert!(!failed.goes_on("bb"));
         let other = slots.owner(0).expect("owned");
         assert_eq!((other.id.as_str(), other.address.as_str()), ("bb000002ff", "127.0.0.1:7002"));
         assert!(slots.owner(11).is_none());
