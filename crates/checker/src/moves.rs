@@ -48,6 +48,12 @@ fn is_later(error: &str) -> bool {
     error.contains("TRYAGAIN") || error.contains("TryAgain")
 }
 
+/// Whether records stay where they are until they are asked to go again: the node that is to take them is stopped, or says that it
+/// takes nothing now: it has no memory or disk left, loads its data, or waits for its replicas.
+fn stays(error: &str) -> bool {
+    ["Target instance replied", "IOERR", "CLUSTERDOWN", "NOTREADY"].iter().any(|it| error.contains(it))
+}
+
 struct Mover<'a, O> {
     operator: &'a O,
     since: Instant,
@@ -74,6 +80,7 @@ impl<O: Operator> Mover<'_, O> {
     /// Records go over until none is left; whether they all went before so many steps were done.
     fn migrate(&mut self, it: &Move<'_>, slot: &str) -> Result<bool, String> {
         let port = it.port.to_string();
+        let mut last = String::new();
         loop {
             let words = ["CLUSTER", "GETKEYSINSLOT", slot, KEYS_MAX];
             let keys: Vec<String> = self.operator.ask(it.from, &words)?;
@@ -87,18 +94,14 @@ impl<O: Operator> Mover<'_, O> {
             words.extend(keys.iter().map(String::as_str));
             match self.operator.ask::<redis::Value>(it.from, &words) {
                 Ok(_) => self.steps_left -= 1,
-                // Keys of the slot that were in use, or a node that is stopped meanwhile, or takes nothing now: what has not come is
-                // still here.
-                Err(error)
-                    if is_later(&error)
-                        || ["IOERR", "CLUSTERDOWN", "NOTREADY"].iter().any(|it| error.contains(it)) =>
-                {
+                Err(error) if is_later(&error) || stays(&error) => {
+                    last = error;
                     sleep(Duration::from_millis(1));
                 }
                 Err(error) => return Err(error),
             }
             if self.since.elapsed() > 2 * MOVE_TIME {
-                return Err(format!("slot {slot} does not become empty: {keys:?}"));
+                return Err(format!("slot {slot} does not become empty: {keys:?}; last: {last}"));
             }
         }
     }
@@ -146,4 +149,60 @@ pub(crate) fn move_slot(operator: &impl Operator, it: &Move<'_>) -> Result<Moved
 pub(crate) fn stop_slot(operator: &impl Operator, slot: u16, taker: usize) -> Result<(), String> {
     let mut mover = Mover { operator, since: Instant::now(), steps_left: usize::MAX };
     mover.say(taker, &["CLUSTER", "SETSLOT", &slot.to_string(), "STABLE"]).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// Nodes with one record. The one that takes it refuses so often, with these words.
+    struct Nodes {
+        refusals: RefCell<Vec<&'static str>>,
+        keys: RefCell<Vec<&'static str>>,
+    }
+
+    impl Operator for Nodes {
+        fn ask<T: redis::FromRedisValue>(&self, _: usize, words: &[&str]) -> Result<T, String> {
+            let value = match words {
+                ["CLUSTER", "GETKEYSINSLOT", ..] => {
+                    let keys = self.keys.borrow();
+                    redis::Value::Array(
+                        keys.iter().map(|key| redis::Value::SimpleString((*key).into())).collect(),
+                    )
+                }
+                ["MIGRATE", ..] => {
+                    if let Some(error) = self.refusals.borrow_mut().pop() {
+                        return Err(error.into());
+                    }
+                    self.keys.borrow_mut().clear();
+                    redis::Value::Okay
+                }
+                _ => redis::Value::SimpleString("id".into()),
+            };
+            T::from_redis_value(value).map_err(|error| error.to_string())
+        }
+    }
+
+    fn moved(refusals: &[&'static str]) -> Result<Moved, String> {
+        let nodes = Nodes { refusals: RefCell::new(refusals.to_vec()), keys: RefCell::new(vec!["key"]) };
+        let it = Move { slot: 1, from: 0, to: 1, port: 1, primaries: &[0, 1, 2], steps_max: usize::MAX };
+        move_slot(&nodes, &it)
+    }
+
+    /// Two faults at once: the node that takes the slot has no memory left meanwhile.
+    #[test]
+    fn who_takes_nothing_now_is_asked_again() {
+        let refusals = [
+            "MIGRATE: ResponseError: Target instance replied with error: OOM command not allowed",
+            "IOERR error or timeout reading to target instance",
+        ];
+        assert_eq!(moved(&refusals), Ok(Moved::There));
+    }
+
+    #[test]
+    fn another_error_ends_the_move() {
+        assert_eq!(moved(&["ERR syntax error"]), Err("ERR syntax error".into()));
+    }
 }
