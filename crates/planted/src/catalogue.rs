@@ -157,6 +157,8 @@ bugs! {
         UserUnescaped ["claret/lib a_channel_is_its_users_and_in_a_slot_of_its_node_whatever_the_name"];
         /// Of several seeds only the first is asked.
         OtherSeedsUnasked ["claret/hostile a_dead_seed_does_not_matter"];
+        /// What a node of another cluster says of slots is believed.
+        AnotherClusterBelieved ["claret/cluster nodes_of_two_clusters_are_told_apart"];
         /// The challenge of any shard that a node names is signed.
         SignsForOthers ["claret/hostile a_challenge_of_another_node_is_not_signed"];
         /// The client speaks to a module of another version.

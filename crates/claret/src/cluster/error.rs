@@ -69,6 +69,17 @@ pub enum ConnectError {
         /// What a node has that this program spoke with before.
         ours: &'static str,
     },
+    /// The nodes that were named are of two clusters, or a name leads to another cluster than before. Final.
+    #[error(
+        "{node} and {other} are of two clusters: none of the nodes that one knows is known to the other; name nodes of one cluster, \
+         or join them (`redis-cli --cluster add-node`)"
+    )]
+    AnotherCluster {
+        /// The node's address.
+        node: String,
+        /// That of a node of the cluster that this program speaks with.
+        other: String,
+    },
     /// Nobody serves some of the slots. Retryable: `connect` waited until its timeout.
     #[error("no node serves {}; repair the cluster (`redis-cli --cluster fix`)", describe_slots(slots))]
     Uncovered {
@@ -110,6 +121,7 @@ impl ConnectError {
             | ConnectError::NoModule { .. }
             | ConnectError::OtherVersion { .. }
             | ConnectError::MixedDurability { .. }
+            | ConnectError::AnotherCluster { .. }
             | ConnectError::OverBound { .. }
             | ConnectError::NotUnderstood { .. } => false,
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::address::Address;
@@ -30,6 +30,10 @@ use super::topology::Topology;
 const REFRESH_GAP: Duration = Duration::from_millis(100);
 /// And this often, at least.
 const REFRESH_AFTER: Duration = Duration::from_secs(60);
+
+/// So many of the nodes that were named are compared at the beginning, each for so long.
+const SEEDS_COMPARED_MAX: usize = 16;
+const COMPARE_TIME: Duration = Duration::from_millis(500);
 
 /// How long a node that serves nothing any more has, at least, to answer what it was asked.
 const PARTING: Duration = Duration::from_secs(1);
@@ -91,6 +95,8 @@ pub(super) struct Net<S> {
     pub(super) runtime: Handle,
     known: Mutex<Vec<Known>>,
     topology: Mutex<Topology>,
+    /// Why what was heard last of the topology was not believed, where that stays so.
+    disbelieved: Mutex<Option<ConnectError>>,
     /// Counts what changed, for those who wait for the nodes.
     changes: watch::Sender<u64>,
     is_closing: AtomicBool,
@@ -114,6 +120,7 @@ impl<S: Service> Net<S> {
             runtime: Handle::current(),
             known: Mutex::default(),
             topology: Mutex::default(),
+            disbelieved: Mutex::default(),
             changes: watch::Sender::new(0),
             is_closing: AtomicBool::new(false),
         });
@@ -130,6 +137,7 @@ impl<S: Service> Net<S> {
             let error = match self.ask_topology().await {
                 Ok(topology) => match topology.missing() {
                     missing if missing.is_empty() => {
+                        self.compare_seeds(&topology).await?;
                         self.adopt(topology);
                         // A node that is not the one that was told may be so by now.
                         self.runtime.spawn(Arc::clone(self).watch_topology());
@@ -209,10 +217,11 @@ impl<S: Service> Net<S> {
 
     /// A node that cannot be reached now, and why.
     pub(super) fn away(&self) -> Option<ConnectError> {
-        self.known.lock().iter().find_map(|known| match &known.standing {
+        let away = self.known.lock().iter().find_map(|known| match &known.standing {
             Standing::Down(error) => Some(error.clone()),
             Standing::Connecting | Standing::Up => None,
-        })
+        })?;
+        Some(self.disbelieved.lock().clone().unwrap_or(away))
     }
 
     fn stands(&self, node: &Address, standing: Standing) {
@@ -304,6 +313,7 @@ impl<S: Service> Net<S> {
             // While a cluster fails over it contradicts itself: what is not whole is not believed.
             match self.ask_topology().await {
                 Ok(topology) if planted::is_whole(topology.missing().is_empty()) => self.adopt(topology),
+                Err(error @ ConnectError::AnotherCluster { .. }) => *self.disbelieved.lock() = Some(error),
                 Ok(_) | Err(_) => {}
             }
             sleep(REFRESH_GAP).await;
@@ -334,13 +344,35 @@ impl<S: Service> Net<S> {
 
     async fn ask_topology_at(&self, node: &Address) -> Result<Topology, ConnectError> {
         let mut connection = Connection::open(&self.settings, node).await?;
-        topology_of(&mut connection, &self.settings.limits).await
+        let topology = topology_of(&mut connection, &self.settings.limits).await?;
+        is_of_one_cluster(node, &topology, &self.topology())?;
+        Ok(topology)
+    }
+
+    /// Nodes of two clusters may have been named. One that does not answer soon is asked when it is needed.
+    async fn compare_seeds(self: &Arc<Self>, topology: &Topology) -> Result<(), ConnectError> {
+        let nodes = topology.nodes();
+        let seeds = self.settings.seeds.iter().filter(|seed| !nodes.contains(seed)).take(SEEDS_COMPARED_MAX);
+        let mut answers = JoinSet::new();
+        for seed in seeds.cloned() {
+            let net = Arc::clone(self);
+            answers.spawn(async move {
+                let asked = timeout(COMPARE_TIME, net.ask_topology_at(&seed)).await;
+                asked.ok()?.ok().map(|theirs| (seed, theirs))
+            });
+        }
+        while let Some(answer) = answers.join_next().await {
+            let Ok(Some((seed, theirs))) = answer else { continue };
+            is_of_one_cluster(&seed, &theirs, topology)?;
+        }
+        Ok(())
     }
 
     /// Begins to keep new nodes, and parts with those that serve nothing any more.
     fn adopt(self: &Arc<Self>, topology: Topology) {
         let nodes = topology.nodes();
         *self.topology.lock() = topology.clone();
+        *self.disbelieved.lock() = None;
         // Before any connection says hello by it.
         self.service.adopt(&topology);
         let mut known = self.known.lock();
@@ -356,6 +388,15 @@ impl<S: Service> Net<S> {
             }
         }
     }
+}
+
+/// What a node says of a cluster is to be of that which is known: else its records would be taken for those of another one.
+fn is_of_one_cluster(node: &Address, theirs: &Topology, known: &Topology) -> Result<(), ConnectError> {
+    if !planted::is_of_another_cluster(theirs.is_of_another_cluster(known)) {
+        return Ok(());
+    }
+    let other = known.nodes().first().map(Address::to_string).unwrap_or_default();
+    Err(ConnectError::AnotherCluster { node: node.to_string(), other })
 }
 
 /// Asks the node at the other end which nodes there are.

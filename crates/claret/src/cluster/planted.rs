@@ -175,6 +175,11 @@ pub(super) fn seeds<T>(seeds: &[T]) -> &[T] {
     if is_planted(Bug::OtherSeedsUnasked) { &seeds[..1] } else { seeds }
 }
 
+/// Whether nodes are of two clusters: [`Bug::AnotherClusterBelieved`].
+pub(super) fn is_of_another_cluster(is: bool) -> bool {
+    is && !is_planted(Bug::AnotherClusterBelieved)
+}
+
 // --- handshake and settings ---
 
 /// The shard that is to be at the other end: [`Bug::SignsForOthers`].

@@ -1,6 +1,6 @@
 //! Which node serves which slot, as `CLUSTER SLOTS` says, and which slot a key is in.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use claret_core::ShardId;
 use claret_types::Reply;
@@ -84,12 +84,15 @@ pub(super) struct Range {
 pub(super) struct Topology {
     /// In the order of slots.
     pub(super) ranges: Vec<Range>,
+    /// All nodes of these shards, replicas among them. Servers that are no part of a cluster have no id.
+    pub(super) members: BTreeSet<ShardId>,
 }
 
 impl Topology {
     /// A server that is no part of a cluster serves everything.
     pub(super) fn alone(node: Address) -> Self {
-        Topology { ranges: vec![Range { first: 0, last: SLOTS as u16 - 1, node, shard: None }] }
+        let ranges = vec![Range { first: 0, last: SLOTS as u16 - 1, node, shard: None }];
+        Topology { ranges, members: BTreeSet::new() }
     }
 
     /// Reads the reply to `CLUSTER SLOTS` of the node `asked`, whose own address may be missing in it. It is taken as a
@@ -117,7 +120,19 @@ impl Topology {
         if planted::are_too_many_nodes(nodes.len() > limit) {
             return Err(Bound { name: "topology_nodes_max", limit }.into());
         }
-        Ok(Topology { ranges })
+        let members = entries.iter().flat_map(members).collect();
+        Ok(Topology { ranges, members })
+    }
+
+    /// Whether nobody of these nodes is one of those: then they are of two clusters. A node that knows of no slots is of none yet.
+    pub(super) fn is_of_another_cluster(&self, other: &Topology) -> bool {
+        if self.ranges.is_empty() || other.ranges.is_empty() {
+            return false;
+        }
+        match (self.members.is_empty(), other.members.is_empty()) {
+            (true, true) => self.nodes() != other.nodes(),
+            _ => self.members.is_disjoint(&other.members),
+        }
     }
 
     /// The nodes, each once.
@@ -172,6 +187,18 @@ fn range(entry: &Reply, asked: &Address) -> Option<Range> {
     let node = Address { host: host.to_owned(), port };
     let range = Range { first: slot(*first)?, last: slot(*last)?, node, shard: Some(shard_of(id)?) };
     (range.first <= range.last).then_some(range)
+}
+
+/// The nodes of a shard. What a replica is called matters to nothing else.
+fn members(entry: &Reply) -> impl Iterator<Item = ShardId> {
+    let fields: &[Reply] = if let Reply::Array(fields) = entry { fields } else { &[] };
+    fields.iter().skip(2).filter_map(|node| match node {
+        Reply::Array(node) => match node.get(2) {
+            Some(Reply::Bytes(id)) => shard_of(id),
+            _ => None,
+        },
+        _ => None,
+    })
 }
 
 /// The shard of a node: as much of the node's id as fits.
@@ -369,6 +396,22 @@ mod tests {
             assert_eq!(missing, owners.iter().filter(|owners| **owners == 0).count());
         }
         assert!(taken > 100, "{taken}");
+    }
+
+    #[test]
+    fn two_clusters_have_no_node_in_common() {
+        let of = |ports: &[i64]| {
+            let nodes = ports.iter().map(|port| node("h", *port));
+            let entry = [Reply::Int(0), Reply::Int(16383)].into_iter().chain(nodes).collect();
+            parse(&Reply::Array(vec![Reply::Array(entry)]), &address(1)).unwrap()
+        };
+        let (alone, nobody) = (|port| Topology::alone(address(port)), Topology::default());
+        // A replica took its primary's place, and that one is gone.
+        assert!(!of(&[1, 2]).is_of_another_cluster(&of(&[2, 3])));
+        assert!(of(&[1, 2]).is_of_another_cluster(&of(&[3, 4])));
+        assert!(of(&[1]).is_of_another_cluster(&alone(1)) && alone(1).is_of_another_cluster(&of(&[1])));
+        assert!(alone(1).is_of_another_cluster(&alone(2)) && !alone(1).is_of_another_cluster(&alone(1)));
+        assert!(!nobody.is_of_another_cluster(&of(&[1])) && !of(&[1]).is_of_another_cluster(&nobody));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use claret::cluster::{Command, ConnectError, Grants};
-use claret::{Records, Store, blocking};
+use claret::{Records, Store, TxOptions, blocking};
 use claret_rig::{Cluster, Server};
 
 use crate::rig::{fresh, keys, prefix, shared};
@@ -116,6 +116,41 @@ async fn nobody_there_and_no_cluster_are_told() {
     let server = Server::options().config("cluster-enabled yes").start().expect("a server");
     let error = refused(&server.url()).await;
     assert!(matches!(&error, ConnectError::Uncovered { slots } if slots[..] == [(0, 16383)]), "{error}");
+}
+
+/// At the beginning they are refused by name. Later nothing is done at one that the names lead to.
+#[tokio::test]
+async fn nodes_of_two_clusters_are_told_apart() {
+    let _limit = crate::limit::of_test();
+    let (mut one, two) = (fresh(1), fresh(2));
+    let hosts = |clusters: [&Cluster; 2]| {
+        let [first, second] = clusters.map(|cluster| cluster.url().replace("redis://", ""));
+        format!("redis://{},{}", first.trim_end_matches('/'), second)
+    };
+    let error = refused(&hosts([&one, &two])).await;
+    assert!(matches!(&error, ConnectError::AnotherCluster { .. }), "{error}");
+    for cluster in [&one, &two] {
+        let is_named = |server: &Server| error.to_string().contains(&server.address());
+        assert!(cluster.servers().iter().any(is_named), "{error}");
+    }
+
+    // It is not there yet.
+    let port = two.servers()[0].port();
+    drop(two);
+    let url = format!("{},127.0.0.1:{port}", one.url().trim_end_matches('/'));
+    let patience = TxOptions::new().deadline(Duration::from_secs(3));
+    let store = Store::connect(url).await.expect("one that is not there is no other");
+    store.counter("k").add(1).await.expect("counted");
+    let module = claret_rig::Module::of_sources().expect("the module");
+    let two = Cluster::options(1, 0).module(module).first_port(port).start().expect("a cluster");
+    one.server_mut(0).kill();
+    let add_to_it = |tx: claret::Tx| async move {
+        tx.counter("k").get_for_update().await?;
+        Ok(tx.counter("k").add(1)?)
+    };
+    let error = store.transaction_with(patience, add_to_it).await.expect_err("it is gone");
+    assert!(error.to_string().contains("two clusters"), "{error}");
+    assert_eq!(two.query::<i64>(0, &["DBSIZE"]).expect("a number"), 0);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Queues driven by hand, without connections: where commands wait, and what happens to them when nodes come and go.
 
+use std::collections::BTreeSet;
+
 use super::super::command::Command;
 use super::super::gather::Gather;
 use super::*;
@@ -20,7 +22,7 @@ fn shared_by(ports: &[u16]) -> Topology {
         let last = if at + 1 == ports.len() { SLOTS } else { (at + 1) * each };
         Range { first: (at * each) as u16, last: last as u16 - 1, node: node(*port), shard: None }
     });
-    Topology { ranges: ranges.collect() }
+    Topology { ranges: ranges.collect(), members: BTreeSet::new() }
 }
 
 /// In the last slot.
