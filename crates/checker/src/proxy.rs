@@ -41,10 +41,21 @@ struct State {
 /// What is done to all connections of somebody, those that are and those that come.
 #[derive(Clone, Copy, Debug, Default)]
 struct Way {
-    /// Nothing passes, in either direction.
-    is_cut: bool,
+    /// What passes in neither direction, in one, or in both.
+    requests_cut: bool,
+    answers_cut: bool,
     /// What passes waits for up to this long, in order.
     delay_max: Duration,
+}
+
+/// Of a connection, seen from whoever made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Directions {
+    /// What it sends.
+    Requests,
+    /// What it gets.
+    Answers,
+    Both,
 }
 
 /// A connection of a client, and the one to the node that belongs to it.
@@ -94,7 +105,8 @@ impl Shared {
             }
             let held = if is_request { *link.held_until() } else { None };
             let due = held.map_or(due, |held| held.max(due));
-            let is_cut = state.ways.get(&link.who).is_some_and(|way| way.is_cut);
+            let is_cut = |way: &Way| if is_request { way.requests_cut } else { way.answers_cut };
+            let is_cut = state.ways.get(&link.who).is_some_and(is_cut);
             let left = due.saturating_duration_since(Instant::now());
             state = match (is_cut, left) {
                 (false, Duration::ZERO) => return true,
@@ -156,10 +168,17 @@ impl Proxy {
         }
     }
 
-    /// From now on nothing passes between this one and the node, or it does again. Connections stay, as if a cable were pulled:
-    /// what is sent meanwhile comes afterwards.
-    pub(crate) fn pull(&self, who: IpAddr, is_cut: bool) {
-        self.shared.change(|state| state.ways.entry(who).or_default().is_cut = is_cut);
+    /// From now on nothing passes between this one and the node in these directions, or it does again. Connections stay, as if a
+    /// cable were pulled: what is sent meanwhile comes afterwards.
+    pub(crate) fn pull(&self, who: IpAddr, directions: Directions, is_cut: bool) {
+        self.shared.change(|state| {
+            let way = state.ways.entry(who).or_default();
+            match directions {
+                Directions::Requests => way.requests_cut = is_cut,
+                Directions::Answers => way.answers_cut = is_cut,
+                Directions::Both => (way.requests_cut, way.answers_cut) = (is_cut, is_cut),
+            }
+        });
     }
 
     /// From now on what passes between this one and the node waits for up to so long.
@@ -274,13 +293,30 @@ mod tests {
     #[test]
     fn what_is_sent_while_the_cable_is_pulled_comes_afterwards() {
         let (proxy, mut client, mut node) = connected();
-        proxy.pull(CLIENTS, true);
+        proxy.pull(CLIENTS, Directions::Both, true);
         client.write_all(b"later").expect("sent");
         assert!(is_silent(&mut node));
         proxy.delay(CLIENTS, Duration::from_millis(5));
-        proxy.pull(CLIENTS, false);
+        proxy.pull(CLIENTS, Directions::Both, false);
         let mut heard = [0; 5];
         node.read_exact(&mut heard).expect("it passes");
         assert_eq!(&heard, b"later");
+    }
+
+    #[test]
+    fn a_way_may_be_cut_in_one_direction_alone() {
+        let (proxy, mut client, mut node) = connected();
+        proxy.pull(CLIENTS, Directions::Answers, true);
+        client.write_all(b"again").expect("sent");
+        node.read_exact(&mut [0; 5]).expect("it passes");
+        node.write_all(b"an answer").expect("sent");
+        assert!(is_silent(&mut client));
+        proxy.pull(CLIENTS, Directions::Requests, true);
+        proxy.pull(CLIENTS, Directions::Answers, false);
+        client.read_exact(&mut [0; 9]).expect("it passes");
+        client.write_all(b"later").expect("sent");
+        assert!(is_silent(&mut node));
+        proxy.pull(CLIENTS, Directions::Both, false);
+        node.read_exact(&mut [0; 5]).expect("it passes");
     }
 }

@@ -9,7 +9,7 @@ use redis::{Connection, FromRedisValue};
 
 use crate::server::{LOOK, field, query};
 use crate::topology::slot_of;
-use crate::{Certificates, Module, Node, RigError, SLOTS, Server, ServerOptions, nodes};
+use crate::{Certificates, Module, Node, RigError, SLOTS, Server, ServerOptions, ShiftedClock, nodes};
 
 /// How long the nodes may take until they are of one mind.
 const JOIN_TIME: Duration = Duration::from_secs(60);
@@ -105,6 +105,13 @@ impl ClusterOptions {
     #[must_use]
     pub fn config(mut self, line: &str) -> Self {
         self.server = self.server.config(line);
+        self
+    }
+
+    /// With clocks that can be [shifted](Server::shift_clock).
+    #[must_use]
+    pub fn clock(mut self, clock: ShiftedClock) -> Self {
+        self.server = self.server.clock(clock);
         self
     }
 

@@ -11,9 +11,9 @@ pub enum RigError {
     /// No program to run.
     #[error("there is no server program: {0}")]
     NoServer(String),
-    /// No module to load.
-    #[error("there is no module to load: {0}")]
-    NoModule(String),
+    /// A library that servers load is not there: the module, or a clock that can be shifted.
+    #[error("there is no library for the servers to load: {0}")]
+    NoLibrary(String),
     /// The wanted port belongs to somebody else.
     #[error("port {0} is in use (or {1}, of its cluster bus); choose another one")]
     PortInUse(u16, u16),

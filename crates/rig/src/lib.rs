@@ -4,6 +4,7 @@
 //! - [`Cluster`]: several of them as one cluster, with every slot assigned and all nodes of one mind.
 //! - [`Certificates`]: made for one of them, if it is to speak TLS.
 //! - [`Module`]: where the module is that they load.
+//! - [`ShiftedClock`]: makes the clocks of servers jump.
 //! - [`TestLimit`]: how long a test with them may take.
 //!
 //! Invariants:
@@ -12,11 +13,13 @@
 //!   process beside it waits for the end of a pipe (`guard.rs`);
 //! - an answer counts only if it is our server's: another one may have taken the port.
 
+mod clock;
 mod cluster;
 mod error;
 mod folder;
 mod guard;
 mod keys;
+mod library;
 mod limit;
 mod module;
 mod ports;
@@ -26,6 +29,7 @@ mod server;
 mod tls;
 mod topology;
 
+pub use clock::ShiftedClock;
 pub use cluster::{Cluster, ClusterOptions, Progress};
 pub use error::RigError;
 pub use folder::TestFolder;

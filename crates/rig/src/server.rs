@@ -17,7 +17,10 @@ use rustix::process::Signal;
 use crate::folder::{Folder, quoted, write_private};
 use crate::guard::Guard;
 use crate::program::runnable;
-use crate::{BUS_OFFSET, Certificates, Module, RigError, is_free, ports, process, server_program, tls};
+use crate::{
+    BUS_OFFSET, Certificates, Module, RigError, ShiftedClock, clock, is_free, ports, process, server_program,
+    tls,
+};
 
 /// How long a server may take until it answers.
 const START_TIME: Duration = Duration::from_secs(30);
@@ -50,6 +53,7 @@ pub struct ServerOptions {
     tls: Option<Certificates>,
     config: Vec<String>,
     bears_limits: bool,
+    clock: Option<ShiftedClock>,
 }
 
 impl ServerOptions {
@@ -111,6 +115,13 @@ impl ServerOptions {
         self
     }
 
+    /// With a clock that can be [shifted](Server::shift_clock).
+    #[must_use]
+    pub fn clock(mut self, clock: ShiftedClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
     /// Starts it and waits until it answers.
     ///
     /// # Errors
@@ -154,6 +165,7 @@ impl ServerOptions {
             password,
             tls,
             bears_limits,
+            clock: self.clock.clone(),
             child: None,
             guard: None,
         };
@@ -204,6 +216,7 @@ pub struct Server {
     password: Option<String>,
     tls: Option<Certificates>,
     bears_limits: bool,
+    clock: Option<ShiftedClock>,
     child: Option<Child>,
     guard: Option<Guard>,
 }
@@ -327,6 +340,17 @@ impl Server {
         self.pid().is_some_and(|pid| process::limit_files(pid, bytes_max))
     }
 
+    /// Shifts its clock against that of this host, from now on and over its next starts: the time of day jumps. Zero puts it right.
+    ///
+    /// # Errors
+    /// It was started without a clock that can be [shifted](ServerOptions::clock), or the file that tells it cannot be written.
+    pub fn shift_clock(&self, by: Duration, is_back: bool) -> Result<(), RigError> {
+        match &self.clock {
+            Some(_) => clock::shift(self.dir(), by, is_back),
+            None => Err(RigError::NoLibrary("the server was started without a clock to shift".to_owned())),
+        }
+    }
+
     /// Ends it at once (SIGKILL), as a crash would.
     pub fn kill(&mut self) {
         self.signal(Signal::KILL);
@@ -389,6 +413,9 @@ impl Server {
             }
             false => Command::new(&self.program),
         };
+        if let Some(clock) = &self.clock {
+            clock.beneath(&mut command, self.dir())?;
+        }
         let mut guard = Guard::begin(self.folder.temporary_path())?;
         let child = command
             .arg(self.config_file())

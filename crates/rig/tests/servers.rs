@@ -80,7 +80,7 @@ fn what_is_wrong_is_said() {
     let none = Server::options().program("redis-server-that-is-not").start().expect_err("no program");
     assert!(matches!(none, RigError::NoServer(_)), "{none}");
     let module = Module::at(Path::new("nowhere.so")).expect_err("no file");
-    assert!(matches!(module, RigError::NoModule(_)), "{module}");
+    assert!(matches!(module, RigError::NoLibrary(_)), "{module}");
 }
 
 #[test]
@@ -201,4 +201,35 @@ fn keys_are_deleted_from_a_cluster_of_one_node() {
     cluster.query::<()>(0, &["SET", "other", "1"]).expect("written");
     claret_rig::delete_keys_everywhere(&cluster.url(), "run:*").expect("the node answers");
     assert_eq!(cluster.query::<Vec<String>>(0, &["KEYS", "*"]).expect("it answers"), ["other"]);
+}
+
+/// The time of a server's day, in seconds of this host's.
+fn ahead_by(server: &Server) -> i64 {
+    let time: (String, String) = server.query(&["TIME"]).expect("a time");
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after it");
+    time.0.parse::<i64>().expect("seconds") - now.as_secs() as i64
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_clock_jumps_and_is_right_again() {
+    let clock = claret_rig::ShiftedClock::find().expect("the library");
+    let mut server = Server::options().clock(clock).start().expect("a server");
+    assert!(ahead_by(&server).abs() <= 1);
+    for (seconds, is_back) in [(3_600, true), (30, false)] {
+        server.shift_clock(Duration::from_secs(seconds), is_back).expect("shifted");
+        let expected = if is_back { -(seconds as i64) } else { seconds as i64 };
+        // It reads its clock now and then.
+        let since = std::time::Instant::now();
+        while (ahead_by(&server) - expected).abs() > 1 {
+            assert!(since.elapsed() < Duration::from_secs(10), "{}", ahead_by(&server));
+        }
+    }
+    server.restart().expect("started");
+    assert!((ahead_by(&server) - 30).abs() <= 1, "it stays shifted");
+    server.shift_clock(Duration::ZERO, false).expect("put right");
+    server.restart().expect("started");
+    assert!(ahead_by(&server).abs() <= 1);
+    let other = Server::start().expect("a server");
+    other.shift_clock(Duration::ZERO, false).expect_err("it has none to shift");
 }

@@ -9,11 +9,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use claret_rig::{Cluster, Module, RigError, field};
+use claret_rig::{Cluster, Module, RigError, ShiftedClock, field};
 use rand::RngExt;
 
 use super::children::Process;
 use super::cuts::Cut;
+use super::disk::{FULL, NO_ROOM};
 use super::excuse::Slots;
 use super::network::Network;
 use super::plan::Durability;
@@ -70,10 +71,14 @@ enum Fault {
     Shift(Shift),
     /// The disk of a node is full for a while.
     Disk,
+    /// The same, and not even what it knows of the cluster can be written: a node may end by that.
+    NoRoom,
+    /// The clock of a node jumps, and jumps back.
+    Clock,
 }
 
 /// All of them.
-const ALL: [Fault; 22] = [
+const ALL: [Fault; 26] = [
     Fault::Kill,
     Fault::Restart,
     Fault::Shard,
@@ -91,11 +96,15 @@ const ALL: [Fault; 22] = [
     Fault::Cut(Cut::Late),
     Fault::Cut(Cut::Blink),
     Fault::Cut(Cut::Shard),
+    Fault::Cut(Cut::Mute),
+    Fault::Cut(Cut::Deaf),
     Fault::Cut(Cut::Link),
     Fault::Cut(Cut::Off),
     Fault::Shift(Shift::Slots),
     Fault::Shift(Shift::Killed),
     Fault::Disk,
+    Fault::NoRoom,
+    Fault::Clock,
 ];
 
 impl Fault {
@@ -115,6 +124,8 @@ impl Fault {
             Fault::Cut(cut) => cut.name(),
             Fault::Shift(shift) => shift.name(),
             Fault::Disk => "disk full",
+            Fault::NoRoom => "nothing can be written",
+            Fault::Clock => "clock jumped",
         }
     }
 
@@ -123,7 +134,9 @@ impl Fault {
         match self {
             Fault::Kill | Fault::Restart | Fault::Freeze | Fault::Failover | Fault::Takeover => true,
             Fault::Shard | Fault::Everybody => true,
-            Fault::Stop | Fault::Drained | Fault::Replica | Fault::Clients | Fault::Disk => false,
+            Fault::Stop | Fault::Drained | Fault::Replica | Fault::Clients => false,
+            // A node that ends by it is noted by itself.
+            Fault::Disk | Fault::NoRoom | Fault::Clock => false,
             Fault::Cut(cut) => cut.may_lose(),
             // What was hit on its way is noted by itself.
             Fault::Shift(_) => false,
@@ -133,7 +146,9 @@ impl Fault {
     /// Whether it can strike where nodes have no replicas.
     fn strikes_alone(self) -> bool {
         match self {
-            Fault::Restart | Fault::Stop | Fault::Clients | Fault::Disk | Fault::Shift(Shift::Slots) => true,
+            Fault::Restart | Fault::Stop | Fault::Clients => true,
+            Fault::Disk | Fault::NoRoom | Fault::Clock => true,
+            Fault::Shift(shift) => shift == Shift::Slots,
             Fault::Cut(cut) => !cut.needs_replica(),
             _ => false,
         }
@@ -147,6 +162,8 @@ pub(super) struct Servers {
     pub(super) homes: Homes,
     /// Nodes write to append-only files.
     has_files: bool,
+    /// Clocks of nodes can be shifted.
+    has_clocks: bool,
     replicas: usize,
     /// Faults that have not struck since all have.
     remaining: Vec<Fault>,
@@ -189,6 +206,7 @@ impl Servers {
         replicas: u16,
         server: Option<&Path>,
         (durability, has_files): (Durability, bool),
+        say: &dyn Fn(&str),
     ) -> Result<Self, String> {
         let module = Module::find().map_err(text)?;
         let mut options =
@@ -199,6 +217,12 @@ impl Servers {
             options = options.config("appendonly yes").config(&format!("appendfsync {sync}"));
         } else if replicas == 0 {
             return Err("without files a node that dies has lost all: take --replicas 1 or more".to_owned());
+        }
+        let clock = ShiftedClock::find();
+        let has_clocks = clock.is_ok();
+        match clock {
+            Ok(clock) => options = options.clock(clock),
+            Err(error) => say(&format!("clocks do not jump: {error}")),
         }
         let mut secret = None;
         if durability == Durability::Strict {
@@ -222,6 +246,7 @@ impl Servers {
             network,
             homes: Homes::default(),
             has_files,
+            has_clocks,
             replicas: replicas.into(),
             remaining: Vec::new(),
             secret,
@@ -310,17 +335,27 @@ impl Servers {
         Ok(self.remaining.swap_remove(at))
     }
 
+    /// Whether a primary that is back before anybody took its place still is its shard.
+    pub(super) fn outlives_restart(&self) -> bool {
+        self.has_files || self.secret.is_some()
+    }
+
     fn can_strike(&self, fault: Fault) -> bool {
         // A primary that has no files is a shard without records when it is back before anybody took its place, as in Redis; but
         // in the durability strict.
         let loses_all = match fault {
-            Fault::Restart => !self.has_files && self.secret.is_none(),
+            Fault::Restart => !self.outlives_restart(),
             Fault::Shard => !self.has_files,
             // Where it may lose something it may lose something everywhere, and nothing would be left to judge.
             Fault::Everybody => !self.has_files || self.secret.is_none(),
             _ => false,
         };
-        if loses_all || fault == Fault::Disk && !self.has_files {
+        let lacks = match fault {
+            Fault::Disk | Fault::NoRoom => !self.has_files,
+            Fault::Clock => !self.has_clocks,
+            _ => false,
+        };
+        if loses_all || lacks {
             return false;
         }
         let is_one = self.rig.masters() == 1;
@@ -417,7 +452,9 @@ impl Servers {
         let whom = format!("shard {shard}, node {primary}");
         let wait_ms = run.random.random_range(0..1_500);
         match (fault, other) {
-            (Fault::Disk, _) => return self.fill_disk((shard, primary), run, processes),
+            (Fault::Disk, _) => return self.fill_disk(FULL, (shard, primary), run, processes),
+            (Fault::NoRoom, _) => return self.fill_disk(NO_ROOM, (shard, primary), run, processes),
+            (Fault::Clock, _) => return self.shift_clock((shard, primary), run, processes),
             (Fault::Shift(shift), _) => return self.shift(shift, run, processes),
             (Fault::Cut(cut), _) => return self.cut(cut, (shard, primary), run, processes),
             (Fault::Kill, Some(_)) => {

@@ -36,8 +36,13 @@ pub fn torture(
         TortureTarget::Url(url) => (None, Err(url.clone())),
         TortureTarget::Cluster { shards, replicas, server } => {
             say("starting the cluster");
-            let servers =
-                Servers::start(*shards, *replicas, server.as_deref(), (plan.durability, plan.has_files))?;
+            let servers = Servers::start(
+                *shards,
+                *replicas,
+                server.as_deref(),
+                (plan.durability, plan.has_files),
+                say,
+            )?;
             let url = servers.url();
             (Some(servers), Err(url))
         }

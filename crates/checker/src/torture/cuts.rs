@@ -9,6 +9,7 @@ use super::children::Process;
 use super::cluster::{FAILOVER_TIME, NODE_TIMEOUT_MS, Servers};
 use super::run::Run;
 use super::url::replace;
+use crate::proxy::Directions;
 
 /// How long messages are held at most, in milliseconds: far longer than a lease, and than what anybody waits for.
 const HELD_MS_MAX: u64 = 60_000;
@@ -20,7 +21,7 @@ pub(super) enum Cut {
     Slow,
     /// Connections of clients are closed, some of them in the middle of a message.
     Closed,
-    /// Nothing passes between clients and a node for a while.
+    /// Nothing passes between clients and a node for a while, in one direction or in both.
     Clients,
     /// What clients have sent is held, and one of their processes is killed. It is delivered up to a minute later.
     Late,
@@ -32,6 +33,10 @@ pub(super) enum Cut {
     Off,
     /// A whole shard is cut off from all others.
     Shard,
+    /// All others hear a primary no more, and it hears them.
+    Mute,
+    /// A primary hears all others no more, and they hear it.
+    Deaf,
 }
 
 impl Cut {
@@ -45,6 +50,8 @@ impl Cut {
             Cut::Blink => "node cut off for a moment",
             Cut::Off => "primary cut off, replica took over",
             Cut::Shard => "shard cut off",
+            Cut::Mute => "primary not heard by nodes",
+            Cut::Deaf => "primary does not hear nodes",
         }
     }
 
@@ -103,6 +110,17 @@ impl Servers {
                 let nodes = self.nodes(shard);
                 self.parted(&nodes, &self.others(&nodes), || run.rest((300, 8_000), processes))
             }
+            Cut::Mute | Cut::Deaf => {
+                let others = self.others(&[primary]);
+                let cut_in = |is_cut| match cut {
+                    Cut::Mute => self.network.mute(primary, &others, is_cut),
+                    _ => self.network.deafen(primary, &others, is_cut),
+                };
+                cut_in(true);
+                let rested = run.rest((300, 8_000), processes);
+                cut_in(false);
+                rested.map(|()| format!("node {primary}"))
+            }
         }
     }
 
@@ -142,9 +160,10 @@ impl Servers {
                 rested
             }
             Cut::Clients => {
-                nodes.iter().for_each(|node| self.network.part_from_clients(*node, true));
+                let directions = [Directions::Both, Directions::Requests, Directions::Answers][run.below(3)];
+                nodes.iter().for_each(|node| self.network.part_from_clients(*node, directions, true));
                 let rested = run.rest((100, 4_000), processes);
-                nodes.iter().for_each(|node| self.network.part_from_clients(*node, false));
+                nodes.iter().for_each(|node| self.network.part_from_clients(*node, directions, false));
                 rested
             }
             _ => (0..run.random.random_range(2..8)).try_for_each(|_| {

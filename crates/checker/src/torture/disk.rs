@@ -6,8 +6,10 @@ use super::children::Process;
 use super::cluster::{HEAL_TIME, LOOK, Servers, text};
 use super::run::Run;
 
-/// No file of a node becomes longer meanwhile. What the server cannot live without is shorter: what it knows of the cluster.
-const FILE_BYTES_MAX: u64 = 16 << 10;
+/// No file of a node becomes longer meanwhile. What the server cannot live without is shorter than the first: what it knows of the
+/// cluster. With the second nothing can be written at all.
+pub(super) const FULL: u64 = 16 << 10;
+pub(super) const NO_ROOM: u64 = 0;
 
 impl Servers {
     /// Strikes once; whom. A replica that cannot write ends by itself (`replica-ignore-disk-write-errors`), and is started again.
@@ -16,13 +18,14 @@ impl Servers {
     /// The node cannot write after it, or a client says what is wrong.
     pub(super) fn fill_disk(
         &mut self,
+        most: u64,
         (shard, primary): (usize, usize),
         run: &mut Run<'_>,
         processes: &mut [Process],
     ) -> Result<String, String> {
         let nodes = self.nodes(shard);
         let node = nodes[run.below(nodes.len())];
-        if !self.rig.servers()[node].limit_files(Some(FILE_BYTES_MAX)) {
+        if !self.rig.servers()[node].limit_files(Some(most)) {
             return Ok(format!("node {node}: not on this system"));
         }
         let rested = run.rest((500, 5_000), processes);

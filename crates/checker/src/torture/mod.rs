@@ -17,6 +17,7 @@
 
 mod answers;
 mod children;
+mod clocks;
 mod cluster;
 mod course;
 mod cuts;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use claret_rig::{BUS_OFFSET, Cluster};
 use rand::Rng;
 
-use crate::proxy::Proxy;
+use crate::proxy::{Directions, Proxy};
 
 /// Where clients connect from.
 const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -78,10 +78,31 @@ impl Network {
     pub(super) fn part(&self, these: &[usize], those: &[usize], is_cut: bool) {
         for (one, other) in these.iter().flat_map(|one| those.iter().map(move |other| (*one, *other))) {
             for (node, who) in [(one, other), (other, one)] {
-                self.ports[node].pull(address(who), is_cut);
-                self.buses[node].pull(address(who), is_cut);
+                self.pull(node, who, Directions::Both, is_cut);
             }
         }
+    }
+
+    /// The same for what this node sends to those alone: they do not hear it, and it hears them.
+    pub(super) fn mute(&self, node: usize, those: &[usize], is_cut: bool) {
+        for other in those {
+            self.pull(*other, node, Directions::Requests, is_cut);
+            self.pull(node, *other, Directions::Answers, is_cut);
+        }
+    }
+
+    /// The same for what those send to this node alone.
+    pub(super) fn deafen(&self, node: usize, those: &[usize], is_cut: bool) {
+        for other in those {
+            self.pull(*other, node, Directions::Answers, is_cut);
+            self.pull(node, *other, Directions::Requests, is_cut);
+        }
+    }
+
+    /// Of the connections that somebody makes to a node.
+    fn pull(&self, node: usize, who: usize, directions: Directions, is_cut: bool) {
+        self.ports[node].pull(address(who), directions, is_cut);
+        self.buses[node].pull(address(who), directions, is_cut);
     }
 
     /// What clients and this node send each other waits for up to so long from now on.
@@ -89,9 +110,9 @@ impl Network {
         self.ports[node].delay(CLIENTS, delay_max);
     }
 
-    /// Cuts the ways between clients and this node, or restores them.
-    pub(super) fn part_from_clients(&self, node: usize, is_cut: bool) {
-        self.ports[node].pull(CLIENTS, is_cut);
+    /// Cuts the ways between clients and this node in these directions, or restores them.
+    pub(super) fn part_from_clients(&self, node: usize, directions: Directions, is_cut: bool) {
+        self.ports[node].pull(CLIENTS, directions, is_cut);
     }
 
     /// Closes the connections of clients to this node, some of them in the middle of a message.
