@@ -64,6 +64,21 @@ fn a_store_is_open_once() {
     Store::open(folder.path()).expect("it was closed");
 }
 
+/// As another process does that was just forked, or a thread that has the last handle.
+#[test]
+fn who_holds_the_lock_for_a_moment_more_is_waited_for() {
+    let folder = TestFolder::new();
+    drop(Store::open(folder.path()).expect("it begins"));
+    let lock = std::fs::File::open(folder.path().join("lock")).expect("it is there");
+    lock.try_lock().expect("nobody has it");
+    let holder = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        drop(lock);
+    });
+    Store::open(folder.path()).expect("it is free after a moment");
+    holder.join().expect("no panic");
+}
+
 #[test]
 fn transactions_over_shards_are_there_as_a_whole() {
     let folder = TestFolder::new();

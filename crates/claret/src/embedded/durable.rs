@@ -6,7 +6,7 @@
 //! Meanwhile the next group gathers.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
@@ -21,6 +21,7 @@ use claret_core::{Shard, ShardId};
 use claret_log::{Disk, Folder, Gathered, LeftOf, LogError, Recovered, Tail, Writer, is_of_a_store, recover};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::lock;
 use super::ticking::Ticking;
 use super::writing::Writing;
 use crate::backend::UntilDurable;
@@ -135,13 +136,7 @@ pub(super) fn open(path: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result
     if let Some(file) = names.into_iter().find(|name| !is_of_a_store(name)) {
         return Err(OpenError::Log(LogError::Foreign { file }));
     }
-    let lock = path.join("lock");
-    let lock = OpenOptions::new().write(true).create(true).truncate(false).open(lock).map_err(at("lock"))?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { path: path.to_owned() }),
-        Err(TryLockError::Error(error)) => return Err(at("lock")(error)),
-    }
+    let lock = lock::lock(path)?;
     let recovered = recover(&mut folder, on_progress).map_err(OpenError::Log)?;
     Ok(Opened { recovered, disk: folder, lock: Some(lock) })
 }

@@ -16,6 +16,7 @@ mod backups;
 mod combined;
 mod durable;
 mod keys;
+mod lock;
 mod own;
 mod snapshots;
 mod ticking;
