@@ -343,10 +343,27 @@ impl<S: Service> Net<S> {
     }
 
     async fn ask_topology_at(&self, node: &Address) -> Result<Topology, ConnectError> {
+        self.ask_topology_of_cluster(node, &self.topology()).await
+    }
+
+    /// What a node says of its cluster is to be of that which is known: else its records would be taken for those of another one.
+    async fn ask_topology_of_cluster(
+        &self,
+        node: &Address,
+        known: &Topology,
+    ) -> Result<Topology, ConnectError> {
         let mut connection = Connection::open(&self.settings, node).await?;
         let topology = topology_of(&mut connection, &self.settings.limits).await?;
-        is_of_one_cluster(node, &topology, &self.topology())?;
-        Ok(topology)
+        if !planted::is_of_another_cluster(topology.may_be_of_another_cluster(known)) {
+            return Ok(topology);
+        }
+        match connection.ask(&["CLUSTER", "NODES"]).await? {
+            Ok(nodes) if known.has_one_of(&nodes) => Ok(topology),
+            Ok(_) | Err(_) => {
+                let other = known.nodes().first().map(Address::to_string).unwrap_or_default();
+                Err(ConnectError::AnotherCluster { node: node.to_string(), other })
+            }
+        }
     }
 
     /// Nodes of two clusters may have been named. One that does not answer soon is asked when it is needed.
@@ -355,15 +372,15 @@ impl<S: Service> Net<S> {
         let seeds = self.settings.seeds.iter().filter(|seed| !nodes.contains(seed)).take(SEEDS_COMPARED_MAX);
         let mut answers = JoinSet::new();
         for seed in seeds.cloned() {
-            let net = Arc::clone(self);
-            answers.spawn(async move {
-                let asked = timeout(COMPARE_TIME, net.ask_topology_at(&seed)).await;
-                asked.ok()?.ok().map(|theirs| (seed, theirs))
-            });
+            let (net, known) = (Arc::clone(self), topology.clone());
+            answers.spawn(
+                async move { timeout(COMPARE_TIME, net.ask_topology_of_cluster(&seed, &known)).await },
+            );
         }
         while let Some(answer) = answers.join_next().await {
-            let Ok(Some((seed, theirs))) = answer else { continue };
-            is_of_one_cluster(&seed, &theirs, topology)?;
+            if let Ok(Ok(Err(error @ ConnectError::AnotherCluster { .. }))) = answer {
+                return Err(error);
+            }
         }
         Ok(())
     }
@@ -388,15 +405,6 @@ impl<S: Service> Net<S> {
             }
         }
     }
-}
-
-/// What a node says of a cluster is to be of that which is known: else its records would be taken for those of another one.
-fn is_of_one_cluster(node: &Address, theirs: &Topology, known: &Topology) -> Result<(), ConnectError> {
-    if !planted::is_of_another_cluster(theirs.is_of_another_cluster(known)) {
-        return Ok(());
-    }
-    let other = known.nodes().first().map(Address::to_string).unwrap_or_default();
-    Err(ConnectError::AnotherCluster { node: node.to_string(), other })
 }
 
 /// Asks the node at the other end which nodes there are.

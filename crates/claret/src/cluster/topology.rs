@@ -124,15 +124,25 @@ impl Topology {
         Ok(Topology { ranges, members })
     }
 
-    /// Whether nobody of these nodes is one of those: then they are of two clusters. A node that knows of no slots is of none yet.
-    pub(super) fn is_of_another_cluster(&self, other: &Topology) -> bool {
-        if self.ranges.is_empty() || other.ranges.is_empty() {
+    /// Whether nobody of these nodes is one of those that were known, and they are elsewhere: they are of another cluster then, or all
+    /// slots have gone to other nodes of the same one. A node that knows of no slots is of none yet.
+    pub(super) fn may_be_of_another_cluster(&self, known: &Topology) -> bool {
+        if self.ranges.is_empty() || known.ranges.is_empty() {
             return false;
         }
-        match (self.members.is_empty(), other.members.is_empty()) {
-            (true, true) => self.nodes() != other.nodes(),
-            _ => self.members.is_disjoint(&other.members),
+        let (nodes, before) = (self.nodes(), known.nodes());
+        match (self.members.is_empty(), known.members.is_empty()) {
+            (true, true) => nodes != before,
+            // A cluster that was made anew, in the same place, has other ids.
+            _ => self.members.is_disjoint(&known.members) && !before.iter().all(|node| nodes.contains(node)),
         }
+    }
+
+    /// Whether the reply to `CLUSTER NODES`, in which are nodes without slots too, names one of these nodes.
+    pub(super) fn has_one_of(&self, reply: &Reply) -> bool {
+        let Reply::Bytes(text) = reply else { return false };
+        let mut ids = text.split(|byte| *byte == b'\n').filter_map(|line| line.get(..ID_DIGITS));
+        ids.any(|id| shard_of(id).is_some_and(|shard| self.members.contains(&shard)))
     }
 
     /// The nodes, each once.
@@ -406,12 +416,24 @@ mod tests {
             parse(&Reply::Array(vec![Reply::Array(entry)]), &address(1)).unwrap()
         };
         let (alone, nobody) = (|port| Topology::alone(address(port)), Topology::default());
+        let may_be = |new: &Topology, known: &Topology| new.may_be_of_another_cluster(known);
         // A replica took its primary's place, and that one is gone.
-        assert!(!of(&[1, 2]).is_of_another_cluster(&of(&[2, 3])));
-        assert!(of(&[1, 2]).is_of_another_cluster(&of(&[3, 4])));
-        assert!(of(&[1]).is_of_another_cluster(&alone(1)) && alone(1).is_of_another_cluster(&of(&[1])));
-        assert!(alone(1).is_of_another_cluster(&alone(2)) && !alone(1).is_of_another_cluster(&alone(1)));
-        assert!(!nobody.is_of_another_cluster(&of(&[1])) && !of(&[1]).is_of_another_cluster(&nobody));
+        assert!(!may_be(&of(&[1, 2]), &of(&[2, 3])));
+        assert!(may_be(&of(&[1, 2]), &of(&[3, 4])));
+        assert!(may_be(&of(&[1]), &alone(1)) && may_be(&alone(1), &of(&[1])));
+        assert!(may_be(&alone(1), &alone(2)) && !may_be(&alone(1), &alone(1)));
+        assert!(!may_be(&nobody, &of(&[1])) && !may_be(&of(&[1]), &nobody));
+        // It was made anew: its nodes are where they were.
+        let anew = Reply::Array(vec![entry(0, 16383, named("h", 1, &format!("{:08x}{:032x}", 9, 1)))]);
+        assert!(!may_be(&parse(&anew, &address(1)).unwrap(), &of(&[1])));
+        // All slots have gone to nodes that had none.
+        let nodes = |ports: &[u16]| {
+            let lines =
+                ports.iter().map(|port| format!("{port:08x}{:032x} h:{port}@1{port} master - 0 0 1\n", 1));
+            Reply::Bytes(lines.collect::<String>().as_str().into())
+        };
+        assert!(of(&[1, 2]).has_one_of(&nodes(&[3, 2])) && !of(&[1, 2]).has_one_of(&nodes(&[3, 4])));
+        assert!(!of(&[1]).has_one_of(&Reply::Nil) && !of(&[1]).has_one_of(&Reply::Bytes("00000001".into())));
     }
 
     #[test]

@@ -81,6 +81,12 @@ async fn what_moved_to_a_node_that_is_new_gets_there() {
     let [one, other] = pair({
         let is_known = Arc::clone(&is_known);
         move |asked, ports| match asked.name.as_str() {
+            // All slots have gone to the other one, and it is a node of the same cluster.
+            "CLUSTER" if asked.arguments == ["NODES"] => {
+                let [one, other] =
+                    ports.map(|port| format!("{port:08x}{:032x} 127.0.0.1:{port}@1 master\n", 1));
+                Say::Text(format!("${}\r\n{one}{other}\r\n", one.len() + other.len()))
+            }
             "CLUSTER" if !is_known.load(Ordering::Acquire) => {
                 slots(&[(0, 16383, "127.0.0.1", ports[0].into())])
             }
