@@ -371,11 +371,10 @@ impl<S: Service> Net<S> {
         let nodes = topology.nodes();
         let seeds = self.settings.seeds.iter().filter(|seed| !nodes.contains(seed)).take(SEEDS_COMPARED_MAX);
         let mut answers = JoinSet::new();
-        for seed in seeds.cloned() {
-            let (net, known) = (Arc::clone(self), topology.clone());
-            answers.spawn(
-                async move { timeout(COMPARE_TIME, net.ask_topology_of_cluster(&seed, &known)).await },
-            );
+        for seed in seeds {
+            let (net, seed, known) = (Arc::clone(self), seed.clone(), topology.clone());
+            let asked = async move { net.ask_topology_of_cluster(&seed, &known).await };
+            answers.spawn(timeout(COMPARE_TIME, asked));
         }
         while let Some(answer) = answers.join_next().await {
             if let Ok(Ok(Err(error @ ConnectError::AnotherCluster { .. }))) = answer {
