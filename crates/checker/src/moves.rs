@@ -51,7 +51,8 @@ fn is_later(error: &str) -> bool {
 /// Whether records stay where they are until they are asked to go again: the node that is to take them is stopped, or says that it
 /// takes nothing now: it has no memory or disk left, loads its data, or waits for its replicas.
 fn stays(error: &str) -> bool {
-    ["Target instance replied", "IOERR", "CLUSTERDOWN", "NOTREADY"].iter().any(|it| error.contains(it))
+    let passing = ["OOM", "MISCONF", "LOADING", "BUSY", "NOREPLICAS", "IOERR", "CLUSTERDOWN", "NOTREADY"];
+    passing.iter().any(|it| error.contains(it))
 }
 
 struct Mover<'a, O> {

@@ -70,7 +70,7 @@ fn who_holds_the_lock_for_a_moment_more_is_waited_for() {
     let folder = TestFolder::new();
     drop(Store::open(folder.path()).expect("it begins"));
     let lock = std::fs::File::open(folder.path().join("lock")).expect("it is there");
-    lock.try_lock().expect("nobody has it");
+    lock.lock().expect("nobody has it for long");
     let holder = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(30));
         drop(lock);

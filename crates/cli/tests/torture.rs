@@ -123,6 +123,7 @@ fn a_cluster_whose_disks_are_full_for_a_while_keeps_what_it_reported() {
 /// Nodes start again while their clocks are wrong; primaries hear nobody, or are heard by nobody.
 #[test]
 fn a_strict_cluster_whose_clocks_jump_and_whose_ways_are_cut_in_one_direction_keeps_what_it_reported() {
+    claret_rig::ShiftedClock::find().expect("else clocks do not jump");
     let mut command = claret("cluster", "25");
     command.env("CLARET_MODULE", module().path).args(["--durability", "strict", "--clients", "4"]);
     let report = run(command.args(["--only", "clock jumped", "--only", "hear"]));

@@ -6,7 +6,7 @@
 //!
 //! They are called before a program's own code runs, and by its allocator: so nothing here allocates, and the time comes from the
 //! system call.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -70,8 +70,11 @@ fn is_of_day(clock: clockid_t) -> bool {
 pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
     // SAFETY: what it was called with, which the system checks.
     let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) } as c_int;
+    if result != 0 || !is_of_day(clock) {
+        return result;
+    }
     // SAFETY: the system has just written there.
-    if let Some(time) = unsafe { time.as_mut() }.filter(|_| result == 0 && is_of_day(clock)) {
+    if let Some(time) = unsafe { time.as_mut() } {
         let shift = shift_us();
         let nanos = time.tv_nsec + shift % 1_000_000 * 1_000;
         time.tv_sec += shift / 1_000_000 + nanos.div_euclid(NANOS);

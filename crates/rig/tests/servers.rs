@@ -203,6 +203,9 @@ fn keys_are_deleted_from_a_cluster_of_one_node() {
     assert_eq!(cluster.query::<Vec<String>>(0, &["KEYS", "*"]).expect("it answers"), ["other"]);
 }
 
+/// So long a machine may stop a program between two looks at the time.
+const SLACK_S: i64 = 60;
+
 /// The time of a server's day, in seconds of this host's.
 fn ahead_by(server: &Server) -> i64 {
     let time: (String, String) = server.query(&["TIME"]).expect("a time");
@@ -215,21 +218,21 @@ fn ahead_by(server: &Server) -> i64 {
 fn a_clock_jumps_and_is_right_again() {
     let clock = claret_rig::ShiftedClock::find().expect("the library");
     let mut server = Server::options().clock(clock).start().expect("a server");
-    assert!(ahead_by(&server).abs() <= 1);
-    for (seconds, is_back) in [(3_600, true), (30, false)] {
+    assert!(ahead_by(&server).abs() <= SLACK_S);
+    for (seconds, is_back) in [(3_600, true), (600, false)] {
         server.shift_clock(Duration::from_secs(seconds), is_back).expect("shifted");
         let expected = if is_back { -(seconds as i64) } else { seconds as i64 };
         // It reads its clock now and then.
         let since = std::time::Instant::now();
-        while (ahead_by(&server) - expected).abs() > 1 {
+        while (ahead_by(&server) - expected).abs() > SLACK_S {
             assert!(since.elapsed() < Duration::from_secs(10), "{}", ahead_by(&server));
         }
     }
     server.restart().expect("started");
-    assert!((ahead_by(&server) - 30).abs() <= 1, "it stays shifted");
+    assert!((ahead_by(&server) - 600).abs() <= SLACK_S, "it stays shifted");
     server.shift_clock(Duration::ZERO, false).expect("put right");
     server.restart().expect("started");
-    assert!(ahead_by(&server).abs() <= 1);
+    assert!(ahead_by(&server).abs() <= SLACK_S);
     let other = Server::start().expect("a server");
     other.shift_clock(Duration::ZERO, false).expect_err("it has none to shift");
 }

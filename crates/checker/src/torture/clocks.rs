@@ -9,6 +9,9 @@ use super::run::Run;
 /// How far it jumps, in milliseconds: up to a power of ten of them, each as often as the others.
 const JUMPS_MS: [u64; 5] = [100, 1_000, 10_000, 100_000, 10_000_000];
 
+/// Calls are ordered by clocks that agree up to a second; and a node's own time does not go back until it starts again.
+const NOTICED: Duration = Duration::from_millis(400);
+
 /// How long it is wrong, in milliseconds.
 const WRONG_MS: (u64, u64) = (300, 6_000);
 
@@ -25,20 +28,25 @@ impl Servers {
     ) -> Result<String, String> {
         let nodes = self.nodes(shard);
         let node = nodes[run.below(nodes.len())];
-        let most = JUMPS_MS[run.below(JUMPS_MS.len())];
+        let may_restart = node != primary || self.outlives_restart();
+        let most = JUMPS_MS[if may_restart { run.below(JUMPS_MS.len()) } else { 0 }];
         let (by, is_back) = (Duration::from_millis(1 + run.below(most as usize) as u64), run.below(2) == 0);
-        let is_killed = run.below(2) == 0 && (node != primary || self.outlives_restart());
+        let is_killed = run.below(2) == 0 && may_restart;
+        self.set_ordering(0)?;
         self.rig.servers()[node].shift_clock(by, is_back).map_err(text)?;
         run.rest(WRONG_MS, processes)?;
+        let stays_ahead = !is_back && by > NOTICED;
+        if node == primary && (is_killed || stays_ahead) {
+            self.homes.note_hit(&self.rig, shard);
+        }
         if is_killed {
-            if node == primary {
-                self.homes.note_hit(&self.rig, shard);
-            }
-            self.rig.server_mut(node).kill();
             self.rig.server_mut(node).restart().map_err(text)?;
             run.rest(WRONG_MS, processes)?;
         }
         self.rig.servers()[node].shift_clock(Duration::ZERO, false).map_err(text)?;
+        if stays_ahead {
+            self.rig.server_mut(node).restart().map_err(text)?;
+        }
         let how = if is_back { "back" } else { "forward" };
         let also = if is_killed { ", and started again meanwhile" } else { "" };
         Ok(format!("node {node}, {by:?} {how}{also}"))

@@ -292,11 +292,16 @@ impl Servers {
     /// From now on calls are ordered on no record, on hot ones, or on all.
     fn order(&self, run: &mut Run<'_>) -> Result<usize, String> {
         let ordering = run.below(3);
+        self.set_ordering(ordering)?;
+        Ok(ordering)
+    }
+
+    pub(super) fn set_ordering(&self, ordering: usize) -> Result<(), String> {
         for node in 0..self.rig.servers().len() {
             let words = ["CONFIG", "SET", "claret.ordering", &ordering.to_string()];
             self.rig.query::<()>(node, &words).map_err(text)?;
         }
-        Ok(ordering)
+        Ok(())
     }
 
     /// In the durability strict a shard outlives one fault at a time: the next one waits until its replicas know everything again.

@@ -25,7 +25,7 @@ pub enum ConnectError {
     /// The server does not know the user, or does not let it do what Claret needs. Final.
     #[error(
         "{node} refuses: {reason}; check the user and the password in the URL, and that the user may run +@all, \
-         or at least CLARET.*, CLUSTER SLOTS and SSUBSCRIBE"
+         or at least CLARET.*, CLUSTER SLOTS, CLUSTER NODES and SSUBSCRIBE"
     )]
     Denied {
         /// The node's address.
@@ -71,8 +71,8 @@ pub enum ConnectError {
     },
     /// The nodes that were named are of two clusters, or a name leads to another cluster than before. Final.
     #[error(
-        "{node} and {other} are of two clusters: none of the nodes that one knows is known to the other; name nodes of one cluster, \
-         or join them (`redis-cli --cluster add-node`)"
+        "{node} and {other} are of two clusters: none of the nodes that one knows is known to the other; name nodes of one cluster; \
+         if it was replaced, open the store again"
     )]
     AnotherCluster {
         /// The node's address.

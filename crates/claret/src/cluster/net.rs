@@ -31,9 +31,9 @@ const REFRESH_GAP: Duration = Duration::from_millis(100);
 /// And this often, at least.
 const REFRESH_AFTER: Duration = Duration::from_secs(60);
 
-/// So many of the nodes that were named are compared at the beginning, each for so long.
+/// So many of the nodes that were named are compared at the beginning, all at once, for so long at most.
 const SEEDS_COMPARED_MAX: usize = 16;
-const COMPARE_TIME: Duration = Duration::from_millis(500);
+const COMPARE_TIME: Duration = Duration::from_millis(1_000);
 
 /// How long a node that serves nothing any more has, at least, to answer what it was asked.
 const PARTING: Duration = Duration::from_secs(1);
@@ -137,7 +137,7 @@ impl<S: Service> Net<S> {
             let error = match self.ask_topology().await {
                 Ok(topology) => match topology.missing() {
                     missing if missing.is_empty() => {
-                        self.compare_seeds(&topology).await?;
+                        self.compare_seeds(&topology, until).await?;
                         self.adopt(topology);
                         // A node that is not the one that was told may be so by now.
                         self.runtime.spawn(Arc::clone(self).watch_topology());
@@ -359,7 +359,8 @@ impl<S: Service> Net<S> {
         }
         match connection.ask(&["CLUSTER", "NODES"]).await? {
             Ok(nodes) if known.has_one_of(&nodes) => Ok(topology),
-            Ok(_) | Err(_) => {
+            Err(error) => Err(refusal(node, error)),
+            Ok(_) => {
                 let other = known.nodes().first().map(Address::to_string).unwrap_or_default();
                 Err(ConnectError::AnotherCluster { node: node.to_string(), other })
             }
@@ -367,14 +368,20 @@ impl<S: Service> Net<S> {
     }
 
     /// Nodes of two clusters may have been named. One that does not answer soon is asked when it is needed.
-    async fn compare_seeds(self: &Arc<Self>, topology: &Topology) -> Result<(), ConnectError> {
+    async fn compare_seeds(
+        self: &Arc<Self>,
+        topology: &Topology,
+        until: Instant,
+    ) -> Result<(), ConnectError> {
+        // Most of the time is for the nodes.
+        let patience = COMPARE_TIME.min(until.saturating_duration_since(Instant::now()) / 4);
         let nodes = topology.nodes();
         let seeds = self.settings.seeds.iter().filter(|seed| !nodes.contains(seed)).take(SEEDS_COMPARED_MAX);
         let mut answers = JoinSet::new();
         for seed in seeds {
             let (net, seed, known) = (Arc::clone(self), seed.clone(), topology.clone());
             let asked = async move { net.ask_topology_of_cluster(&seed, &known).await };
-            answers.spawn(timeout(COMPARE_TIME, asked));
+            answers.spawn(timeout(patience, asked));
         }
         while let Some(answer) = answers.join_next().await {
             if let Ok(Ok(Err(error @ ConnectError::AnotherCluster { .. }))) = answer {

@@ -10,7 +10,7 @@ use crate::durability::OpenError;
 
 /// How long a store that was just closed may seem to be open: to a thread that still holds its last handle, and to a process that
 /// is just being started, which has a copy of the locked file until it runs its own program.
-const CLOSING_TIME: Duration = Duration::from_millis(200);
+const CLOSING_TIME: Duration = Duration::from_millis(1_000);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Locks the folder until the file is dropped.
