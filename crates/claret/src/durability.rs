@@ -24,7 +24,7 @@ pub enum Sync {
 #[derive(Debug, Describe)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process has it open, or this one has.
+    /// Another process has it open, or this one has, and had it a second later.
     #[error("the store at '{}' is open already, in this or another process; close it there first", path.display())]
     InUse {
         /// Where the store is.

@@ -9,8 +9,9 @@ use super::run::Run;
 /// How far it jumps, in milliseconds: up to a power of ten of them, each as often as the others.
 const JUMPS_MS: [u64; 5] = [100, 1_000, 10_000, 100_000, 10_000_000];
 
-/// Calls are ordered by clocks that agree up to a second; and a node's own time does not go back until it starts again.
-const NOTICED: Duration = Duration::from_millis(400);
+/// A node may be so far ahead of the others while calls are ordered: less than `claret.clock-skew-ms`, a second by default. Its own time
+/// does not go back, so that one that was further ahead starts again.
+const AHEAD_MAX: Duration = Duration::from_millis(400);
 
 /// How long it is wrong, in milliseconds.
 const WRONG_MS: (u64, u64) = (300, 6_000);
@@ -26,8 +27,7 @@ impl Servers {
         run: &mut Run<'_>,
         processes: &mut [Process],
     ) -> Result<String, String> {
-        let nodes = self.nodes(shard);
-        let node = nodes[run.below(nodes.len())];
+        let node = self.any_node(shard, run);
         let may_restart = node != primary || self.outlives_restart();
         let most = JUMPS_MS[if may_restart { run.below(JUMPS_MS.len()) } else { 0 }];
         let (by, is_back) = (Duration::from_millis(1 + run.below(most as usize) as u64), run.below(2) == 0);
@@ -35,7 +35,7 @@ impl Servers {
         self.set_ordering(0)?;
         self.rig.servers()[node].shift_clock(by, is_back).map_err(text)?;
         run.rest(WRONG_MS, processes)?;
-        let stays_ahead = !is_back && by > NOTICED;
+        let stays_ahead = !is_back && by > AHEAD_MAX;
         if node == primary && (is_killed || stays_ahead) {
             self.homes.note_hit(&self.rig, shard);
         }

@@ -396,6 +396,12 @@ impl Servers {
         std::iter::once(shard).chain((0..self.replicas).map(|at| self.rig.replica(shard, at))).collect()
     }
 
+    /// One of them.
+    pub(super) fn any_node(&self, shard: usize, run: &mut Run<'_>) -> usize {
+        let nodes = self.nodes(shard);
+        nodes[run.below(nodes.len())]
+    }
+
     /// The nodes that say that they are the primaries, where one is silent.
     pub(super) fn primary_but(&self, shard: usize, silent: Option<usize>) -> Option<usize> {
         let says_so = |node: &usize| {
@@ -502,8 +508,7 @@ impl Servers {
                 return Ok(format!("shard {shard}, node {other}"));
             }
             _ => {
-                let nodes = self.nodes(shard);
-                let node = nodes[run.below(nodes.len())];
+                let node = self.any_node(shard, run);
                 self.rig.servers()[node].pause();
                 std::thread::sleep(Duration::from_millis(100 + wait_ms / 2));
                 self.rig.servers()[node].resume();

@@ -88,8 +88,7 @@ impl Servers {
                 self.parted(&[primary], &[replica], || run.rest((300, 8_000), processes))
             }
             Cut::Blink => {
-                let nodes = self.nodes(shard);
-                let node = nodes[run.below(nodes.len())];
+                let node = self.any_node(shard, run);
                 let most = u64::from(NODE_TIMEOUT_MS / 2);
                 self.parted(&[node], &self.others(&[node]), || run.rest((100, most), processes))
             }

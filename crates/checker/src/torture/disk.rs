@@ -23,8 +23,7 @@ impl Servers {
         run: &mut Run<'_>,
         processes: &mut [Process],
     ) -> Result<String, String> {
-        let nodes = self.nodes(shard);
-        let node = nodes[run.below(nodes.len())];
+        let node = self.any_node(shard, run);
         if !self.rig.servers()[node].limit_files(Some(most)) {
             return Ok(format!("node {node}: not on this system"));
         }

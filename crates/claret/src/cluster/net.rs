@@ -95,8 +95,8 @@ pub(super) struct Net<S> {
     pub(super) runtime: Handle,
     known: Mutex<Vec<Known>>,
     topology: Mutex<Topology>,
-    /// Why what was heard last of the topology was not believed, where that stays so.
-    disbelieved: Mutex<Option<ConnectError>>,
+    /// Why nobody could tell the topology, where that stays so.
+    untold: Mutex<Option<ConnectError>>,
     /// Counts what changed, for those who wait for the nodes.
     changes: watch::Sender<u64>,
     is_closing: AtomicBool,
@@ -120,7 +120,7 @@ impl<S: Service> Net<S> {
             runtime: Handle::current(),
             known: Mutex::default(),
             topology: Mutex::default(),
-            disbelieved: Mutex::default(),
+            untold: Mutex::default(),
             changes: watch::Sender::new(0),
             is_closing: AtomicBool::new(false),
         });
@@ -221,7 +221,7 @@ impl<S: Service> Net<S> {
             Standing::Down(error) => Some(error.clone()),
             Standing::Connecting | Standing::Up => None,
         })?;
-        Some(self.disbelieved.lock().clone().unwrap_or(away))
+        Some(self.untold.lock().clone().unwrap_or(away))
     }
 
     fn stands(&self, node: &Address, standing: Standing) {
@@ -313,7 +313,7 @@ impl<S: Service> Net<S> {
             // While a cluster fails over it contradicts itself: what is not whole is not believed.
             match self.ask_topology().await {
                 Ok(topology) if planted::is_whole(topology.missing().is_empty()) => self.adopt(topology),
-                Err(error @ ConnectError::AnotherCluster { .. }) => *self.disbelieved.lock() = Some(error),
+                Err(error) if !error.is_retryable() => *self.untold.lock() = Some(error),
                 Ok(_) | Err(_) => {}
             }
             sleep(REFRESH_GAP).await;
@@ -395,7 +395,7 @@ impl<S: Service> Net<S> {
     fn adopt(self: &Arc<Self>, topology: Topology) {
         let nodes = topology.nodes();
         *self.topology.lock() = topology.clone();
-        *self.disbelieved.lock() = None;
+        *self.untold.lock() = None;
         // Before any connection says hello by it.
         self.service.adopt(&topology);
         let mut known = self.known.lock();
