@@ -501,6 +501,11 @@ bugs! {
         IdleNodeUntold ["module/expiry an_idle_node_tells_that_a_held_key_is_gone"];
         /// A flush goes unnoticed.
         FlushUnheard ["module/plain flushes_are_as_if_every_held_key_expired"];
+        /// A server that starts again counts its incarnations by the clock alone.
+        EarlierLivesForgotten [
+            "module/lib one_that_starts_again_while_its_clock_is_behind_is_a_later_one",
+            "claret/cluster a_node_that_starts_again_while_its_clock_is_behind_goes_on"
+        ];
         /// A node that loses slots forgets what it voted.
         VotesForgotten ["module/lives a_node_that_loses_slots_keeps_its_votes_and_begins_another_incarnation"];
         /// Lost slots go unnoticed: the shard goes on as the same incarnation.

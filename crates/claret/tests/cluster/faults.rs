@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use claret::{Abort, Error, Records, Store, TxOptions};
+use claret_rig::{Cluster, Module, ShiftedClock};
 use tokio::sync::Notify;
 
 use crate::rig::{fresh, keys, shared};
@@ -117,6 +118,41 @@ async fn a_replica_that_takes_over_is_found() {
     assert_eq!(seen.await.expect("read").0, 1);
     store.counter(&keys[1]).add(1).await.expect("counted");
     assert!(store.counter(&keys[1]).get().await.expect("read") >= 1);
+}
+
+/// Bug: a node counted its incarnations by its clock alone. Consequence: one that started again while its clock was behind was an earlier
+/// incarnation, and who had known the later one took no word of it, nor was taken, for ever.
+#[tokio::test]
+async fn a_node_that_starts_again_while_its_clock_is_behind_goes_on() {
+    let _limit = crate::limit::of_test();
+    let clock = ShiftedClock::find().expect("the library");
+    let module = Module::of_sources().expect("the module");
+    let mut cluster = Cluster::options(3, 0).module(module).clock(clock).start().expect("a cluster");
+    let store = Store::connect(cluster.url()).await.expect("a store");
+    let keys = keys(&cluster);
+    let (one, other) = (&keys[0], &keys[1]);
+    let move_one = || {
+        let batch = store.batch();
+        batch.counter(one).add(-1);
+        batch.counter(other).add(1);
+        batch.commit()
+    };
+    move_one().await.expect("moved");
+    let incarnation = |cluster: &Cluster| {
+        let told = cluster.servers()[0].info("claret", "claret_incarnation").expect("told");
+        told.expect("an incarnation").parse::<u64>().expect("a number")
+    };
+    let before = incarnation(&cluster);
+    cluster.servers()[0].shift_clock(Duration::from_secs(7_200), true).expect("shifted");
+    cluster.server_mut(0).restart().expect("it starts");
+    cluster.wait_until_ok(Duration::from_secs(20)).expect("well");
+    let after = incarnation(&cluster);
+    assert!(after > before, "incarnation {after} comes after {before}");
+    // The store sees that the node has forgotten what it was told.
+    store.counter(one).get().await.expect("read");
+    move_one().await.expect("moved");
+    assert_eq!(store.counter(other).get().await.expect("read"), 2);
+    store.close().await;
 }
 
 #[tokio::test]

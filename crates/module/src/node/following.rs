@@ -123,7 +123,8 @@ impl Node {
         let backup = std::mem::take(&mut self.following.backup);
         self.forget_backup();
         let heard_of = backup.incarnation().unwrap_or(position.incarnation).max(position.incarnation);
-        let incarnation = Incarnation(unix_time().0.max(heard_of.0 + INCARNATIONS_AHEAD));
+        let incarnation =
+            self.incarnations.next(unix_time()).max(Incarnation(heard_of.0 + INCARNATIONS_AHEAD));
         self.strand(ctx, backup.of_host());
         let is_any_untold = self.keyspace.view(|view| is_any_untold(backup.of_host(), view));
         let (votes, decisions) = (backup.votes(), backup.decisions());

@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering;
 use claret_core::message::Refusal;
 use claret_core::{Incarnation, SessionId, Shard, ShardId, Survives, Time};
 
-use super::{Node, limits, next_incarnation, settings};
+use super::{Node, limits, settings, unix_time};
 use crate::ffi::{Ctx, Flag, Log};
+use crate::parts::incarnations::Incarnations;
 use crate::parts::owner::Name;
 use crate::parts::planted::sessions as planted;
 use crate::parts::slots::Namesake;
@@ -61,10 +62,10 @@ impl Node {
 
     /// Slots left, even all of them: what was voted stays, and whoever asks hears of it.
     fn go_on(&mut self, ctx: Ctx) {
-        let (now, next) = (self.now(), next_incarnation(self.incarnation));
+        let (now, next) = (self.now(), self.incarnations.next(unix_time()));
         let Some(shard) = &mut self.shard else { return };
         shard.restart(now, next, planted::survives(Survives::Votes));
-        self.incarnation = next;
+        self.become_one(ctx, next);
         self.counts.incarnations += 1;
         self.dismiss();
         self.begin_to_tell(ctx);
@@ -74,19 +75,40 @@ impl Node {
     fn begin(&mut self, ctx: Ctx) {
         self.limits = limits();
         self.keyspace.forget_changes();
+        self.learn_incarnations(ctx);
         let begun = match settings::is_strict() {
             true => self.begin_strict(ctx),
             false => self.begin_anew(ctx),
         };
         let Some(shard) = begun else { return };
-        let id = shard.id();
-        self.incarnation = shard.incarnation();
+        let (id, incarnation) = (shard.id(), shard.incarnation());
+        self.become_one(ctx, incarnation);
         self.counts.incarnations += 1;
         self.shard = Some(shard);
         self.tells_anew();
         self.begin_to_tell(ctx);
         self.begin_to_look(ctx);
-        ctx.log(Log::Notice, &format!("shard {id} begins as incarnation {}", self.incarnation.0));
+        ctx.log(Log::Notice, &format!("shard {id} begins as incarnation {}", incarnation.0));
+    }
+
+    /// What this node has been before it started, and the server with it.
+    fn learn_incarnations(&mut self, ctx: Ctx) {
+        if let Err(error) = self.incarnations.go_on_in(Incarnations::file_of(&self.own())) {
+            let advice =
+                "if the clock of this machine is behind what it was, set it right and start the server again";
+            ctx.log(
+                Log::Warning,
+                &format!("it is not known which incarnations the shard has been; {advice}: {error}"),
+            );
+        }
+    }
+
+    /// From now on the shard is this incarnation, to some session at least.
+    fn become_one(&mut self, ctx: Ctx, incarnation: Incarnation) {
+        if let Err(error) = self.incarnations.become_one(incarnation) {
+            let so = "a server that starts again while its clock is behind would be an earlier one";
+            ctx.log(Log::Warning, &format!("the incarnation of the shard is not kept; {so}: {error}"));
+        }
     }
 
     fn begin_anew(&mut self, ctx: Ctx) -> Option<Shard> {
@@ -99,7 +121,7 @@ impl Node {
     /// A shard that remembers nothing.
     pub(super) fn new_shard(&self, ctx: Ctx, id: ShardId) -> Shard {
         let switches = super::horizon::switches(ctx.is(Flag::Cluster));
-        let incarnation = next_incarnation(self.incarnation);
+        let incarnation = self.incarnations.next(unix_time());
         let mut shard = Shard::over(self.keyspace, id, incarnation, switches, self.limits);
         shard.know_owners(self.owners());
         // Where nothing is, nothing was ordered; else nobody knows what was (P85).
@@ -198,10 +220,10 @@ impl Node {
 
     /// A session comes that was not known, and the shard is another incarnation to it than to any that came before.
     pub(crate) fn greet(&mut self, session: SessionId, user: &Name) -> Option<Incarnation> {
-        let shard = self.shard.as_mut()?;
-        self.incarnation = next_incarnation(self.incarnation);
-        shard.greet(session, user.account(), self.incarnation);
-        Some(self.incarnation)
+        let next = self.incarnations.next(unix_time());
+        self.shard.as_mut()?.greet(session, user.account(), next);
+        self.become_one(self.detached(), next);
+        Some(next)
     }
 }
 

@@ -35,12 +35,13 @@ mod top;
 use std::cell::Cell;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use claret_core::{Incarnation, Limits, SessionId, Shard, Time};
+use claret_core::{Limits, SessionId, Shard, Time};
 use claret_identity::PeerSecret;
 
 use crate::ffi::{Ctx, Timer, TimerProc};
 use crate::parts::command_table::Table;
 use crate::parts::following::Following;
+use crate::parts::incarnations::Incarnations;
 use crate::parts::leaving::Leaving;
 use crate::parts::one_shots::OneShots;
 use crate::parts::open_multis::OpenMultis;
@@ -107,7 +108,7 @@ pub(crate) struct Node {
     /// What is known of the server's commands.
     commands: &'static Table,
     pub(crate) shard: Option<Shard>,
-    incarnation: Incarnation,
+    incarnations: Incarnations,
     pub(crate) sessions: Sessions,
     pub(crate) one_shots: OneShots,
     /// Plain commands that wait for keys.
@@ -209,7 +210,7 @@ impl Node {
             detached: ctx.detached(),
             commands,
             shard: None,
-            incarnation: Incarnation(0),
+            incarnations: Incarnations::default(),
             sessions: Sessions::default(),
             one_shots: OneShots::new(own),
             queue: Queue::default(),
@@ -274,11 +275,6 @@ impl Node {
 /// The time of day: births of transactions are compared between processes.
 pub(crate) fn unix_time() -> Time {
     Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64)
-}
-
-/// An incarnation that the shard of this node never was.
-fn next_incarnation(before: Incarnation) -> Incarnation {
-    Incarnation(unix_time().0.max(before.0 + 1))
 }
 
 /// The bounds of a shard that begins now.

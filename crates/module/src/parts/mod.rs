@@ -6,6 +6,7 @@ pub(crate) mod command_table;
 pub(crate) mod equivalent;
 pub(crate) mod error;
 pub(crate) mod following;
+pub(crate) mod incarnations;
 pub(crate) mod leaving;
 pub(crate) mod members;
 pub(crate) mod native;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use claret_core::{Survives, Time};
+use claret_core::{Incarnation, Survives, Time};
 use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 
@@ -226,6 +226,11 @@ pub(crate) fn is_of_records(is: bool) -> bool {
 /// What is left of a shard whose slots left: [`Bug::VotesForgotten`].
 pub(crate) fn survives(what: Survives) -> Survives {
     if is_planted(Bug::VotesForgotten) { Survives::Records } else { what }
+}
+
+/// The last incarnation before the server started: [`Bug::EarlierLivesForgotten`].
+pub(crate) fn of_file(last: Incarnation) -> Incarnation {
+    if is_planted(Bug::EarlierLivesForgotten) { Incarnation(0) } else { last }
 }
 
 /// Whether a node serves all that it served before: [`Bug::LostSlotsUnseen`].
