@@ -18,7 +18,11 @@ use smallvec::{Array, SmallVec};
 use crate::builtin::BUILTIN;
 use crate::claim::MODES_MAX;
 use crate::data_type::{Access, Arguments, DataType, Execution, Few, Method, Unique};
+use crate::expecting::Expected;
 use crate::{Bytes, Claims, Mode, Modes, OpError, Operation, Reply};
+
+/// Added to the number of a type: the operation must give a certain answer, and its last argument says which.
+const EXPECTS: u8 = 0x80;
 
 /// How deep answers may be nested; those of the built-in types are nested once.
 const NESTING_MAX: u8 = 16;
@@ -149,6 +153,14 @@ impl Operation {
     /// As it travels: the place of its type in [`BUILTIN`], the place of its method in the type, and its arguments. What is no
     /// operation becomes one that fails its check ([`Operation::check`]).
     pub fn of_numbers(kind: u8, method: u8, arguments: Arguments<'_>) -> Self {
+        if kind & EXPECTS > 0 {
+            let split = arguments.split_last();
+            let read = split.and_then(|(last, rest)| Some((Expected::of_argument(last)?, rest)));
+            let Some((expected, rest)) = read else {
+                return Operation::new::<Unread>(OpError::UnknownMethod("one without its answer".to_owned()));
+            };
+            return Operation::of_numbers(kind & !EXPECTS, method, rest).expecting(expected);
+        }
         let unknown = || OpError::UnknownMethod(format!("number {method} of type number {kind}"));
         let found = BUILTIN
             .get(usize::from(kind))
@@ -180,7 +192,12 @@ impl Serialize for Operation {
             let (name, method) = (self.type_info().name, self.method().name);
             return Err(S::Error::custom(format_args!("{method} of type {name} is not built in")));
         };
-        (kind, method, &self.arguments()[..]).serialize(serializer)
+        let mut arguments = self.arguments();
+        let Some(expected) = self.expected() else {
+            return (kind, method, &arguments[..]).serialize(serializer);
+        };
+        arguments.push(expected.to_argument());
+        (kind | EXPECTS, method, &arguments[..]).serialize(serializer)
     }
 }
 

@@ -17,6 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::data_type::{Access, DataType, Execution, Few, Method, Unique};
+use crate::expecting::Expecting;
 use crate::keyspace::{Expiry, KEYSPACE};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Room, Scope};
 
@@ -118,6 +119,10 @@ impl Operation {
         self.0.as_any()
     }
 
+    pub(crate) fn any(&self) -> &dyn AnyOp {
+        &*self.0
+    }
+
     /// Whether [`Operation::resolve`] may have something to do.
     pub fn is_timed(&self) -> bool {
         self.0.is_timed()
@@ -181,7 +186,7 @@ impl Operation {
         self.0.footprint_modes()
     }
 
-    /// [`DataType::is_total`].
+    /// [`DataType::is_total`]. What must give a certain answer is not.
     pub fn is_total(&self) -> bool {
         self.0.is_total()
     }
@@ -257,7 +262,7 @@ impl fmt::Debug for Operation {
 
 impl PartialEq for Operation {
     fn eq(&self, other: &Self) -> bool {
-        self.0.equals(other.0.as_any())
+        self.0.equals(other.0.as_any()) && self.expected() == other.expected()
     }
 }
 
@@ -387,6 +392,10 @@ impl PartialEq for Effect {
 
 pub(crate) trait AnyOp: Send + Sync {
     fn as_any(&self) -> &dyn Any;
+    /// What must give a certain answer (`expecting.rs`).
+    fn expecting(&self) -> Option<&Expecting> {
+        None
+    }
     fn type_info(&self) -> &'static TypeInfo;
     fn method(&self) -> &'static Method;
     fn arguments(&self) -> Few<Bytes>;

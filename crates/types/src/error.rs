@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::Reply;
 use crate::carried::one_line;
 
 /// Words of an error: those of this program, or what another process sent.
@@ -160,6 +161,18 @@ pub enum OpError {
     /// What a server said in words of its own, where no other variant says the same.
     #[error("{0}")]
     Told(#[serde(deserialize_with = "one_line")] String),
+    /// It was to give a certain answer, and would give another one.
+    #[error("{method} would answer {found}, which is not what was demanded; nothing was changed")]
+    Unexpected {
+        /// The operation.
+        #[serde(deserialize_with = "one_line")]
+        method: Words,
+        /// What it would answer.
+        found: Box<Reply>,
+    },
+    /// It would not answer any more what an optimistic transaction has seen.
+    #[error("its answer has changed since it was seen")]
+    Changed,
 }
 
 impl OpError {
@@ -177,6 +190,7 @@ impl OpError {
         let of = |words: &Words| if let Cow::Owned(text) = words { text.len() } else { 0 };
         match self {
             OpError::WrongType { found, expected, method } => of(found) + of(expected) + of(method),
+            OpError::Unexpected { method, found } => of(method) + found.size(),
             OpError::Arity { method, usage: other } | OpError::Missing { method, create: other } => {
                 of(method) + of(other)
             }
@@ -192,7 +206,7 @@ impl OpError {
             | OpError::TooLarge { what: words, .. }
             | OpError::NoPlainCommand { method: words } => of(words),
             OpError::UnknownMethod(text) | OpError::Mismatch(text) | OpError::Told(text) => text.len(),
-            OpError::EmptyKey => 0,
+            OpError::EmptyKey | OpError::Changed => 0,
         }
     }
 }

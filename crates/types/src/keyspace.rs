@@ -469,7 +469,11 @@ impl Operation {
     pub fn resolve(&mut self, now: impl FnOnce() -> u64) {
         let timed = self.keyspace().filter(|_| self.is_timed());
         if let Some(resolved) = timed.and_then(|op| op.resolved(now())) {
-            *self = Operation::from(resolved);
+            let resolved = Operation::from(resolved);
+            *self = match self.expected() {
+                None => resolved,
+                Some(expected) => resolved.expecting(expected.clone()),
+            };
         }
     }
 }

@@ -18,6 +18,7 @@ mod dict;
 mod erased;
 mod error;
 mod exact;
+mod expecting;
 mod float_counter;
 mod keyspace;
 mod list;

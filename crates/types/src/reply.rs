@@ -69,6 +69,62 @@ impl fmt::Display for Reply {
     }
 }
 
+/// What an operation answers is told as what its answer is read as: `true` as 1, `None` as nothing.
+impl From<bool> for Reply {
+    fn from(value: bool) -> Self {
+        Reply::bool(value)
+    }
+}
+
+impl From<i64> for Reply {
+    fn from(value: i64) -> Self {
+        Reply::Int(value)
+    }
+}
+
+/// A count, an index.
+impl From<usize> for Reply {
+    fn from(value: usize) -> Self {
+        Reply::count(value)
+    }
+}
+
+impl From<f64> for Reply {
+    fn from(value: f64) -> Self {
+        Reply::Float(value)
+    }
+}
+
+impl From<Bytes> for Reply {
+    fn from(value: Bytes) -> Self {
+        Reply::Bytes(value)
+    }
+}
+
+impl From<&str> for Reply {
+    fn from(value: &str) -> Self {
+        Reply::Bytes(value.into())
+    }
+}
+
+impl From<String> for Reply {
+    fn from(value: String) -> Self {
+        Reply::Bytes(value.into())
+    }
+}
+
+impl<T: Into<Reply>> From<Option<T>> for Reply {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Reply::Nil, T::into)
+    }
+}
+
+impl<T: Into<Reply>> From<Vec<T>> for Reply {
+    fn from(values: Vec<T>) -> Self {
+        Reply::Array(values.into_iter().map(T::into).collect())
+    }
+}
+
 /// Rust values that a [`Reply`] converts to. `None` if the shape does not fit: that is a mistake in the type, not of
 /// its user.
 pub trait FromReply: Sized + 'static {

@@ -16,6 +16,7 @@ const PURE_DEPENDENCIES: &[&str] = &[
     "indexmap",
     "postcard",
     "serde",
+    "sha2",
     "slab",
     "smallvec",
     "thiserror",
