@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use claret_core::message::Refusal;
+use claret_core::message::{Refusal, Seen};
 use claret_core::{AttemptId, CallNo, Closed, Event, Limits, Time};
 use claret_types::{Bytes, Claims, OpError, Operation, Reply, State};
+use smallvec::SmallVec;
 
 use crate::call::Call;
 use crate::durability::{BackupError, LogStatus};
@@ -166,6 +167,31 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// nothing.
     fn instant(&self, calls: &[Call]) -> InstantOutcome;
 
+    /// The same of calls that are executed and not carried out (O5 of `docs/optimistic.md`).
+    fn check_instantly(&self, _calls: &[Call]) -> InstantOutcome {
+        InstantOutcome::Blocked
+    }
+
+    /// Whether there are locks, so that a transaction may do without them.
+    fn observes(&self) -> bool {
+        false
+    }
+
+    /// Looks what the last of these operations on a record would answer, behind the others (O1). `None`: [`Event::Seen`] comes with
+    /// this number. Only where [it observes](Self::observes).
+    fn look(
+        &self,
+        _mailbox: &Arc<Mailbox>,
+        _no: CallNo,
+        _key: &Bytes,
+        _ops: SmallVec<[Operation; 1]>,
+    ) -> Option<Seen> {
+        Some(Seen::Refused(Refusal::ReadOnly))
+    }
+
+    /// Nobody waits any more for what was looked at.
+    fn leave_looks(&self, _mailbox: &Arc<Mailbox>) {}
+
     /// Sends calls that are all known as they are, where there are no locks: mode `none` on a cluster. Elsewhere they come
     /// back, and need a transaction.
     fn send(&self, calls: Vec<Call>) -> Result<Arc<dyn Sent>, Vec<Call>> {
@@ -252,6 +278,16 @@ pub(crate) trait Driver: fmt::Debug + Send {
 
     /// Commits, with what is buffered.
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed>;
+
+    /// Checks, with what is buffered, and does nothing: [`Event::Committed`] says that all can be done together (O5).
+    fn check(&mut self, _attempt: u32, _buffered: &mut Vec<Call>) -> Result<(), Closed> {
+        Err(Closed)
+    }
+
+    /// The attempt cannot commit, and is to be run again: [`Event::Restart`] follows.
+    fn renounce(&mut self, _attempt: u32, _refusal: Refusal) -> Result<(), Closed> {
+        Err(Closed)
+    }
 
     /// Commits a transaction of calls that are all known. They may be needed again.
     fn commit_all(&mut self, attempt: u32, calls: &[Call]) -> Result<(), Closed> {

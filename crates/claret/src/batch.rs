@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use claret_core::Cause;
 use claret_core::message::Refusal;
-use claret_types::{Bytes, FromReply, Operation, Reply};
+use claret_types::{Bytes, FromReply, OpError, Operation, Reply};
 use parking_lot::Mutex;
 
 use crate::backend::{InstantOutcome, Sent, SentOutcome, UntilDurable};
@@ -199,6 +199,59 @@ impl Batch {
             calls.all.push(Call { key, op });
         }
         Ticket { place, read }
+    }
+
+    /// The batch commits only if this operation answers that, seen together with all others of the batch: a *mini-transaction*
+    /// (M. Aguilera and others, "Sinfonia", SOSP 2007), over all types. It costs no more than the batch does. What the operation
+    /// would do is done only if all that is expected is so; to look without doing anything, expect of an operation that only reads.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use claret::{Error, OpError, Records, Reply, Store};
+    /// let store = Store::in_memory();
+    /// let batch = store.batch();
+    /// let owner = batch.text("lamp:owner").get();
+    /// batch.expect(owner, "ann");
+    /// batch.text("lamp:owner").set("bob");
+    /// let unmet = batch.commit().await;
+    /// // Nobody owns it: nothing was done, and the error has the key and what was found.
+    /// let Err(Error::Invalid { key, error: OpError::Unexpected { found, .. } }) = unmet else { panic!("{unmet:?}") };
+    /// assert_eq!((key.as_str(), *found), (Some("lamp:owner"), Reply::Nil));
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// The commit answers [`Error::Invalid`] with the key: [`OpError::Unexpected`] has the answer that was found. It waits, as other
+    /// errors do, until nobody else holds the record. For an operation that answers nothing, it is refused; so is every one in the
+    /// mode `none` of a cluster.
+    pub fn expect<R>(&self, ticket: Ticket<R>, answer: impl Into<Reply>) {
+        let (mut calls, answer) = (self.calls.lock(), answer.into());
+        let (first, answers) = match (ticket.place, answer) {
+            (Place::At(at), answer) => (at, vec![answer]),
+            (Place::From { first, count }, Reply::Array(answers)) if answers.len() == count => {
+                (first, answers)
+            }
+            (Place::From { .. }, _) | (Place::Nowhere, _) => {
+                let error =
+                    OpError::Custom("as many answers have to be expected as there are operations".into());
+                calls.doomed.get_or_insert(Error::Invalid { key: Bytes::default(), error });
+                return;
+            }
+        };
+        let Calls { all, doomed, .. } = &mut *calls;
+        let Some(asked) = all.get_mut(first..first.saturating_add(answers.len())) else {
+            doomed.get_or_insert(Error::OtherTicket);
+            return;
+        };
+        for (call, answer) in asked.iter_mut().zip(&answers) {
+            if call.op.returns() {
+                call.op = call.op.demanding(answer);
+                continue;
+            }
+            let method = call.op.method().name;
+            let error = OpError::Custom(format!("{method} answers nothing that could be expected").into());
+            doomed.get_or_insert(Error::Invalid { key: call.key.clone(), error });
+        }
     }
 
     /// The commit answers this error, and the first one if there are several.

@@ -299,6 +299,11 @@ impl Batch {
         self.inner.push(key, op)
     }
 
+    /// See [`crate::Batch::expect`].
+    pub fn expect<R>(&self, ticket: Ticket<R>, answer: impl Into<Reply>) {
+        self.inner.expect(ticket, answer);
+    }
+
     /// See [`crate::Batch::len`].
     pub fn len(&self) -> usize {
         self.inner.len()

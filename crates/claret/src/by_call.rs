@@ -41,6 +41,10 @@ impl<T> ByCall<T> {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.many.is_empty()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.few.clear();
         self.many.clear();

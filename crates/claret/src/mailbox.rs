@@ -3,7 +3,7 @@
 
 use std::task::{Poll, Waker};
 
-use claret_core::message::Response;
+use claret_core::message::{Response, Seen};
 use claret_core::{CallNo, Event, ShardId};
 use claret_types::Reply;
 use parking_lot::Mutex;
@@ -92,7 +92,7 @@ impl Mailbox {
     pub(crate) fn put_event(&self, event: Event, woken: &mut Wakers) {
         let mut inner = self.inner.lock();
         match event {
-            Event::Answer { no, .. } => {
+            Event::Answer { no, .. } | Event::Seen { no, seen: Seen::Answer { .. } } => {
                 inner.wake_general_into(woken);
                 woken.extend(inner.waiting.take(no));
             }

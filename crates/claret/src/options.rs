@@ -9,13 +9,21 @@ pub struct TxOptions {
     pub(crate) attempts: u32,
     pub(crate) deadline: Duration,
     pub(crate) keep_answer: Duration,
+    pub(crate) is_optimistic: bool,
+    pub(crate) never_locks: bool,
 }
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Default for TxOptions {
     fn default() -> Self {
-        TxOptions { attempts: 100, deadline: Duration::from_secs(10), keep_answer: DAY }
+        TxOptions {
+            attempts: 100,
+            deadline: Duration::from_secs(10),
+            keep_answer: DAY,
+            is_optimistic: false,
+            never_locks: false,
+        }
     }
 }
 
@@ -42,6 +50,41 @@ impl TxOptions {
     /// [`Error::AlreadyDone`](crate::Error::AlreadyDone): that it was done is never forgotten.
     pub fn keep_answer(mut self, time: Duration) -> Self {
         self.keep_answer = time;
+        self
+    }
+
+    /// The transaction looks without locks: it stands in nobody's way however long it thinks, and survives failovers and moved slots
+    /// meanwhile. When it commits, every operation is executed again under its lock, and has to answer what was seen; otherwise the
+    /// closure is run again. So `contains("x")` bears that others add `"y"`, and a take from a counter that others take. It is as
+    /// strictly serializable as any other, also where its closure returns an error: that is believed once what was seen is checked.
+    ///
+    /// After three attempts to which something had changed, what had changed is locked, and the rest is still only looked at.
+    /// [`Tx::execute_for_update`](crate::Tx::execute_for_update) locks in any case. Where the closure panics or loops, what it saw may
+    /// never have been true together. In the mode `none` there are no locks anyway.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use claret::{Records, Store, TxOptions};
+    /// let store = Store::in_memory();
+    /// store.bounded_counter("seats").create(10, 0, 10).await?;
+    /// let patient = TxOptions::new().optimistic();
+    /// let bought = store.transaction_with(patient, async |tx| {
+    ///     let bought = tx.bounded_counter("seats").try_take(2).await?;
+    ///     // Here a person thinks, or a payment is made: others buy meanwhile.
+    ///     Ok(bought)
+    /// });
+    /// assert!(bought.await?);
+    /// # Ok::<_, claret::Error>(()) }).unwrap();
+    /// ```
+    pub fn optimistic(mut self) -> Self {
+        self.is_optimistic = true;
+        self
+    }
+
+    /// An [optimistic](Self::optimistic) transaction locks nothing before it commits, however often something has changed. Where that
+    /// is too often, the error ([`Error::Attempts`](crate::Error::Attempts)) names the key.
+    pub fn never_lock(mut self) -> Self {
+        self.never_locks = true;
         self
     }
 }

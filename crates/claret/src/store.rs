@@ -202,7 +202,9 @@ impl Store {
                             Ok(next) => next,
                             Err(Closed) if !tx.writes() => {
                                 tx.leave();
-                                Tx::begin(&self.backend, tx.attempt(), span)
+                                let next = Tx::begin(&self.backend, tx.attempt(), span);
+                                next.learn_from(tx);
+                                next
                             }
                             // A driver that said so lets it run again. If it does not, nobody knows what it did instead.
                             Err(Closed) => {
@@ -300,6 +302,11 @@ impl Store {
             Ok(_) => match deadline.race(tx.commit()).await.flatten() {
                 Some(end) => end,
                 // Too late, or the store was closed.
+                None => Box::pin(tx.give_up(after)).await,
+            },
+            // It tells of what was only seen.
+            Err(_) if tx.has_to_check() => match deadline.race(Box::pin(tx.check())).await.flatten() {
+                Some(end) => end,
                 None => Box::pin(tx.give_up(after)).await,
             },
             Err(_) => tx.abort_and_wait().await,
@@ -477,6 +484,7 @@ impl<'a> Begun<'a> {
         let mut observed = Observed::begin(store.backend.counts(), measure);
         let span = observed.attempt(1);
         let tx = Tx::begin(&store.backend, 0, &span);
+        tx.observe(options);
         let deadline = Deadline::new(&*store.backend, options.deadline);
         Begun { observed, span, tx, deadline }
     }

@@ -10,7 +10,10 @@
 //! Dropping the future of `Store::transaction` in mid-flight, or a panic in the closure, aborts the attempt: its
 //! locks are released and nothing is applied.
 
+mod observed;
 mod one_shot;
+mod optimistic;
+mod waiting;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,7 +32,6 @@ use crate::answer::{Answer, Started};
 use crate::backend::{Backend, Behind, Driver, InstantOutcome};
 use crate::by_call::ByCall;
 use crate::call::Call;
-use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::nesting::Nested;
@@ -37,11 +39,8 @@ use crate::observe::{AttemptSpan, WaitEvents};
 use crate::outcome::OutcomeId;
 use crate::planted;
 use crate::read::{Keys, Read};
+use observed::{Optimistic, Seeing};
 pub(crate) use one_shot::{OneShot, in_order};
-
-/// This part of a deadline may be spent to learn who was in the way, and no longer than that.
-const BEHIND_FRACTION: u32 = 10;
-const BEHIND_PATIENCE_MAX: Duration = Duration::from_millis(100);
 
 /// How an attempt ended.
 #[derive(Clone, Debug)]
@@ -82,9 +81,11 @@ struct State {
     /// Whether any of them was sent, so that something may be held.
     executed: bool,
     /// Operations that were sent and are not answered.
-    unanswered: u32,
+    unanswered: ByCall<()>,
     /// Of operations whose answers the closure waits for.
     answers: ByCall<Reply>,
+    /// It looks without locks.
+    optimistic: Option<Box<Optimistic>>,
     /// Of those whose answers came with the commit.
     committed: Vec<(CallNo, Reply)>,
     /// What a shard said of who is in the way, once that was asked for.
@@ -141,8 +142,9 @@ impl Tx {
                 calls: 0,
                 writes: false,
                 executed: false,
-                unanswered: 0,
+                unanswered: ByCall::default(),
                 answers: ByCall::default(),
+                optimistic: None,
                 committed: Vec::new(),
                 behind: None,
                 committing: false,
@@ -179,6 +181,7 @@ impl Tx {
     /// The next attempt, once this one has ended in a restart.
     pub(crate) fn again(&self, span: &AttemptSpan) -> Result<Tx, Closed> {
         let mut state = self.shared.state.lock();
+        self.shared.begin_again(&mut state);
         if let Some(driver) = &mut state.driver {
             driver.restart(self.attempt)?;
         }
@@ -188,7 +191,8 @@ impl Tx {
         }
         state.answers.clear();
         state.committed.clear();
-        (state.calls, state.unanswered) = (0, 0);
+        state.calls = 0;
+        state.unanswered.clear();
         (state.writes, state.executed, state.committing) = (false, false, false);
         state.end = None;
         state.wait_events = WaitEvents::of(span);
@@ -227,7 +231,7 @@ impl Tx {
                 InstantOutcome::Done(_) | InstantOutcome::Blocked => Ok(()),
             };
         }
-        state.buffered.push(call);
+        state.keep(call);
         Ok(())
     }
 
@@ -251,10 +255,13 @@ impl Tx {
     }
 
     fn start(&self, key: Bytes, op: Operation, reserve: Option<Claims>) -> Started {
-        if let Some(nested) = &self.shared.nested
-            && let Err(error) = nested.check_execute(&self.shared.backend, &key, &op)
-        {
-            return Started::Ready(Err(self.fail(error)));
+        if let Some(nested) = &self.shared.nested {
+            // A look waits for nobody; its check does.
+            if self.looks_at(&key, &op, reserve.as_ref()) {
+                nested.note(&[Call { key: key.clone(), op: op.clone() }]);
+            } else if let Err(error) = nested.check_execute(&self.shared.backend, &key, &op) {
+                return Started::Ready(Err(self.fail(error)));
+            }
         }
         let mut state = self.shared.state.lock();
         let call = match self.admit(&mut state, key, op) {
@@ -268,6 +275,10 @@ impl Tx {
                 InstantOutcome::Blocked => unreachable!("without locks nothing blocks"),
             });
         }
+        let call = match self.start_looking(&mut state, call, reserve.as_ref()) {
+            Ok(started) => return started,
+            Err(call) => call,
+        };
         if !call.op.returns() {
             // Nothing to wait for: its lock is taken at commit (P66).
             if let Some(nested) = &self.shared.nested {
@@ -281,7 +292,7 @@ impl Tx {
         let Ok(no) = driver.execute(self.attempt, buffered, call, reserve) else {
             return Started::Ready(Err(self.closed(&mut state)));
         };
-        state.unanswered += 1;
+        state.unanswered.put(no, ());
         self.shared.pump(&mut state);
         match state.answers.take(no) {
             Some(reply) => Started::Ready(Ok(reply)),
@@ -301,29 +312,14 @@ impl Tx {
             if state.attempt != self.attempt {
                 return Some(Err(Error::Finished));
             }
-            if let Some(reply) = state.answers.take(no) {
-                return Some(Ok(reply));
+            if let Some(answer) = state.answer(no) {
+                return Some(answer);
             }
             match &state.end {
                 Some(end) => Some(Err(self.shared.after(end))),
                 None => is_closed(state).then_some(Err(Error::Closed)),
             }
         })
-    }
-
-    /// Ends the attempt by committing it. Returns how it ended; `None` if the store was closed meanwhile.
-    pub(crate) async fn commit(&self) -> Option<End> {
-        if let Some(nested) = &self.shared.nested
-            && let Err(error) = nested.check_commit(&self.shared.backend)
-        {
-            self.fail(error);
-        }
-        // The application may have dropped an answer that is not there yet (`select!`, a timeout), and another of its
-        // tasks may ask for one meanwhile.
-        while !self.begin_commit() {
-            Settling { tx: self, timer: None }.await;
-        }
-        Ending { tx: self, timer: None, while_open: true }.await
     }
 
     /// Begins the commit, or finds that the attempt is over. Not while an answer is missing: then it returns false.
@@ -337,15 +333,23 @@ impl Tx {
             self.shared.end_by(&mut state, End::Failed(Error::Closed));
             return true;
         }
-        if state.unanswered > 0 {
+        if !state.unanswered.is_empty() {
             return false;
         }
-        if let Some(end) = self.shared.commit_instantly(&mut state) {
-            state.end = Some(end);
+        let checks = state.gather_observed();
+        if let Some(end) = self.shared.commit_instantly(&mut state, checks) {
+            match end {
+                End::Restart(Cause::Refused(refusal)) => self.shared.renounce(&mut state, refusal),
+                end => state.end = Some(end),
+            }
             return true;
         }
         let (driver, buffered) = self.shared.driver(&mut state);
-        match driver.commit(self.attempt, buffered) {
+        let begun = match checks {
+            true => driver.check(self.attempt, buffered),
+            false => driver.commit(self.attempt, buffered),
+        };
+        match begun {
             Ok(()) => {
                 state.committing = true;
                 self.shared.pump(&mut state);
@@ -383,6 +387,7 @@ impl Tx {
     pub(crate) fn leave(&self) {
         let mut state = self.shared.state.lock();
         self.shared.end_by(&mut state, End::Aborted);
+        self.shared.leave_looks(&mut state);
         let State { driver: Some(driver), over, end, .. } = &mut *state else { return };
         driver.end(*over);
         *over = true;
@@ -401,33 +406,6 @@ impl Tx {
         state.end.clone()
     }
 
-    /// The deadline has passed: that, or what is known to be in the way. Where another process has to be asked, that takes a
-    /// fraction of the deadline at most, and never long (P72).
-    pub(crate) async fn late(&self, after: Duration) -> Error {
-        let late = self.shared.backend.too_late(after);
-        if !matches!(late, Error::Deadline { .. }) {
-            return late;
-        }
-        if self.ask_behind() {
-            let patience = (after / BEHIND_FRACTION).min(BEHIND_PATIENCE_MAX);
-            let mut deadline = Deadline::new(&*self.shared.backend, patience);
-            deadline.race(Hearing { tx: self, timer: None }).await;
-        }
-        let state = self.shared.state.lock();
-        let driver = state.driver.as_ref().filter(|_| state.attempt == self.attempt && state.end.is_none());
-        let told = state.behind.as_ref().and_then(Option::as_ref);
-        Error::Deadline { after, wait: driver.and_then(|driver| driver.wait(told)).map(Box::new) }
-    }
-
-    fn ask_behind(&self) -> bool {
-        let mut state = self.shared.state.lock();
-        if state.attempt != self.attempt || state.end.is_some() {
-            return false;
-        }
-        state.behind = None;
-        state.driver.as_mut().is_some_and(|driver| driver.ask_behind())
-    }
-
     /// Ends the attempt because of an error, which is what it answers from now on; or what it answers, if it was over.
     pub(crate) fn fail(&self, error: Error) -> Error {
         let mut state = self.shared.state.lock();
@@ -436,32 +414,6 @@ impl Tx {
         }
         self.shared.end_by(&mut state, End::Failed(error.clone()));
         error
-    }
-
-    /// [`Tx::abort`], and waits for the end. On a cluster not for ever: what a shard that does not answer has written
-    /// stays unknown.
-    pub(crate) async fn abort_and_wait(&self) -> End {
-        if let Some(end) = self.abort() {
-            return end;
-        }
-        let ended = async {
-            let ending = Ending { tx: self, timer: None, while_open: false };
-            let Some(patience) = self.shared.backend.patience() else { return ending.await };
-            let mut deadline = Deadline::new(&*self.shared.backend, patience);
-            deadline.race(ending).await.flatten()
-        };
-        // In a box, as it waits for a moment at most, and every transaction would have room for it.
-        Box::pin(ended).await.unwrap_or(End::Unknown)
-    }
-
-    /// Ends a commit that was not done by the deadline. The votes may be in all the same; then it is committed, and that is what
-    /// we say (P65).
-    pub(crate) async fn give_up(&self, after: Duration) -> End {
-        let late = self.late(after).await;
-        match self.abort_and_wait().await {
-            End::Aborted => End::Failed(late),
-            end => end,
-        }
     }
 
     /// Lets an operation in: the attempt runs, the operation is well-formed, and there are not too many.
@@ -481,7 +433,7 @@ impl Tx {
             Ok(()) => Error::TooManyCalls { limit },
             Err(error) => Error::Invalid { key, error },
         };
-        self.shared.end_by(state, End::Failed(error.clone()));
+        self.shared.doom(state, error.clone());
         Err(error)
     }
 
@@ -492,7 +444,10 @@ impl Tx {
         }
         self.shared.pump(state);
         match &state.end {
-            None if !state.committing => Ok(()),
+            None if !state.committing => {
+                let doom = state.optimistic.as_ref().and_then(|it| it.doom());
+                doom.map_or(Ok(()), |error| Err(error.clone()))
+            }
             None => Err(Error::Finished),
             Some(end) => Err(self.shared.after(end)),
         }
@@ -528,6 +483,7 @@ pub(crate) fn as_error(refusal: &Refusal) -> Error {
         | Refusal::Unknown
         | Refusal::Unlisted
         | Refusal::Unstamped
+        | Refusal::Changed { .. }
         | Refusal::Stale => Error::Restart,
     }
 }
@@ -600,46 +556,86 @@ impl Shared {
     }
 
     /// Everything was buffered and nobody is in the way: done at once. `None`: the long way.
-    fn commit_instantly(&self, state: &mut State) -> Option<End> {
+    fn commit_instantly(&self, state: &mut State, checks: bool) -> Option<End> {
         if state.executed {
             return None;
         }
-        match self.backend.instant(&state.buffered) {
+        let outcome = match checks {
+            true if state.buffered.is_empty() => InstantOutcome::Done(Vec::new()),
+            true => self.backend.check_instantly(&state.buffered),
+            false => self.backend.instant(&state.buffered),
+        };
+        match outcome {
             InstantOutcome::Done(replies) => {
                 state.committed.extend((0..).map(CallNo).zip(replies));
                 Some(End::Committed)
             }
             InstantOutcome::Blocked => None,
+            InstantOutcome::Failed { key, error: OpError::Changed } => {
+                Some(End::Restart(Cause::Refused(Refusal::Changed { key })))
+            }
             InstantOutcome::Failed { key, error } => Some(End::Failed(Error::Invalid { key, error })),
         }
     }
 
     /// Exchanges messages, then takes note of what they brought.
     fn pump(&self, state: &mut State) {
-        let State { driver: Some(driver), unanswered, answers, committed, behind, end, over, .. } = state
-        else {
-            return;
-        };
+        match (&state.driver, &state.optimistic) {
+            (Some(_), _) => self.hear(state, |driver, note| {
+                driver.iter_mut().for_each(|driver| driver.exchange(&self.mailbox, note));
+            }),
+            // Looks need none.
+            (None, Some(_)) => self.hear(state, |_, note| {
+                self.mailbox.take_events().into_iter().for_each(note);
+            }),
+            (None, None) => {}
+        }
+    }
+
+    /// Takes note of what comes.
+    fn hear(
+        &self,
+        state: &mut State,
+        bring: impl FnOnce(&mut Option<Box<dyn Driver>>, &mut dyn FnMut(Event)),
+    ) {
+        let State { driver, unanswered, answers, committed, optimistic, behind, end, over, .. } = state;
         let mut answered = SmallVec::<[CallNo; 8]>::new();
-        let mut is_news = false;
-        driver.exchange(&self.mailbox, &mut |event| {
+        let (mut is_news, mut restarts, mut refused) = (false, None, None);
+        bring(driver, &mut |event| {
             *over |= event.is_last();
             match event {
                 // It was given up between two attempts, before word of the restart was noted.
                 Event::Aborted if matches!(end, Some(End::Restart(_))) => *end = Some(End::Aborted),
                 _ if end.is_some() => {} // The first word of an end is the last one of the attempt.
+                // That of an issued call, which went along, nobody waits for.
                 Event::Answer { no, reply } => {
-                    *unanswered = unanswered.saturating_sub(1);
-                    answers.put(no, reply);
-                    return answered.push(no);
+                    if unanswered.take(no).is_some() {
+                        answers.put(no, reply);
+                        answered.push(no);
+                    }
+                    return;
                 }
+                Event::Seen { no, seen } => match optimistic.as_mut().map(|it| it.take(no, seen)) {
+                    Some(Seeing::Answer(reply)) => {
+                        unanswered.take(no);
+                        answers.put(no, reply);
+                        return answered.push(no);
+                    }
+                    Some(Seeing::Error) => drop(unanswered.take(no)),
+                    Some(Seeing::Restarts(refusal)) => restarts = Some(refusal),
+                    Some(Seeing::Refused(refusal)) => refused = Some(refusal),
+                    Some(Seeing::Nothing) | None => return,
+                },
                 Event::Behind { record } => *behind = Some(record),
                 Event::Committed { replies } => {
                     *committed = replies;
                     *end = Some(End::Committed);
                 }
                 Event::Aborted => *end = Some(End::Aborted),
-                Event::Restart { cause } => *end = Some(End::Restart(cause)),
+                Event::Restart { cause } => {
+                    optimistic.iter_mut().for_each(|it| it.note_restart(&cause));
+                    *end = Some(End::Restart(cause));
+                }
                 Event::Failed { refusal } => *end = Some(End::Failed(as_error(&refusal))),
                 Event::Unknown => *end = Some(End::Unknown),
             }
@@ -650,6 +646,12 @@ impl Shared {
             self.mailbox.wake();
         } else if !answered.is_empty() {
             self.mailbox.wake_for(&answered);
+        }
+        if let Some(refusal) = restarts {
+            self.renounce(state, refusal);
+        }
+        if let Some(refusal) = refused {
+            self.refuse(state, refusal);
         }
     }
 
@@ -713,66 +715,12 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut();
+        if state.optimistic.is_some() {
+            self.backend.leave_looks(&self.mailbox);
+        }
         if let Some(driver) = &mut state.driver {
             driver.end(state.over);
         }
-    }
-}
-
-/// Waits until a shard has said who is in the way, or the attempt has ended.
-struct Hearing<'a> {
-    tx: &'a Tx,
-    timer: Option<Delay>,
-}
-
-impl Future for Hearing<'_> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let tx = self.tx;
-        let is_closed = || tx.shared.backend.is_closed();
-        let heard =
-            |state: &mut State| (state.end.is_some() || state.behind.is_some() || is_closed()).then_some(());
-        tx.shared.poll(cx, &mut self.timer, None, heard)
-    }
-}
-
-/// Waits until every operation is answered, or the attempt has ended.
-struct Settling<'a> {
-    tx: &'a Tx,
-    timer: Option<Delay>,
-}
-
-impl Future for Settling<'_> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let tx = self.tx;
-        let is_closed = || tx.shared.backend.is_closed();
-        let settled =
-            |state: &mut State| (state.end.is_some() || state.unanswered == 0 || is_closed()).then_some(());
-        tx.shared.poll(cx, &mut self.timer, None, settled)
-    }
-}
-
-/// Waits for the end of an attempt that is committing.
-struct Ending<'a> {
-    tx: &'a Tx,
-    timer: Option<Delay>,
-    /// No longer than the store is open: then it is `None`.
-    while_open: bool,
-}
-
-impl Future for Ending<'_> {
-    type Output = Option<End>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<End>> {
-        let (tx, while_open) = (self.tx, self.while_open);
-        let gives_up = || while_open && tx.shared.backend.is_closed();
-        tx.shared.poll(cx, &mut self.timer, None, |state| match &state.end {
-            Some(end) => Some(Some(end.clone())),
-            None => gives_up().then_some(None),
-        })
     }
 }
 

@@ -29,6 +29,10 @@ mod moves;
 mod observe;
 #[path = "cluster/opening.rs"]
 mod opening;
+#[path = "cluster/optimistic.rs"]
+mod optimistic;
+#[path = "optimistic/mod.rs"]
+mod optimistic_cases;
 #[path = "cluster/ordered.rs"]
 mod ordered;
 #[path = "cluster/outcomes.rs"]

@@ -52,6 +52,12 @@ fn keys() {
     compare(include_str!("shell/keys.txt"));
 }
 
+/// It looks without locks: others write what it looked at, and it commits where the answers stand.
+#[test]
+fn optimistic_transactions() {
+    compare(include_str!("shell/optimistic.txt"));
+}
+
 #[test]
 fn transactions() {
     compare(include_str!("shell/transactions.txt"));

@@ -104,6 +104,10 @@ impl Birth {
         Birth { time: Time(0), tx: TxId { session: SessionId(0), sequence: Sequence(0) } };
 }
 
+/// A question of a client process that no attempt is named in; each is given once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LookNo(pub u64);
+
 /// The place of a call within its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallNo(pub u32);

@@ -15,6 +15,7 @@ mod ids;
 mod journal;
 mod limits;
 pub mod message;
+mod observations;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 mod records;
@@ -31,10 +32,12 @@ pub use coordinator::{
 };
 pub use digest::digest;
 pub use ids::{
-    AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
+    AttemptId, Birth, CallNo, Incarnation, LookNo, Member, Sequence, SessionId, ShardId, Time, Timestamp,
+    TxId,
 };
 pub use journal::{Journal, Malformed, Noted, read_effects, read_records, write_effect, write_record};
 pub use limits::Limits;
+pub use observations::{Observations, Saw};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, with_bug};
 pub use records::{Applied, HeldEnd, Records};

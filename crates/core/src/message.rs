@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::ids::{
-    AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp,
+    AttemptId, Birth, CallNo, Incarnation, LookNo, Member, Sequence, SessionId, ShardId, Time, Timestamp,
 };
 
 /// One operation on its way to a shard.
@@ -132,6 +132,55 @@ pub enum Request {
         /// The largest final timestamp that a caller is to be told of; 0 for none.
         want: Timestamp,
     },
+    /// What would operations on one record answer now, one after the other? Nothing is locked, done or kept (O1).
+    Look {
+        /// For the answer.
+        look: LookNo,
+        /// The record.
+        key: Bytes,
+        /// What the transaction did there before, and then what is asked.
+        #[serde(deserialize_with = "short_list")]
+        ops: SmallVec<[Operation; 1]>,
+        /// Also where somebody has voted who is in the way (O2).
+        at_once: bool,
+    },
+}
+
+/// What a [look](Request::Look) saw.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Seen {
+    /// The answer of the last operation.
+    Answer {
+        /// It.
+        reply: Reply,
+        /// The number that went into it.
+        unique: u64,
+    },
+    /// One of them cannot be done. [`OpError::Changed`]: it would answer something else than was seen before.
+    Fails {
+        /// Which one, counted from 0.
+        at: u32,
+        /// Why.
+        error: Box<OpError>,
+        /// The number that went into it.
+        unique: u64,
+    },
+    /// Somebody has voted who is in the way, or the shard has too much to do: it is to be asked again.
+    Later,
+    /// It may not be looked at here.
+    Refused(Refusal),
+}
+
+impl Seen {
+    /// About how much memory it takes beside itself, in bytes.
+    pub fn size(&self) -> usize {
+        match self {
+            Seen::Answer { reply, .. } => reply.size(),
+            Seen::Fails { error, .. } => error.size(),
+            Seen::Refused(refusal) => refusal.size(),
+            Seen::Later => 0,
+        }
+    }
 }
 
 /// What a prepare asks for.
@@ -275,6 +324,12 @@ pub enum Refusal {
         /// What it stands behind.
         behind: Timestamp,
     },
+    /// An operation would answer something else than an optimistic transaction has seen (O3).
+    #[error("what was seen of key '{key}' has changed")]
+    Changed {
+        /// The record.
+        key: Bytes,
+    },
 }
 
 impl Refusal {
@@ -298,6 +353,7 @@ impl Refusal {
             | Refusal::Vanished { .. }
             | Refusal::Unlisted
             | Refusal::Unstamped
+            | Refusal::Changed { .. }
             | Refusal::Stale => true,
         }
     }
@@ -331,6 +387,7 @@ impl Refusal {
             Refusal::Crowded(key)
             | Refusal::Elsewhere { key }
             | Refusal::NoMemory { key }
+            | Refusal::Changed { key }
             | Refusal::Vanished { key } => key.len(),
             Refusal::Withdrawn
             | Refusal::Recovered
@@ -503,13 +560,20 @@ pub enum Response {
         /// A digest of the shards that own keys, as far as it knows (P79). See [`owners_digest`].
         owners: u64,
     },
+    /// The answer to [`Request::Look`].
+    Looked {
+        /// To which one.
+        look: LookNo,
+        /// What was seen.
+        seen: Seen,
+    },
 }
 
 impl Response {
     /// The attempt it is about, if it is about one.
     pub fn attempt(&self) -> Option<AttemptId> {
         match self {
-            Response::Ticked { .. } => None,
+            Response::Ticked { .. } | Response::Looked { .. } => None,
             Response::Granted { attempt, .. }
             | Response::Queued { attempt }
             | Response::Busy { attempt }
@@ -537,6 +601,7 @@ impl Response {
             Response::Placed { replies, .. } | Response::Done { replies, .. } => {
                 replies.as_deref().map_or(0, of)
             }
+            Response::Looked { seen, .. } => seen.size(),
             Response::Behind { records, .. } => records.iter().map(|(key, _)| key.len()).sum(),
             Response::Queued { .. }
             | Response::Busy { .. }

@@ -89,6 +89,26 @@ bugs! {
     /// A clock leaves before the replicas know that it may be used.
     ClockBeforeReplicas "clock-before-replicas" "S17";
 
+    // --- optimistic transactions ---
+    /// A look does not wait for who has voted.
+    LooksPastVotes "looks-past-votes" "O2";
+    /// What was seen goes to the commit without its answer.
+    SeenUnchecked "seen-unchecked" "O3";
+    /// A unique number is drawn anew when an operation is checked.
+    DrawnAnew "drawn-anew" "O7";
+    /// The same question is answered as before, though the transaction has changed the record.
+    KnownThoughChanged "known-though-changed" "O6";
+    /// A record that is locked is looked at without what was done under the lock.
+    LooksBesideLock "looks-beside-lock" "O8";
+    /// A look counts whose record was locked before it had its answer.
+    OutrunLookCounts "outrun-look-counts" "O8";
+    /// An error is believed though what was seen has changed.
+    ErrorsUnchecked "errors-unchecked" "O5";
+    /// What changes however often is never locked.
+    NeverLocks "never-locks" "O8";
+    /// What is only to be checked is carried out.
+    ChecksApplied "checks-applied" "O5";
+
     // --- attempts that are over ---
     /// A call or a commit of an attempt that is over is taken.
     ClosedTakesCalls "closed-takes-calls" "P61";

@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 
 use crate::ids::{Incarnation, ShardId};
-use crate::message::{Refusal, Request, Response, Status};
+use crate::message::{Refusal, Request, Response, Seen, Status};
 
 impl Request {
     /// The answer of `shard`, whose last incarnation was older than `since`; none is owed to a heartbeat.
@@ -24,6 +24,8 @@ impl Request {
             Request::ApplyAt { attempt, at } => {
                 Some(Response::Done { attempt, shard, at, behind: at, replies: None })
             }
+            // It is asked elsewhere, once that is known.
+            Request::Look { look, .. } => Some(Response::Looked { look, seen: Seen::Later }),
             Request::Heartbeat { .. } | Request::Tick { .. } => None,
         }
     }

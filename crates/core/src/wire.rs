@@ -28,13 +28,16 @@ use writer::Writer;
 
 /// What both sides must agree on before the first frame: changes with any change of a message, of the order of
 /// types in [`BUILTIN`](claret_types::BUILTIN), or of the order of methods in a type.
-pub const VERSION: u16 = 9;
+pub const VERSION: u16 = 10;
 
 /// Where the last request of a frame may begin, in bytes from the frame's start.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 
 /// Shards that can take part in one transaction: a cluster has no more slots to own.
 pub const PARTICIPANTS_MAX: usize = 1 << 14;
+
+/// Operations in one look: what the transaction did on the record before, and what is asked. With more of them it locks.
+pub const LOOK_OPS_MAX: usize = 256;
 
 /// Claims in one reserve.
 pub const CLAIMS_MAX: usize = 1 << 16;
@@ -266,6 +269,7 @@ impl Checker<'_> {
                 self.birth(*attempt, *birth)?;
                 self.prepare(participants, calls, members)
             }
+            Request::Look { key, ops, .. } => self.look(key, ops),
             Request::Apply { .. }
             | Request::Withdraw { .. }
             | Request::Abort { .. }
@@ -315,6 +319,15 @@ impl Checker<'_> {
         })
     }
 
+    fn look(&self, key: &Bytes, ops: &[Operation]) -> Result<(), WireError> {
+        self.key(key)?;
+        self.within("calls", ops.len(), LOOK_OPS_MAX)?;
+        if ops.is_empty() {
+            return self.senseless("a look at nothing");
+        }
+        ops.iter().try_for_each(|op| self.op(key, op))
+    }
+
     fn key(&self, key: &Bytes) -> Result<(), WireError> {
         if key.is_empty() {
             return self.senseless("an empty key");
@@ -323,12 +336,13 @@ impl Checker<'_> {
     }
 
     fn call(&self, key: &Bytes, call: &Call) -> Result<(), WireError> {
-        call.op.check(self.limits.value_bytes_max).map_err(|error| WireError::Operation {
-            at: self.at,
-            key: key.clone(),
-            error,
-        })?;
+        self.op(key, &call.op)?;
         call.reserve.as_ref().map_or(Ok(()), |claims| self.reserve(&call.op, claims))
+    }
+
+    fn op(&self, key: &Bytes, op: &Operation) -> Result<(), WireError> {
+        let named = |error| WireError::Operation { at: self.at, key: key.clone(), error };
+        op.check(self.limits.value_bytes_max).map_err(named)
     }
 
     fn reserve(&self, op: &Operation, claims: &Claims) -> Result<(), WireError> {

@@ -64,7 +64,7 @@ fn prepare(attempt: AttemptId, relies_on: u32, calls: u32, listed: &[(ShardId, I
 
 fn send(shard: &mut Shard, request: Request) -> Vec<Response> {
     let session = match &request {
-        Request::Heartbeat { .. } | Request::Tick { .. } => SessionId(1),
+        Request::Heartbeat { .. } | Request::Tick { .. } | Request::Look { .. } => SessionId(1),
         Request::Execute { attempt, .. }
         | Request::Prepare { attempt, .. }
         | Request::Apply { attempt }

@@ -119,7 +119,7 @@ impl Client {
                     self.done = true;
                 }
                 Event::Aborted | Event::Failed { .. } | Event::Unknown => self.done = true,
-                Event::Behind { .. } => {}
+                Event::Behind { .. } | Event::Seen { .. } => {}
                 Event::Restart { .. } => {
                     (self.at, self.committing) = (0, false);
                     self.calls.clear();

@@ -16,6 +16,7 @@
 mod order;
 mod outcomes;
 mod precedence;
+mod replay;
 #[cfg(test)]
 mod tests;
 mod vanished;
@@ -32,6 +33,7 @@ use crate::run::{Issued, RunId, RunLog, Told};
 
 use order::Step;
 use precedence::Precedence;
+use replay::Replay;
 use vanished::Vanished;
 
 /// What is wrong, in a sentence.
@@ -207,6 +209,32 @@ impl Ledger {
         }
     }
 
+    /// A run is about to be checked, and to do nothing: what its user heard, and what was done on the same records before. These
+    /// operations cannot be done, as the user heard.
+    pub(crate) fn note_check(&mut self, run: RunId, fails: BTreeSet<usize>) {
+        let log = self.runs.entry(run).or_default();
+        let is_heard = |at: usize| log.issued[at].reply.is_some() || fails.contains(&at);
+        let counts = |at: &usize| {
+            let mut later =
+                (*at..log.issued.len()).filter(|later| log.issued[*later].key == log.issued[*at].key);
+            later.any(is_heard)
+        };
+        let checked = (0..log.issued.len()).filter(counts).collect();
+        log.checked = Some((checked, fails));
+    }
+
+    /// A user hears that what it saw was so, and that nothing was done.
+    pub(crate) fn told_checked(&mut self, run: RunId) -> Result<(), Violation> {
+        let decided = match self.under.get(&run) {
+            Some(attempt) => self.attempts[attempt].is_decided(),
+            None => self.runs[&run].checked.as_ref().is_some_and(|(checked, _)| checked.is_empty()),
+        };
+        match decided {
+            true => Ok(()),
+            false => Err(format!("{run}: its user hears that it was checked, and not all have written yes")),
+        }
+    }
+
     /// A user, or its next run, hears that a run is over without effect.
     pub(crate) fn told_over(&mut self, run: RunId) -> Result<(), Violation> {
         self.runs.entry(run).or_default().told = Told::Void;
@@ -327,7 +355,8 @@ impl Ledger {
             | Request::Ask { .. }
             | Request::AskBehind { .. }
             | Request::ApplyAt { .. }
-            | Request::Tick { .. } => {}
+            | Request::Tick { .. }
+            | Request::Look { .. } => {}
         }
     }
 
@@ -397,7 +426,8 @@ impl Ledger {
             | Response::Aborted { .. }
             | Response::Elder { .. }
             | Response::Asked { .. }
-            | Response::Ticked { .. } => Ok(()),
+            | Response::Ticked { .. }
+            | Response::Looked { .. } => Ok(()),
         }
     }
 
@@ -671,6 +701,10 @@ impl Ledger {
         let mut undo: Vec<(&Bytes, Effect)> = Vec::new();
         replay.precedes(|it| it.add(attempt.to_string(), self.span_of(entry)));
         for run in &entry.members {
+            if let Some((checked, fails)) = &self.runs[run].checked {
+                replay.check(*run, &self.runs[run].issued, checked, fails, entry.is_torn())?;
+                continue;
+            }
             for issued in &self.runs[run].issued {
                 let torn = entry.is_torn();
                 if undone(&issued.key) && end.settled && !torn {
@@ -718,48 +752,6 @@ impl Ledger {
         match fails {
             true => Ok(()),
             false => Err(format!("{run}: was refused for '{key}', and all it asked for there can be done")),
-        }
-    }
-}
-
-/// The sequential model while everything is carried out on it once more.
-#[derive(Debug)]
-struct Replay<'a> {
-    reference: Reference,
-    /// Unique numbers that were given out.
-    ids: BTreeSet<(&'a Bytes, u64)>,
-    /// What has to come before what, where the order of decisions does not show it.
-    precedence: Option<Precedence>,
-}
-
-impl<'a> Replay<'a> {
-    fn precedes(&mut self, note: impl FnOnce(&mut Precedence)) {
-        self.precedence.as_mut().map(note);
-    }
-
-    /// Carries out one operation on the model and compares the answers. Returns the effect's inverse.
-    fn run(&mut self, run: RunId, issued: &'a Issued, torn: bool) -> Result<Option<Effect>, Violation> {
-        let Issued { key, op, reply, .. } = issued;
-        // Unique numbers are the store's to choose, but it must choose well.
-        let unique = match reply {
-            Some(Reply::Int(number)) => Unique(*number as u64),
-            _ => Unique(0),
-        };
-        if op.method().name == "UID.NEXT" && reply.is_some() && !self.ids.insert((key, unique.0)) {
-            return Err(format!("{run}: number {} was given out twice for '{key}'", unique.0));
-        }
-        let claims = self.reference.claims(key, op);
-        let (expected, inverse) = match self.reference.run(key, op, unique) {
-            Ok(done) => done,
-            Err(_) if torn => return Ok(None),
-            Err(error) => return Err(format!("{run}: {op:?} on '{key}' cannot be done: {error}")),
-        };
-        self.precedes(|it| it.claim(key, op.type_info(), claims));
-        match reply {
-            Some(reply) if op.returns() && !torn && *reply != expected => {
-                Err(format!("{run}: {op:?} on '{key}' was answered {reply}, and should be {expected}"))
-            }
-            _ => Ok(inverse),
         }
     }
 }

@@ -152,6 +152,8 @@ pub struct ProgramConfig {
     pub unreadable_permille: u64,
     /// How many of a thousand operations are on records of any type: whether they are there, when they expire, their end.
     pub keyspace_permille: u64,
+    /// How many of a thousand transactions look without locks.
+    pub optimistic_permille: u64,
 }
 
 /// Clocks that run at different rates are not as far apart as that by the end of any run, in microseconds.
@@ -238,6 +240,7 @@ impl Config {
         let keeps_votes = self.faults.restarts > 0 && self.survives() == Survives::Votes;
         self.replicated = random.chance(800) && keeps_votes && !self.direct;
         self.limits.told_ahead_us = *random.pick(&[0, 0, 300, 20_000, 1_000_000]);
+        self.programs.optimistic_permille = *random.pick(&[0, 0, 0, 400, 1_000]);
     }
 
     /// A node leaves under load, often with the answer to a commit that is on its way.
@@ -442,5 +445,6 @@ fn random_programs(random: &mut Random) -> ProgramConfig {
         abandon_permille: 0,
         unreadable_permille: 0,
         keyspace_permille: 0,
+        optimistic_permille: 0,
     }
 }

@@ -9,7 +9,7 @@ use claret_types::{Claims, Reply};
 
 use crate::check::Violation;
 use crate::event::SimEvent;
-use crate::process::{Process, Progress, Transaction};
+use crate::process::{Looking, Process, Progress, Transaction};
 use crate::random::{Random, Stream};
 use crate::run::RunId;
 use crate::workload::{Action, Ending, Step};
@@ -123,7 +123,9 @@ impl World {
             program.steps.clear();
         }
         let tx = client.begin(now, random.number());
-        process.transactions.insert(tx, Transaction::new(program));
+        let mut transaction = Transaction::new(program);
+        transaction.looking = random.chance(self.config.programs.optimistic_permille).then(Looking::default);
+        process.transactions.insert(tx, transaction);
         let run = RunId { session, tx, run: 1 };
         if self.stale.chance(self.config.programs.abandon_permille) {
             let most = *self.stale.pick(&[1, 1_000, 20_000]);
@@ -152,10 +154,16 @@ impl World {
     fn go_on(&mut self, run: RunId) -> Result<(), Violation> {
         loop {
             let waits = self.client(run.session).is_none_or(|client| client.awaits_answers(run.tx));
-            let Some(transaction) = self.running(run).filter(|it| it.stage == Progress::Running && !waits)
-            else {
+            let may_go_on = |it: &&mut Transaction| {
+                let looks = it.looking.as_ref().is_some_and(|it| !it.awaited.is_empty());
+                it.stage == Progress::Running && !waits && !looks
+            };
+            let Some(transaction) = self.running(run).filter(may_go_on) else {
                 return Ok(());
             };
+            if transaction.looking.as_ref().is_some_and(|it| !it.fails.is_empty()) {
+                return self.end(run);
+            }
             let step = transaction.program.steps.get(transaction.at).cloned();
             let place = (transaction.at as u64) << 8;
             transaction.at += 1;
@@ -189,6 +197,8 @@ impl World {
         let (mut op, probe) = action.operation(&transaction.last, run, place);
         op.resolve(|| now.0 / 1000);
         let at = self.ledger.note_issued(run, &action.key, &op, probe);
+        let is_plain = action.reserve.is_none();
+        let Some(op) = self.look(run, (&action.key, slot), op, at, (at_once, is_plain)) else { return };
         let Some(client) = self.client(run.session) else { return };
         let to = (slot, action.key.clone());
         let no = if at_once && op.returns() {
@@ -212,6 +222,12 @@ impl World {
         let Some(transaction) = self.running(run) else { return Ok(()) };
         transaction.stage = Progress::Ending;
         let ending = transaction.program.ending;
+        if self.gather_seen(run, ending) {
+            if let Some(client) = self.client(run.session) {
+                let _ = client.check(now, (run.tx, run.run));
+            }
+            return self.pump(run.session);
+        }
         if direct && ending == Ending::Commit && self.finish_instantly(run)? {
             return Ok(());
         }
@@ -289,6 +305,10 @@ impl World {
                 self.hear(session, tx, event)?;
                 continue;
             }
+            if let Some((look, seen)) = client.poll_looked() {
+                self.see(session, look, seen)?;
+                continue;
+            }
             if let Some(number) = client.poll_ready() {
                 self.wake(session, number);
                 continue;
@@ -326,6 +346,8 @@ impl World {
         let Some(transaction) = process.transactions.remove(&tx) else { return Ok(()) };
         process.abandoned.insert(tx, transaction.run);
         client.abandon(now, tx);
+        let left = process.looks.extract_if(.., |_, (run, _)| run.tx == tx);
+        left.for_each(|(look, _)| client.leave_look(look));
         self.outcome.abandoned += 1;
         self.schedule(self.now.plus(1), SimEvent::Begin(session));
         self.pump(session)
@@ -340,27 +362,35 @@ impl World {
             return Err(format!("c{}.t{}: its user heard the end and now {event:?}", session.0, tx.0));
         };
         let run = RunId { session, tx, run: transaction.run };
-        if !matches!(event, Event::Answer { .. } | Event::Behind { .. }) {
+        if !matches!(event, Event::Answer { .. } | Event::Behind { .. } | Event::Seen { .. }) {
             self.keep_handle(run);
         }
         let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
         let Some(transaction) = process.transactions.get_mut(&tx) else { return Ok(()) };
         match event {
             Event::Answer { no, reply } => {
-                self.ledger.note_heard(run, transaction.places[&no], &reply)?;
-                transaction.last = reply;
+                if !transaction.has_seen(no) {
+                    self.ledger.note_heard(run, transaction.places[&no], &reply)?;
+                    transaction.last = reply;
+                }
                 if !process.client.as_ref().is_some_and(|client| client.awaits_answers(tx)) {
                     self.schedule(self.now, SimEvent::Continue(run));
                 }
             }
+            Event::Committed { .. } if transaction.looking.as_ref().is_some_and(|it| it.only_checks) => {
+                self.ledger.told_checked(run)?;
+                self.outcome.aborted += 1;
+                self.leave(run);
+            }
             Event::Committed { replies } => {
-                for (no, reply) in &replies {
+                for (no, reply) in replies.iter().filter(|(no, _)| !transaction.has_seen(*no)) {
                     self.ledger.note_heard(run, transaction.places[no], reply)?;
                 }
                 self.ledger.told_committed(run, self.now)?;
                 self.leave(run);
             }
-            Event::Restart { .. } => {
+            Event::Restart { cause } => {
+                transaction.note_restart(&cause);
                 transaction.stage = Progress::Between;
                 self.ledger.told_over(run)?;
                 self.outcome.restarts += 1;
@@ -374,7 +404,7 @@ impl World {
                 self.outcome.aborted += 1;
                 self.leave(run);
             }
-            Event::Behind { .. } => {}
+            Event::Behind { .. } | Event::Seen { .. } => {}
             Event::Failed { refusal } => {
                 let is_for_operation = matches!(refusal, Refusal::Operation { .. });
                 self.ledger.told_failed(run, is_for_operation, self.now)?;

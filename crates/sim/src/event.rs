@@ -339,7 +339,7 @@ impl SimEvent {
 
 fn request_attempt(request: &Request) -> Option<(u64, AttemptId)> {
     match request {
-        Request::Heartbeat { .. } | Request::Tick { .. } => None,
+        Request::Heartbeat { .. } | Request::Tick { .. } | Request::Look { .. } => None,
         Request::Execute { attempt, .. } => Some((2, *attempt)),
         Request::Prepare { attempt, .. } => Some((3, *attempt)),
         Request::Apply { attempt } => Some((4, *attempt)),
@@ -367,6 +367,7 @@ fn response_kind(response: &Response) -> u64 {
         Response::Placed { .. } => 11,
         Response::Done { .. } => 12,
         Response::Ticked { .. } => 13,
+        Response::Looked { .. } => 14,
     }
 }
 
@@ -432,6 +433,10 @@ pub(crate) fn describe_request(f: &mut impl Write, request: &Request, wording: &
         Request::AskBehind { attempt } => write!(f, "ask whom {} waits for", wording.attempt(*attempt)),
         Request::ApplyAt { attempt, at } => write!(f, "apply {} {at}", wording.attempt(*attempt)),
         Request::Tick { want } => write!(f, "tick, wants {want}"),
+        Request::Look { look, key, ops, at_once } => {
+            let how = if *at_once { ", whoever has voted" } else { "" };
+            write!(f, "look {} at '{key}'{how}: {ops:?}", look.0)
+        }
     }
 }
 
@@ -474,6 +479,7 @@ pub(crate) fn describe_response(
         Response::Done { at, replies, .. } => {
             write!(f, "done {attempt} {at}{}", describe_replies(replies.as_deref().unwrap_or_default()))
         }
+        Response::Looked { look, seen } => write!(f, "looked {}: {seen:?}", look.0),
         Response::Ticked { clock, orders, .. } => {
             write!(f, "clock {clock}{}", if *orders { ", orders" } else { "" })
         }

@@ -27,6 +27,7 @@ mod event;
 mod host;
 #[cfg(feature = "planted-bugs")]
 pub mod hunt;
+mod looking;
 pub mod model;
 mod moves;
 mod network;

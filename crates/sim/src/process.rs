@@ -3,10 +3,12 @@
 //!
 //! This file has the state; `drive.rs` runs programs, `connections.rs` carries frames.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use claret_core::{AttemptId, CallNo, Client, Pipeline, SessionId, ShardId, Time, TxHandle};
-use claret_types::Reply;
+use claret_core::{
+    AttemptId, CallNo, Client, LookNo, Observations, Pipeline, SessionId, ShardId, Time, TxHandle,
+};
+use claret_types::{Bytes, Reply};
 
 use crate::clock::Clock;
 use crate::run::RunId;
@@ -38,6 +40,33 @@ pub(crate) struct Transaction {
     pub(crate) places: BTreeMap<CallNo, usize>,
     /// Whether it has asked in this run whom it waits for.
     pub(crate) has_asked: bool,
+    /// It looks without locks.
+    pub(crate) looking: Option<Looking>,
+}
+
+/// What an optimistic transaction has seen, and where in the run's notes that stands.
+#[derive(Debug, Default)]
+pub(crate) struct Looking {
+    pub(crate) observations: Observations,
+    /// Where each call of the observations stands.
+    pub(crate) log: Vec<(Bytes, usize)>,
+    /// The same of looks that have no answer.
+    pub(crate) awaited: BTreeMap<CallNo, usize>,
+    /// The places in the notes, of what cannot be done: of calls side by side there may be several.
+    pub(crate) fails: BTreeSet<usize>,
+    /// Calls at shards that are only checked against what was seen.
+    pub(crate) known: BTreeSet<CallNo>,
+    /// It is to end without effect, once what it saw was checked.
+    pub(crate) only_checks: bool,
+}
+
+impl Looking {
+    /// To the start of the program.
+    fn rewind(&mut self) {
+        self.observations.begin_again();
+        let observations = std::mem::take(&mut self.observations);
+        *self = Looking { observations, ..Looking::default() };
+    }
 }
 
 impl Transaction {
@@ -50,6 +79,7 @@ impl Transaction {
             stage: Progress::Running,
             places: BTreeMap::new(),
             has_asked: false,
+            looking: None,
         };
         transaction.rewind();
         transaction
@@ -63,6 +93,7 @@ impl Transaction {
         self.stage = Progress::Running;
         self.places.clear();
         self.has_asked = false;
+        self.looking.iter_mut().for_each(Looking::rewind);
     }
 }
 
@@ -89,6 +120,8 @@ pub(crate) struct Process {
     pub(crate) asks_topology: bool,
     /// Transactions whose users do not know the end.
     pub(crate) transactions: BTreeMap<TxHandle, Transaction>,
+    /// Looks that have no answer: whose, in which run, and as what.
+    pub(crate) looks: BTreeMap<LookNo, (RunId, CallNo)>,
     /// Transactions whose users left, and in which run.
     pub(crate) abandoned: BTreeMap<TxHandle, u32>,
     /// Transactions begun.
@@ -113,6 +146,7 @@ impl Process {
             dialled: 0,
             asks_topology: false,
             transactions: BTreeMap::new(),
+            looks: BTreeMap::new(),
             abandoned: BTreeMap::new(),
             begun: 0,
             to_begin,

@@ -1,6 +1,8 @@
 //! What one user did and heard in one run of a transaction's program: the observer's notes, from which the checks
 //! start. Nothing in it comes from inside the protocol.
 
+use std::collections::BTreeSet;
+
 use claret_core::{SessionId, Time, TxHandle};
 use claret_types::{Bytes, Operation, Reply};
 
@@ -49,4 +51,6 @@ pub(crate) struct RunLog {
     pub(crate) began: Time,
     pub(crate) issued: Vec<Issued>,
     pub(crate) told: Told,
+    /// It was only checked, and nothing of it done: these of its operations, in their order, and which of them cannot be done.
+    pub(crate) checked: Option<(Vec<usize>, BTreeSet<usize>)>,
 }

@@ -68,6 +68,7 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("abandon_permille", Number(&mut programs.abandon_permille)),
         ("unreadable_permille", Number(&mut programs.unreadable_permille)),
         ("keyspace_permille", Number(&mut programs.keyspace_permille)),
+        ("optimistic_permille", Number(&mut programs.optimistic_permille)),
         ("combining", Flag(&mut config.combining)),
         ("batching", Flag(&mut config.batching)),
         ("reader_writer", Flag(&mut config.reader_writer)),

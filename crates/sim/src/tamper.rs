@@ -236,7 +236,8 @@ impl Tamper {
             Request::Ask { .. }
             | Request::AskBehind { .. }
             | Request::ApplyAt { .. }
-            | Request::Tick { .. } => Sent::PASSES,
+            | Request::Tick { .. }
+            | Request::Look { .. } => Sent::PASSES,
         }
     }
 
@@ -290,7 +291,8 @@ impl Tamper {
             | Request::Ask { .. }
             | Request::AskBehind { .. }
             | Request::ApplyAt { .. }
-            | Request::Tick { .. } => {}
+            | Request::Tick { .. }
+            | Request::Look { .. } => {}
         }
     }
 

@@ -13,7 +13,7 @@ const SEEDS_MAX: u64 = 4_000;
 const STARTS: [u64; 3] = [0, 100_000, 200_000];
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [(&str, &str, &str); 25] = [
+const SCRIPTED: [(&str, &str, &str); 28] = [
     ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
     ("calls-of-one-record-part", MOVED, "with_bug(Some(Bug::CallsOfOneRecordPart),"),
     ("unsettled-counts", TOLD, "with_bug(Some(Bug::UnsettledCounts),"),
@@ -38,12 +38,16 @@ const SCRIPTED: [(&str, &str, &str); 25] = [
     ("used-untold", PROMOTED, "with_bug(Some(Bug::UsedUntold),"),
     ("promoted-forgets-places", PROMOTED, "with_bug(Some(Bug::PromotedForgetsPlaces),"),
     ("final-told-as-voted", PROMOTED, "with_bug(Some(Bug::FinalToldAsVoted),"),
+    ("looks-past-votes", OPTIMISTIC, "with_bug(Some(Bug::LooksPastVotes),"),
+    ("drawn-anew", OPTIMISTIC, "Some(Bug::DrawnAnew)"),
+    ("looks-beside-lock", OPTIMISTIC, "with_bug(Some(Bug::LooksBesideLock),"),
     ("promoted-answers-anew", PROMOTED, "with_bug(Some(Bug::PromotedAnswersAnew),"),
 ];
 
 const LOCKS: &str = include_str!("../../core/tests/locks.rs");
 const MOVED: &str = include_str!("../../core/tests/moved.rs");
 const CLOCKS: &str = include_str!("../../core/tests/traps/clocks.rs");
+const OPTIMISTIC: &str = include_str!("../../core/tests/optimistic.rs");
 const PROMOTED: &str = include_str!("../../core/tests/traps/promoted.rs");
 const TOLD: &str = include_str!("../../core/tests/traps/told.rs");
 

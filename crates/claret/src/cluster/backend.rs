@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-use claret_core::message::Refusal;
+use claret_core::message::{Refusal, Seen};
 use claret_core::{AttemptId, CallNo, Closed, Delivery, Limits, Switches, Time, TxHandle};
 use claret_identity::Identity;
 use claret_types::{Bytes, Claims, OpError, Operation};
@@ -126,6 +126,26 @@ impl Backend for Cluster {
 
     fn instant(&self, calls: &[Call]) -> InstantOutcome {
         instant(calls)
+    }
+
+    fn observes(&self) -> bool {
+        true
+    }
+
+    fn look(
+        &self,
+        mailbox: &Arc<Mailbox>,
+        no: CallNo,
+        key: &Bytes,
+        ops: SmallVec<[Operation; 1]>,
+    ) -> Option<Seen> {
+        let place = (slot_of(key), key.clone());
+        self.client.visit(|machine, now| machine.look(now, (mailbox, no), place, ops));
+        None
+    }
+
+    fn leave_looks(&self, mailbox: &Arc<Mailbox>) {
+        self.client.look(|machine| machine.leave_looks(mailbox));
     }
 
     fn outcome(&self, id: &OutcomeId) -> Asking {
@@ -265,6 +285,18 @@ impl Driver for Remote {
             machine.buffer(now, (tx, attempt), buffered.drain(..), &slots)?;
             machine.client.commit(now, (tx, attempt))
         })
+    }
+
+    fn check(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
+        let slots = slots_of(buffered);
+        self.visit(|machine, now, tx| {
+            machine.buffer(now, (tx, attempt), buffered.drain(..), &slots)?;
+            machine.client.check(now, (tx, attempt))
+        })
+    }
+
+    fn renounce(&mut self, attempt: u32, refusal: Refusal) -> Result<(), Closed> {
+        self.visit(|machine, now, tx| machine.client.renounce(now, (tx, attempt), refusal))
     }
 
     fn commit_all(&mut self, attempt: u32, calls: &[Call]) -> Result<(), Closed> {

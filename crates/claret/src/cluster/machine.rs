@@ -5,10 +5,12 @@ use std::task::Waker;
 
 use claret_core::message::{Request, Response};
 use claret_core::{
-    Client, Closed, Event, Incarnation, Limits, Node, Pacing, SessionId, ShardId, SlotRange, Switches, Time,
-    TxHandle,
+    CallNo, Client, Closed, Event, Incarnation, Limits, LookNo, Node, Pacing, SessionId, ShardId, SlotRange,
+    Switches, Time, TxHandle,
 };
+use claret_types::{Bytes, Operation};
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use super::address::Address;
 use super::planted;
@@ -21,6 +23,8 @@ use crate::mailbox::{Mailbox, Wakers};
 pub(super) struct Machine {
     pub(super) client: Client,
     mailboxes: HashMap<TxHandle, Arc<Mailbox>, foldhash::fast::FixedState>,
+    /// Whose looks are on their way, and under which number they know them.
+    looks: HashMap<LookNo, (Arc<Mailbox>, CallNo), foldhash::fast::FixedState>,
     /// The tasks of connections, by their numbers: few.
     connections: Vec<(u32, Waker)>,
     woken: Wakers,
@@ -46,6 +50,7 @@ impl Machine {
         Machine {
             client: Client::new(session, switches, limits, SLOTS, Pacing::default()),
             mailboxes: HashMap::default(),
+            looks: HashMap::default(),
             connections: Vec::new(),
             woken: Wakers::new(),
             topology: Topology::default(),
@@ -104,6 +109,25 @@ impl Machine {
     ) -> Result<(), Closed> {
         let placed = calls.zip(slots).map(|(Call { key, op }, slot)| ((*slot, key), op));
         self.client.buffer_all(now, tx, placed)
+    }
+
+    /// Looks what the last of these operations would answer, behind the others (O1).
+    pub(super) fn look(
+        &mut self,
+        now: Time,
+        (mailbox, no): (&Arc<Mailbox>, CallNo),
+        place: (u16, Bytes),
+        ops: SmallVec<[Operation; 1]>,
+    ) {
+        let look = self.client.look(now, place, ops);
+        self.looks.insert(look, (Arc::clone(mailbox), no));
+    }
+
+    /// Nobody waits any more for what was looked at. O(looks on their way).
+    pub(super) fn leave_looks(&mut self, mailbox: &Arc<Mailbox>) {
+        let left = self.looks.extract_if(|_, (whose, _)| Arc::ptr_eq(whose, mailbox));
+        let left: Vec<LookNo> = left.map(|(look, _)| look).collect();
+        left.into_iter().for_each(|look| self.client.leave_look(look));
     }
 
     /// The user is gone.
@@ -179,6 +203,11 @@ impl Machine {
         self.client.settle(now);
         while let Some((tx, event)) = self.client.poll_event() {
             self.tell(tx, event);
+        }
+        while let Some((look, seen)) = self.client.poll_looked() {
+            if let Some((mailbox, no)) = self.looks.remove(&look) {
+                mailbox.put_event(Event::Seen { no, seen }, &mut self.woken);
+            }
         }
         while let Some(connection) = self.client.poll_ready() {
             let waker = self.connections.iter().find(|(number, _)| *number == connection);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use claret_core::message::{Output, Request, Response};
+use claret_core::message::{Output, Refusal, Request, Response};
 use claret_core::{AttemptId, CallNo, Client, Closed, Limits, Shard, ShardId, Switches, Time, TxHandle};
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
@@ -151,6 +151,15 @@ impl Driver for Combined {
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
         self.buffer(attempt, buffered)?;
         self.visit(|client, now, tx| client.commit(now, (tx, attempt)))
+    }
+
+    fn check(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
+        self.buffer(attempt, buffered)?;
+        self.visit(|client, now, tx| client.check(now, (tx, attempt)))
+    }
+
+    fn renounce(&mut self, attempt: u32, refusal: Refusal) -> Result<(), Closed> {
+        self.visit(|client, now, tx| client.renounce(now, (tx, attempt), refusal))
     }
 
     fn abort(&mut self) {

@@ -30,11 +30,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
 
-use claret_core::message::{Link, Refusal};
+use claret_core::message::{Link, Refusal, Seen};
 use claret_core::{
-    Delivery, Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time, Waits, key_hash,
+    CallNo, Delivery, Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time, Waits, key_hash,
 };
-use claret_types::{Bytes, Expiry, OpError, Operation, State};
+use claret_types::{Bytes, Expiry, OpError, Operation, Reply, State};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
@@ -334,22 +334,53 @@ impl Backend for Embedded {
         if self.mode == Mode::None {
             return self.unlocked(calls);
         }
-        let mut places = Places::new();
-        for call in calls {
-            let hash = key_hash(&call.key);
-            places.push((hash, self.shard_of_hash(hash)));
-        }
-        let mut held = HeldShards::lock(self, &places);
-        let mut replies = Vec::with_capacity(calls.len());
-        for (Call { key, op }, (hash, shard)) in calls.iter().zip(&places) {
-            match held.shard(*shard).instant(*hash, key, op) {
-                Ok(Some(reply)) => replies.push(reply),
-                Ok(None) => return InstantOutcome::Blocked,
-                Err(error) => return InstantOutcome::Failed { key: key.clone(), error },
+        match self.execute_instantly(calls) {
+            Ok((held, replies)) => {
+                held.finish();
+                InstantOutcome::Done(replies)
             }
+            Err(outcome) => outcome,
         }
-        held.finish();
-        InstantOutcome::Done(replies)
+    }
+
+    fn check_instantly(&self, calls: &[Call]) -> InstantOutcome {
+        // What was done is undone.
+        match self.execute_instantly(calls) {
+            Ok((_held, replies)) => InstantOutcome::Done(replies),
+            Err(outcome) => outcome,
+        }
+    }
+
+    fn observes(&self) -> bool {
+        self.mode != Mode::None
+    }
+
+    fn look(
+        &self,
+        _mailbox: &Arc<Mailbox>,
+        _no: CallNo,
+        key: &Bytes,
+        ops: SmallVec<[Operation; 1]>,
+    ) -> Option<Seen> {
+        let id = self.shard_of(key);
+        let mut tries = 0;
+        loop {
+            let (seen, has_news) = {
+                let mut shard = self.lock_shard(id);
+                shard.begin(self.elapsed());
+                (shard.look(key, &ops, tries == LOOKS_MAX), shard.has_output())
+            };
+            // Records that expired.
+            if has_news {
+                self.hand_out(id);
+            }
+            if seen != Seen::Later {
+                return Some(seen);
+            }
+            // Who has voted is on another thread, and about to carry it out.
+            tries = (tries + 1).min(LOOKS_MAX);
+            std::thread::yield_now();
+        }
     }
 
     fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver> {
@@ -368,6 +399,30 @@ impl Backend for Embedded {
         self.elapsed()
     }
 }
+
+impl Embedded {
+    /// Executes calls on all of their shards at once: with them in hand they can be finished. Or what came in the way.
+    fn execute_instantly(&self, calls: &[Call]) -> Result<(HeldShards<'_>, Vec<Reply>), InstantOutcome> {
+        let mut places = Places::new();
+        for call in calls {
+            let hash = key_hash(&call.key);
+            places.push((hash, self.shard_of_hash(hash)));
+        }
+        let mut held = HeldShards::lock(self, &places);
+        let mut replies = Vec::with_capacity(calls.len());
+        for (Call { key, op }, (hash, shard)) in calls.iter().zip(&places) {
+            match held.shard(*shard).instant(*hash, key, op) {
+                Ok(Some(reply)) => replies.push(reply),
+                Ok(None) => return Err(InstantOutcome::Blocked),
+                Err(error) => return Err(InstantOutcome::Failed { key: key.clone(), error }),
+            }
+        }
+        Ok((held, replies))
+    }
+}
+
+/// So often a look waits for who has voted.
+const LOOKS_MAX: u32 = 8;
 
 /// Of each call: the hash of its key, and its shard.
 type Places = SmallVec<[(u64, ShardId); 8]>;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
-use claret_core::message::{Output, Request, Response};
+use claret_core::message::{Output, Refusal, Request, Response};
 use claret_core::{AttemptId, Birth, CallNo, Closed, Coordinator, Event, Sequence, ShardId, Time, TxId};
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
@@ -103,6 +103,17 @@ impl Driver for OwnCoordinator {
         self.buffer(attempt, buffered)?;
         let attempt = self.named(attempt);
         self.coordinator.commit(self.store.elapsed(), attempt, &[])
+    }
+
+    fn check(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
+        self.buffer(attempt, buffered)?;
+        let attempt = self.named(attempt);
+        self.coordinator.check(self.store.elapsed(), attempt, &[])
+    }
+
+    fn renounce(&mut self, attempt: u32, refusal: Refusal) -> Result<(), Closed> {
+        let attempt = self.named(attempt);
+        self.coordinator.renounce(self.store.elapsed(), attempt, refusal)
     }
 
     fn abort(&mut self) {

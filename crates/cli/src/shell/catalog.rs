@@ -32,7 +32,11 @@ pub(crate) struct Own {
 
 /// The shell's own commands.
 pub(crate) const OWN: &[Own] = &[
-    Own { name: "BEGIN", arguments: "", summary: "opens a transaction" },
+    Own {
+        name: "BEGIN",
+        arguments: "[OPTIMISTIC]",
+        summary: "opens a transaction; OPTIMISTIC: one that looks without locks",
+    },
     Own { name: "COMMIT", arguments: "", summary: "commits the open transaction" },
     Own { name: "ABORT", arguments: "", summary: "drops the open transaction, also while it waits" },
     Own { name: "ROLLBACK", arguments: "", summary: "the same as ABORT" },

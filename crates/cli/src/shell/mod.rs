@@ -19,11 +19,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use claret::{Error, Limits, Mode, Store, StoreBuilder};
+use claret::{Error, Limits, Mode, Store, StoreBuilder, TxOptions};
 use claret_types::{Bytes, OpError, Operation};
 
 use crate::reading::Reading;
-use session::{Deed, Happened, Outcome, Session};
+use session::{Deed, Happened, Outcome, Session, once};
 use syntax::{SESSIONS_MAX, Statement};
 use tokio::runtime::{Builder, Runtime};
 
@@ -228,7 +228,10 @@ impl Shell {
         let arguments = &statement.words[1..];
         match (name.as_str(), arguments) {
             ("EXIT" | "QUIT", []) => return Flow::Quit,
-            ("BEGIN", []) => self.begin(number),
+            ("BEGIN", []) => self.begin(number, once()),
+            ("BEGIN", [how]) if how.to_string().eq_ignore_ascii_case("OPTIMISTIC") => {
+                self.begin(number, once().optimistic());
+            }
             ("COMMIT", []) => self.commit(number, statement.text),
             ("ABORT" | "ROLLBACK", []) => self.abort(number),
             ("SESSION", [to]) => self.switch(number, to),
@@ -267,7 +270,7 @@ impl Shell {
         Flow::Continue
     }
 
-    fn begin(&mut self, number: u32) {
+    fn begin(&mut self, number: u32, options: TxOptions) {
         if self.refuse_waiting(number) {
             return;
         }
@@ -275,7 +278,7 @@ impl Shell {
             return self.say(number, Kind::Error, "a transaction is open; COMMIT or ABORT it first");
         }
         let store = self.store.clone();
-        self.session(number).begin(&store);
+        self.session(number).begin(&store, options);
         self.say(number, Kind::Answer, "OK");
         self.settle(number);
     }
@@ -522,6 +525,9 @@ impl Shell {
 
 fn describe_failure(error: &Error, of_many: bool) -> String {
     match error {
+        Error::Attempts { last, .. } if last.starts_with("what was seen") => {
+            format!("{last}; your transaction was rolled back, BEGIN again")
+        }
         Error::Attempts { last, .. } => {
             format!("your transaction {last} and was rolled back; BEGIN again")
         }

@@ -162,10 +162,10 @@ impl Session {
     // --- what the user does; only when it does not wait ---
 
     /// Opens a transaction.
-    pub(crate) fn begin(&mut self, store: &Store) {
+    pub(crate) fn begin(&mut self, store: &Store, options: TxOptions) {
         let (steps, orders) = unbounded_channel();
         let (replies, answers) = unbounded_channel();
-        let future = Box::pin(transaction(store.clone(), orders, replies));
+        let future = Box::pin(transaction(store.clone(), options, orders, replies));
         self.work = Some(Work::new(future, steps, answers, true));
     }
 
@@ -260,13 +260,13 @@ impl Work {
 /// A transaction that does as it is told.
 async fn transaction(
     store: Store,
+    options: TxOptions,
     steps: UnboundedReceiver<Step>,
     answers: UnboundedSender<Reply>,
 ) -> Result<(), Error> {
     let mut steps = Some(steps);
-    let once = TxOptions::new().attempts(1).deadline(PATIENCE);
     store
-        .transaction_with(once, |tx| {
+        .transaction_with(options, |tx| {
             let steps = steps.take().expect("it is attempted once");
             follow(tx, steps, answers.clone())
         })
@@ -294,6 +294,11 @@ async fn follow(
 /// A transaction of its own.
 async fn single(store: Store, deed: Deed, answers: UnboundedSender<Reply>) -> Result<(), Error> {
     answers.send(deed.alone(&store).await?).map_err(|_| Error::Finished)
+}
+
+/// Of a transaction that a person makes.
+pub(crate) fn once() -> TxOptions {
+    TxOptions::new().attempts(1).deadline(PATIENCE)
 }
 
 /// How long the store lets single operations wait.

@@ -15,6 +15,7 @@
 //! | `transactions` | a coordinator for each transaction, used again and again; or the frontend that combines them |
 //! | `by_sequence` | a table by the numbers of transactions |
 //! | `behind` | whom a transaction waits for, if its caller asks |
+//! | `looks` | looks at records that have no answer yet |
 //! | `outbox` | what waits for a shard, what is on its way, and when a frame leaves |
 //! | `routes` | which shard serves which slot; removed shards |
 //! | `pipeline` | the frames of one connection: written, answered in order, refused as a whole |
@@ -24,6 +25,7 @@
 mod behind;
 mod by_sequence;
 mod gathered;
+mod looks;
 mod outbox;
 mod pipeline;
 mod right;
@@ -47,6 +49,7 @@ use crate::message::{KeyedCall, Refusal, Request, Response};
 use crate::switches::Switches;
 
 use behind::Asking;
+use looks::Looks;
 use outbox::Outbox;
 pub use pipeline::{Pipeline, Unexpected};
 #[cfg(not(feature = "planted-bugs"))]
@@ -117,6 +120,7 @@ pub struct Client {
     stamps: Stamps,
     /// Those whose callers asked whom they wait for. Few: their deadlines have passed.
     asking: Vec<Asking>,
+    looks: Looks,
 }
 
 /// What transactions want sent and told, on its way out.
@@ -140,6 +144,16 @@ struct Outputs {
 impl Outputs {
     fn outbox(&mut self, shard: ShardId) -> Option<&mut Outbox> {
         self.outboxes.iter_mut().find(|outbox| outbox.shard == shard)
+    }
+}
+
+impl Outputs {
+    /// A look, which belongs to no transaction. Where there is no connection it is lost, and comes again.
+    fn send_look(&mut self, to: ShardId, request: Request) {
+        let is_there = self.outbox(to).is_some_and(|outbox| !outbox.is_removed);
+        if is_there || self.direct.is_some() {
+            self.send(to, request);
+        }
     }
 }
 
@@ -208,6 +222,7 @@ impl Client {
             doubts_topology: false,
             stamps: Stamps::new(switches, limits.resend_us),
             asking: Vec::new(),
+            looks: Looks::new(&limits),
         }
     }
 
@@ -471,6 +486,7 @@ impl Client {
         }
         self.answer_for_removed(now);
         rules::meet(&mut self.transactions, now, shard, incarnation);
+        self.looks.ask_again(now);
         if lease_us < self.lease_us {
             (self.lease_us, self.heartbeat_at) = (lease_us, Some(now));
         }
@@ -539,6 +555,11 @@ impl Client {
     pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
         match &response {
             Response::Behind { attempt, records } => return self.tell_behind(*attempt, records),
+            Response::Looked { look, .. } => {
+                let look = *look;
+                let Response::Looked { seen, .. } = response else { return };
+                return self.looked(now, from, look, seen);
+            }
             Response::Queued { .. } | Response::Busy { .. } => self.lock_waits += 1,
             Response::Refused { refusal, .. } if is_about_places(refusal) => self.doubts_topology = true,
             Response::Ticked { clock, now: its_time, passed, orders, owners } => {
@@ -582,7 +603,7 @@ impl Client {
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let own = [self.heartbeat_at, self.asks_at(), self.released_at()];
+        let own = [self.heartbeat_at, self.asks_at(), self.released_at(), self.looks.poll_timeout()];
         own.into_iter().chain([self.transactions.poll_timeout()]).flatten().min()
     }
 
@@ -594,6 +615,7 @@ impl Client {
         if self.heartbeat_at.is_some_and(|at| at <= now) {
             self.heartbeat(now);
         }
+        self.ask_looks(now);
         if self.transactions.poll_timeout().is_none_or(|due| due > now) {
             return;
         }
@@ -739,6 +761,7 @@ impl Client {
     /// When an invariant does not hold.
     pub fn check_invariants(&self) {
         self.transactions.check_invariants();
+        self.looks.check_invariants();
         self.outputs.outboxes.iter().for_each(Outbox::check_invariants);
         assert!(self.outputs.repeats_after.is_none(), "what is sent is no repetition");
     }

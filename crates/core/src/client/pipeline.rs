@@ -186,7 +186,8 @@ fn blamed(request: &Request) -> Option<(AttemptId, Bytes)> {
         | Request::Ask { .. }
         | Request::AskBehind { .. }
         | Request::ApplyAt { .. }
-        | Request::Tick { .. } => None,
+        | Request::Tick { .. }
+        | Request::Look { .. } => None,
     }
 }
 

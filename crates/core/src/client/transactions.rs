@@ -6,6 +6,7 @@
 //! attempt (P61).
 
 mod batches;
+mod optimistic;
 mod trial;
 
 use std::collections::BTreeSet;

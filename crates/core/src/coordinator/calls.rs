@@ -216,6 +216,28 @@ impl Coordinator {
         self.commit_open(now, hot)
     }
 
+    /// As [`Self::commit`], of calls that are executed and not carried out: [`Event::Committed`] says that all of them can be done
+    /// together, in real time, and nothing is done (O5).
+    ///
+    /// # Errors
+    /// As of [`Self::commit`].
+    pub fn check(&mut self, now: Time, attempt: AttemptId, hot: &[ShardId]) -> Result<(), Closed> {
+        self.check_commit(attempt)?;
+        self.members = rules::of_check();
+        self.commit_open(now, hot)
+    }
+
+    /// The attempt's user has found that it cannot commit, and may run it again: [`Event::Restart`] follows.
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more).
+    pub fn renounce(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) -> Result<(), Closed> {
+        self.check_running(attempt)?;
+        self.close_attempt(now, None);
+        self.tell_restart(Cause::Refused(refusal));
+        Ok(())
+    }
+
     /// Whether a commit in the name of this attempt is taken: to be asked before [`Contention::arrange`](super::Contention).
     ///
     /// # Errors

@@ -51,7 +51,8 @@ impl Coordinator {
             | Response::Behind { .. }
             | Response::Placed { .. }
             | Response::Done { .. }
-            | Response::Ticked { .. } => {} // Late news of an attempt that is over.
+            | Response::Ticked { .. }
+            | Response::Looked { .. } => {} // Late news of an attempt that is over.
         }
         if self.is_over() {
             self.resend_at = None;

@@ -26,7 +26,7 @@ use super::{Cause, Closed, Coordinator, Event, Session, Unheard, rules};
 use crate::asked::Asked;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, Timestamp, TxId};
 use crate::limits::Limits;
-use crate::message::{Request, Response};
+use crate::message::{Refusal, Request, Response};
 use crate::switches::Switches;
 
 /// A transaction of a frontend, over all its attempts. Never given twice.
@@ -279,6 +279,38 @@ impl Frontend {
         group.ready.push(member);
         group.ready_since.get_or_insert(now);
         self.prepare_if_ready(now, at);
+        self.settle(now, at);
+        Ok(())
+    }
+
+    /// As [`Self::commit`], of calls that are executed and not carried out: see [`Coordinator::check`].
+    ///
+    /// # Errors
+    /// As of [`Self::commit`].
+    pub fn check(&mut self, now: Time, (tx, attempt): (TxHandle, u32)) -> Result<(), Closed> {
+        let (at, member) = self.running(tx, attempt)?;
+        self.groups[at].checking.push(member);
+        self.commit(now, (tx, attempt))
+    }
+
+    /// The attempt's user has found that it cannot commit, and may run it again: [`Event::Restart`] follows.
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more).
+    pub fn renounce(
+        &mut self,
+        now: Time,
+        (tx, attempt): (TxHandle, u32),
+        refusal: Refusal,
+    ) -> Result<(), Closed> {
+        let (at, _) = self.running(tx, attempt)?;
+        if self.groups[at].present.len() > 1 {
+            self.part_to_restart(tx);
+            self.prepare_if_ready(now, at);
+        } else {
+            let coordinator = &mut self.groups[at].coordinator;
+            coordinator.renounce(now, coordinator.attempt(), refusal)?;
+        }
         self.settle(now, at);
         Ok(())
     }

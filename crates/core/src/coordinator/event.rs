@@ -6,7 +6,7 @@ use std::fmt;
 use claret_types::{Bytes, Reply};
 
 use crate::ids::{AttemptId, CallNo};
-use crate::message::Refusal;
+use crate::message::{Refusal, Seen};
 
 /// What the application hears.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +42,13 @@ pub enum Event {
         /// The record and one of its holders.
         record: Option<(Bytes, Option<AttemptId>)>,
     },
+    /// The answer to [`Client::look`](crate::Client::look), for whom the host says it belongs to.
+    Seen {
+        /// As [`Observations::look`](crate::Observations::look) numbered it.
+        no: CallNo,
+        /// What was seen.
+        seen: Seen,
+    },
     /// A participant lost its memory after the prepare had left: whether the transaction committed there, nobody
     /// knows any more. It is not run again (P55, P65).
     Unknown,
@@ -50,7 +57,10 @@ pub enum Event {
 impl Event {
     /// Whether the transaction is over with it, and not only the attempt.
     pub fn is_last(&self) -> bool {
-        !matches!(self, Event::Answer { .. } | Event::Restart { .. } | Event::Behind { .. })
+        !matches!(
+            self,
+            Event::Answer { .. } | Event::Restart { .. } | Event::Behind { .. } | Event::Seen { .. }
+        )
     }
 }
 

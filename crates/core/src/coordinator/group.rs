@@ -70,6 +70,8 @@ pub(super) struct Group {
     pub(super) deferred: Vec<Deferred>,
     /// Members that want to commit.
     pub(super) ready: SmallVec<[Member; 1]>,
+    /// Of these, those whose calls are only checked (O5).
+    pub(super) checking: SmallVec<[Member; 1]>,
     /// Since when somebody wants to.
     pub(super) ready_since: Option<Time>,
     /// Members that asked for an abort after the prepare left.
@@ -92,6 +94,7 @@ impl Group {
             calls: Vec::new(),
             deferred: Vec::new(),
             ready: SmallVec::new(),
+            checking: SmallVec::new(),
             ready_since: None,
             regretting: SmallVec::new(),
             uses: None,
@@ -117,6 +120,7 @@ impl Group {
         self.calls.clear();
         self.deferred.clear();
         self.ready.clear();
+        self.checking.clear();
         self.ready_since = None;
         self.regretting.clear();
         self.uses = None;
@@ -136,6 +140,7 @@ impl Group {
         self.present.retain(|(number, _)| *number != member);
         self.deferred.retain(|deferred| Some(deferred.tx) != tx);
         self.ready.retain(|number| *number != member);
+        self.checking.retain(|number| *number != member);
         if self.ready.is_empty() {
             self.ready_since = None;
         }
@@ -147,10 +152,11 @@ impl Group {
 
     /// Whose effects count.
     pub(super) fn members(&self) -> Members {
-        if self.present.len() == usize::from(self.joined) {
+        if self.present.len() == usize::from(self.joined) && self.checking.is_empty() {
             return Members::All;
         }
-        Members::Only(self.present.iter().map(|(number, _)| *number).collect())
+        let present = self.present.iter().map(|(number, _)| *number);
+        Members::Only(present.filter(|number| !self.checking.contains(number)).collect())
     }
 
     pub(super) fn tx_of(&self, member: Member) -> Option<TxHandle> {

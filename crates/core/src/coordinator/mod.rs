@@ -305,7 +305,10 @@ impl Coordinator {
                 self.on_placed(now, from, Placed { at, behind, replies, is_tentative: false }, true);
             }
             // Only closed attempts are aborted; who is in the way is for whoever asked.
-            Response::Aborted { .. } | Response::Behind { .. } | Response::Ticked { .. } => {}
+            Response::Aborted { .. }
+            | Response::Behind { .. }
+            | Response::Ticked { .. }
+            | Response::Looked { .. } => {}
         }
     }
 

@@ -17,7 +17,7 @@ impl Frontend {
             match event {
                 Event::Answer { no, reply } => self.on_answer(now, at, no, reply),
                 Event::Committed { replies } => self.on_committed(at, replies),
-                Event::Behind { .. } => {} // The client tells this by itself.
+                Event::Behind { .. } | Event::Seen { .. } => {} // The client tells this by itself.
                 ended @ (Event::Aborted | Event::Restart { .. } | Event::Failed { .. } | Event::Unknown) => {
                     self.on_ended(now, at, ended);
                 }

@@ -2,11 +2,13 @@
 //! where the votes are counted: `Coordinator::on_vote`.
 
 use claret_types::{Claims, Modes, Operation};
+use smallvec::SmallVec;
 
 use super::combining::Frontend;
 use super::group::Claimed;
 use super::{Coordinator, KeyedCall, Time};
 use crate::ids::{AttemptId, Member, ShardId, Timestamp};
+use crate::message::Members;
 
 // --- which attempt is meant (P61) ---
 
@@ -120,4 +122,10 @@ pub(super) fn leaves_its_id(home: Option<usize>, group: usize) -> bool {
 /// Whether an id may be forgotten: every participant knows the end of all its attempts (P28, C14).
 pub(super) fn is_buried(coordinator: &Coordinator) -> bool {
     coordinator.is_over()
+}
+
+/// Whose effects count where calls are only checked (O5): nobody's.
+#[inline]
+pub(super) fn of_check() -> Members {
+    Members::Only(SmallVec::new())
 }

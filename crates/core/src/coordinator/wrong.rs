@@ -6,6 +6,7 @@ use super::combining::Frontend;
 use super::group::Claimed;
 use super::{Coordinator, KeyedCall, Time, right};
 use crate::ids::{AttemptId, Member, ShardId, Timestamp};
+use crate::message::Members;
 use crate::planted::{Bug, is};
 
 /// [`Bug::SmallestVoteIsFinal`].
@@ -115,4 +116,9 @@ pub(super) fn leaves_its_id(home: Option<usize>, group: usize) -> bool {
 /// [`Bug::BuriesEarly`].
 pub(super) fn is_buried(coordinator: &Coordinator) -> bool {
     right::is_buried(coordinator) || is(Bug::BuriesEarly)
+}
+
+/// [`Bug::ChecksApplied`].
+pub(super) fn of_check() -> Members {
+    if is(Bug::ChecksApplied) { Members::All } else { right::of_check() }
 }

@@ -25,6 +25,7 @@ mod hot;
 mod instant;
 mod leaving;
 mod line;
+mod looking;
 mod replicating;
 mod right;
 mod top;
@@ -52,6 +53,7 @@ use hot::Hot;
 pub use hot::Waited;
 pub(crate) use line::Carried;
 use line::Line;
+pub(crate) use looking::Look;
 #[cfg(not(feature = "planted-bugs"))]
 use right as rules;
 #[cfg(feature = "planted-bugs")]

@@ -22,6 +22,7 @@ mod horizon;
 mod instant;
 mod journaling;
 mod lock_table;
+mod looking;
 mod participant;
 mod phaser;
 mod picture;
@@ -277,6 +278,11 @@ impl Shard {
             Request::AskBehind { attempt } => self.tell_behind(attempt),
             Request::ApplyAt { attempt, at } => self.apply_at(now, attempt, at),
             Request::Tick { want } => self.tick(now, link, want),
+            Request::Look { look, key, ops, at_once } => {
+                let seen = self.look(&key, &ops, at_once);
+                let response = Response::Looked { look, seen };
+                self.outputs.push_back(Output::Respond { session: link.session, response });
+            }
         }
         self.drain(now);
     }

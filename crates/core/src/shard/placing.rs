@@ -50,6 +50,9 @@ impl Shard {
     /// That an operation cannot be done. Where calls are ordered, that tells of a state that may not be settled (P78), and whoever
     /// comes now was not seen.
     pub(super) fn fails(&mut self, key: Bytes, error: OpError) -> Refusal {
+        if error == OpError::Changed {
+            return Refusal::Changed { key };
+        }
         let error = Box::new(error);
         if !self.can_order() || self.switches.ordering == Ordered::Hot && self.is_settled() {
             return Refusal::Operation { key, error };

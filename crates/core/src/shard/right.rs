@@ -300,3 +300,9 @@ pub(super) fn is_restored(_: &Vote) -> bool {
 pub(super) fn restores(_is_applied: bool) -> bool {
     true
 }
+
+/// Whether a look waits, as one of these has voted who are in its way (O2).
+#[inline]
+pub(super) fn waits_for_voted(has_voted: bool) -> bool {
+    has_voted
+}

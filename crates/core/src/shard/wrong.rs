@@ -250,3 +250,8 @@ pub(super) fn is_restored(vote: &Vote) -> bool {
 pub(super) fn restores(is_applied: bool) -> bool {
     right::restores(is_applied) && !is(Bug::PromotedForgetsDecisions)
 }
+
+/// [`Bug::LooksPastVotes`].
+pub(super) fn waits_for_voted(has_voted: bool) -> bool {
+    right::waits_for_voted(has_voted) && !is(Bug::LooksPastVotes)
+}

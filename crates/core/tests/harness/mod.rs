@@ -65,7 +65,10 @@ impl Message {
                 Request::Withdraw { .. } => Kind::Withdraw,
                 Request::Abort { .. } => Kind::Abort,
                 Request::Heartbeat { .. } => Kind::Heartbeat,
-                Request::Ask { .. } | Request::AskBehind { .. } | Request::Tick { .. } => Kind::Other,
+                Request::Ask { .. }
+                | Request::AskBehind { .. }
+                | Request::Tick { .. }
+                | Request::Look { .. } => Kind::Other,
             },
             Body::Response(_, _, response) => match response {
                 Response::Granted { .. } => Kind::Granted,
@@ -79,7 +82,8 @@ impl Message {
                 Response::Busy { .. }
                 | Response::Asked { .. }
                 | Response::Behind { .. }
-                | Response::Ticked { .. } => Kind::Other,
+                | Response::Ticked { .. }
+                | Response::Looked { .. } => Kind::Other,
             },
             Body::Peer(_, PeerMessage::Inquire { .. }) => Kind::Inquire,
             Body::Peer(_, PeerMessage::Answer { .. }) => Kind::Answer,
@@ -106,7 +110,7 @@ impl Message {
                 | Request::Ask { attempt }
                 | Request::AskBehind { attempt }
                 | Request::ApplyAt { attempt, .. } => attempt.attempt,
-                Request::Heartbeat { .. } | Request::Tick { .. } => 0,
+                Request::Heartbeat { .. } | Request::Tick { .. } | Request::Look { .. } => 0,
             },
             Body::Response(_, _, response) => response.attempt().map_or(0, |attempt| attempt.attempt),
             Body::Peer(_, PeerMessage::Inquire { attempt, .. } | PeerMessage::Answer { attempt, .. }) => {

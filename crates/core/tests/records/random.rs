@@ -193,7 +193,7 @@ impl World {
             }
             while let Some(event) = client.coordinator.poll_event() {
                 match event {
-                    Event::Answer { .. } | Event::Behind { .. } => {}
+                    Event::Answer { .. } | Event::Behind { .. } | Event::Seen { .. } => {}
                     Event::Restart { .. } => {
                         let ended = client.coordinator.attempt();
                         assert_closed(self.now, &mut client.coordinator, ended);

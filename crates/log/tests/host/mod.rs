@@ -295,7 +295,7 @@ impl Host {
         }
         while let Some(event) = running.coordinator.poll_event() {
             match event {
-                Event::Answer { .. } | Event::Behind { .. } => {}
+                Event::Answer { .. } | Event::Behind { .. } | Event::Seen { .. } => {}
                 Event::Restart { .. } => {
                     let ended = running.coordinator.attempt();
                     running.done = 0;

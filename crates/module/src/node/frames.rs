@@ -3,6 +3,7 @@
 use claret_core::message::{Call, PeerMessage, Refusal, Request, Response};
 use claret_core::{AttemptId, Incarnation, SessionId, Shard, ShardId, Time};
 use claret_identity::{Challenge, Signature};
+use claret_types::Operation;
 
 use super::keyspace::Keyspace;
 use super::{Caller, Node, settings, unix_time};
@@ -135,7 +136,7 @@ impl Node {
             | Request::Ask { attempt }
             | Request::AskBehind { attempt }
             | Request::ApplyAt { attempt, .. } => attempt.tx.session != link.session,
-            Request::Tick { .. } => false,
+            Request::Tick { .. } | Request::Look { .. } => false,
         };
         if planted::is_foreign(requests.iter().any(foreign)) {
             return Err(Error::OtherSession);
@@ -245,12 +246,17 @@ fn unlisted(keyspace: &Keyspace, own: ShardId, request: &Request) -> Option<Atte
 
 /// Makes times absolute that are relative to now (P71). Returns how many operations there are.
 fn resolve(request: &mut Request) -> u64 {
-    let each = |call: &mut Call| {
-        if call.op.is_timed() {
-            call.op.resolve(Ctx::unix_ms);
+    let make_absolute = |op: &mut Operation| {
+        if op.is_timed() {
+            op.resolve(Ctx::unix_ms);
         }
     };
+    let each = |call: &mut Call| make_absolute(&mut call.op);
     match request {
+        Request::Look { ops, .. } => {
+            ops.iter_mut().for_each(make_absolute);
+            ops.len() as u64
+        }
         Request::Execute { calls, .. } => {
             calls.iter_mut().for_each(each);
             calls.len() as u64

@@ -275,6 +275,7 @@ fn refusal_code(refusal: &Refusal) -> &'static str {
         | Refusal::Stale
         | Refusal::Vanished { .. }
         | Refusal::Unlisted
+        | Refusal::Changed { .. }
         | Refusal::Unstamped
         | Refusal::Resolved
         | Refusal::TooMuch { .. } => "ERR",

@@ -477,7 +477,11 @@ impl Waiting {
                 }
                 Event::Failed { refusal: Refusal::Resolved } => self.stage = Stage::Resolved,
                 Event::Failed { .. } | Event::Unknown => self.stage = Stage::Refused,
-                Event::Restart { .. } | Event::Aborted | Event::Committed { .. } | Event::Behind { .. } => {}
+                Event::Restart { .. }
+                | Event::Aborted
+                | Event::Committed { .. }
+                | Event::Behind { .. }
+                | Event::Seen { .. } => {}
             }
         }
     }

@@ -272,6 +272,7 @@ impl ModelProcess {
                     self.by_tx.remove(&tx);
                     self.committed(at);
                 }
+                Event::Seen { .. } => {} // Nobody looks here.
                 Event::Aborted => {
                     self.by_tx.remove(&tx);
                     self.tally.gave_up(self.now);

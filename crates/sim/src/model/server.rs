@@ -195,7 +195,7 @@ fn price(costs: &Costs, request: &Request) -> (Option<AttemptId>, u64) {
         | Request::Ask { attempt }
         | Request::AskBehind { attempt }
         | Request::ApplyAt { attempt, .. } => (Some(*attempt), costs.message),
-        Request::Heartbeat { .. } | Request::Tick { .. } => (None, costs.message),
+        Request::Heartbeat { .. } | Request::Tick { .. } | Request::Look { .. } => (None, costs.message),
     }
 }
 

@@ -484,11 +484,11 @@ impl Playback {
         let tx = found.expect("everybody is begun by the script");
         match event {
             Event::Answer { no, .. } => tx.awaited.retain(|awaited| awaited != no),
-            Event::Behind { .. } => {}
+            Event::Behind { .. } | Event::Seen { .. } => {}
             _ => tx.awaited.clear(),
         }
         tx.standing = match event {
-            Event::Answer { .. } | Event::Behind { .. } => tx.standing,
+            Event::Answer { .. } | Event::Behind { .. } | Event::Seen { .. } => tx.standing,
             Event::Restart { .. } => Standing::Restarts,
             Event::Committed { .. } | Event::Aborted | Event::Failed { .. } | Event::Unknown => {
                 Standing::Ended

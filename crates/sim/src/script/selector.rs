@@ -50,7 +50,7 @@ impl Message {
                 | Request::Ask { attempt }
                 | Request::AskBehind { attempt }
                 | Request::ApplyAt { attempt, .. } => Some(*attempt),
-                Request::Heartbeat { .. } | Request::Tick { .. } => None,
+                Request::Heartbeat { .. } | Request::Tick { .. } | Request::Look { .. } => None,
             },
             Body::Response { response, .. } => response.attempt(),
             Body::Peer { message, .. } => match message {
@@ -127,7 +127,7 @@ impl MessageKind {
                 Request::Apply { .. } | Request::ApplyAt { .. } => 2,
                 Request::Withdraw { .. } => 3,
                 Request::Abort { .. } => 4,
-                Request::Heartbeat { .. } | Request::Tick { .. } => 5,
+                Request::Heartbeat { .. } | Request::Tick { .. } | Request::Look { .. } => 5,
                 Request::Ask { .. } | Request::AskBehind { .. } => 6,
             },
             Body::Response { response, .. } => match response {
@@ -137,7 +137,10 @@ impl MessageKind {
                 Response::Voted { .. } | Response::Placed { .. } => 10,
                 Response::Committed { .. } => 11,
                 Response::Refused { .. } => 12,
-                Response::Applied { .. } | Response::Done { .. } | Response::Ticked { .. } => 13,
+                Response::Applied { .. }
+                | Response::Done { .. }
+                | Response::Ticked { .. }
+                | Response::Looked { .. } => 13,
                 Response::Aborted { .. } => 14,
                 Response::Elder { .. } => 15,
                 Response::Asked { .. } | Response::Behind { .. } => 16,

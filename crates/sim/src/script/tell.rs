@@ -31,6 +31,7 @@ pub(super) fn event(tx: &str, event: &Event) -> String {
         Event::Failed { refusal } => format!("{INDENT}{tx} fails: {refusal}"),
         Event::Unknown => format!("{INDENT}{tx} is over, and nobody knows how"),
         Event::Behind { record: Some((key, _)) } => format!("{INDENT}{tx} hears whom it waits for on {key}"),
+        Event::Seen { seen, .. } => format!("{INDENT}{tx} has seen {seen:?}"),
         Event::Behind { record: None } => format!("{INDENT}{tx} hears that it waits for nobody"),
         Event::Restart { cause } => match cause {
             Cause::GaveWay => format!("{INDENT}{tx} restarts: it gave way to an elder"),

@@ -139,7 +139,7 @@ impl Client {
             Event::Restart { .. } if self.attempts < plan.attempts_max => self.restart(plan, known),
             Event::Restart { .. } => self.fate = Fate::GaveUp,
             Event::Unknown => self.fate = Fate::Unknown,
-            other @ (Event::Aborted | Event::Failed { .. } | Event::Behind { .. }) => {
+            other @ (Event::Aborted | Event::Failed { .. } | Event::Behind { .. } | Event::Seen { .. }) => {
                 panic!("{}: {other:?}", self.tx)
             }
         }

@@ -42,7 +42,7 @@ impl Message {
                 | Request::Ask { attempt }
                 | Request::AskBehind { attempt } => *attempt,
                 Request::ApplyAt { attempt, .. } => *attempt,
-                Request::Heartbeat { .. } | Request::Tick { .. } => {
+                Request::Heartbeat { .. } | Request::Tick { .. } | Request::Look { .. } => {
                     unreachable!("a heartbeat arrives at once")
                 }
             },

@@ -73,6 +73,10 @@ impl Backend for Unlocked {
     fn check_invariants(&self) {}
 
     fn knows(&self, op: &Operation) -> Result<(), OpError> {
+        if op.expects() {
+            // It would be carried out first, and its answer looked at then.
+            return Err(OpError::NoPlainCommand { method: op.method().name.into() });
+        }
         knows(op, || self.plain.net().nodes().iter().map(ToString::to_string).collect())
     }
 

@@ -171,6 +171,8 @@ impl LockTable {
         let alone = lock.as_ref().is_none_or(|lock| lock.holders.len() == usize::from(own.is_some()));
         let (executed, room) = match executed {
             Ok(executed) => executed,
+            // No is always safe, and who looks again waits for those that have voted (O2).
+            Err(OpError::Changed) => return Err(OpError::Changed),
             // An error tells of the state, too: what others hold may be committed already and told their users,
             // so it counts only once they are gone.
             Err(_) if !rules::does_error_count(alone) => return Ok(None),
@@ -315,7 +317,7 @@ impl LockTable {
         }
     }
 
-    fn undo(&mut self, record: RecordIx, undo: SmallVec<[Effect; 2]>) {
+    pub(super) fn undo(&mut self, record: RecordIx, undo: SmallVec<[Effect; 2]>) {
         let state = &mut self.records[record].state;
         rules::in_order_of_undoing(undo).for_each(|effect| drop(effect.apply(state)));
     }

@@ -27,13 +27,21 @@ impl External {
 impl LockTable {
     /// Asks the host whether these operations on one record may be done here.
     pub(crate) fn admit(&self, key: &Bytes, calls: &[Call]) -> Result<(), Refusal> {
+        self.admit_ops(key, calls.iter().map(|call| &call.op))
+    }
+
+    pub(crate) fn admit_ops<'a>(
+        &self,
+        key: &Bytes,
+        mut ops: impl ExactSizeIterator<Item = &'a Operation>,
+    ) -> Result<(), Refusal> {
         let Some(External(records)) = self.external else { return Ok(()) };
         // Mostly.
-        if let [call] = calls {
-            return records.admit(key, &call.op);
+        if ops.len() == 1 {
+            return ops.try_for_each(|op| records.admit(key, op));
         }
         let mut asked: SmallVec<[&'static Method; 4]> = SmallVec::new();
-        for Call { op, .. } in calls {
+        for op in ops {
             let method = op.method();
             // What is put may be of any type, with rights of its own.
             let is_put = matches!(op.keyspace(), Some(KeyspaceOp::Put(_)));

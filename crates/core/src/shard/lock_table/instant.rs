@@ -51,6 +51,7 @@ impl LockTable {
         let lock = rules::lock_to_heed(lock.as_deref(), locking);
         let executed = match call.execute(state.as_ref(), unique) {
             Ok(executed) => executed,
+            Err(OpError::Changed) => return Err(OpError::Changed),
             // As in `decide`: an error counts only when nobody holds the record.
             Err(_) if lock.is_some_and(|lock| !lock.holders.is_empty()) => return Ok(None),
             Err(error) => return Err(error),

@@ -1,0 +1,91 @@
+//! What an optimistic transaction has seen, as a store needs it.
+
+use claret_core::message::{Refusal, Seen};
+use claret_core::{CallNo, Cause, Observations, Saw};
+use claret_types::Reply;
+
+use crate::error::Error;
+
+/// Of a transaction that looks without locks.
+#[derive(Debug)]
+pub(super) struct Optimistic {
+    pub(super) observations: Observations,
+    /// What cannot be done, for who waits for its answer.
+    errors: Vec<(CallNo, Error)>,
+    /// With this the attempt ends, once all that it saw was checked.
+    pub(super) doomed: Option<Error>,
+    /// What it saw is to be checked, and nothing done.
+    pub(super) only_checks: bool,
+    /// Looks that are on their way.
+    pub(super) awaited: u32,
+}
+
+/// What follows from what was seen.
+pub(super) enum Seeing {
+    Answer(Reply),
+    Error,
+    /// The attempt cannot commit.
+    Restarts(Refusal),
+    /// Nor can any other.
+    Refused(Refusal),
+    Nothing,
+}
+
+impl Optimistic {
+    pub(super) fn new(never_locks: bool) -> Self {
+        Optimistic {
+            observations: Observations::new(never_locks),
+            errors: Vec::new(),
+            doomed: None,
+            only_checks: false,
+            awaited: 0,
+        }
+    }
+
+    /// The attempt's number for a refusal by which others say that something has changed.
+    pub(super) fn note_restart(&mut self, cause: &Cause) {
+        if let Cause::Refused(Refusal::Changed { key }) = cause {
+            self.observations.note_changed(key);
+        }
+    }
+
+    pub(super) fn take(&mut self, no: CallNo, seen: Seen) -> Seeing {
+        self.awaited = self.awaited.saturating_sub(1);
+        match self.observations.saw(no, seen) {
+            Saw::Answer(reply) => Seeing::Answer(reply),
+            Saw::Fails { key, error } => {
+                let error = Error::Invalid { key, error };
+                self.errors.push((no, error.clone()));
+                self.doomed.get_or_insert(error);
+                Seeing::Error
+            }
+            Saw::Changed { key } => Seeing::Restarts(Refusal::Changed { key }),
+            Saw::Refused(refusal) if refusal.is_retryable() => Seeing::Restarts(refusal),
+            Saw::Refused(refusal) => Seeing::Refused(refusal),
+            Saw::Nothing => Seeing::Nothing,
+        }
+    }
+
+    /// The error that stands for an answer.
+    pub(super) fn error_of(&mut self, no: CallNo) -> Option<Error> {
+        let at = self.errors.iter().position(|(known, _)| *known == no)?;
+        Some(self.errors.swap_remove(at).1)
+    }
+
+    /// With what the attempt ends, whatever it does.
+    pub(super) fn doom(&self) -> Option<&Error> {
+        self.doomed.as_ref()
+    }
+
+    /// Whether what it does is only checked.
+    pub(super) fn checks(&self) -> bool {
+        self.only_checks || self.doomed.is_some()
+    }
+
+    pub(super) fn begin_again(&mut self) {
+        self.observations.begin_again();
+        self.errors.clear();
+        self.doomed = None;
+        self.only_checks = false;
+    }
+}

@@ -1,0 +1,145 @@
+//! The steps of a transaction that wait for its end, or for word of who is in the way. Other tasks may share it meanwhile.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_timer::Delay;
+
+use super::{End, State, Tx};
+use crate::deadline::Deadline;
+use crate::error::Error;
+
+/// This part of a deadline may be spent to learn who was in the way, and no longer than that.
+const BEHIND_FRACTION: u32 = 10;
+const BEHIND_PATIENCE_MAX: Duration = Duration::from_millis(100);
+
+impl Tx {
+    /// Ends the attempt by committing it. Returns how it ended; `None` if the store was closed meanwhile.
+    pub(crate) async fn commit(&self) -> Option<End> {
+        if let Some(nested) = &self.shared.nested
+            && let Err(error) = nested.check_commit(&self.shared.backend)
+        {
+            self.fail(error);
+        }
+        // The application may have dropped an answer that is not there yet (`select!`, a timeout), and another of its
+        // tasks may ask for one meanwhile.
+        while !self.begin_commit() {
+            Settling { tx: self, timer: None }.await;
+        }
+        let end = Ending { tx: self, timer: None, while_open: true }.await;
+        end.map(|end| self.after_check(end))
+    }
+
+    /// The deadline has passed: that, or what is known to be in the way. Where another process has to be asked, that takes a
+    /// fraction of the deadline at most, and never long (P72).
+    pub(crate) async fn late(&self, after: Duration) -> Error {
+        let late = self.shared.backend.too_late(after);
+        if !matches!(late, Error::Deadline { .. }) {
+            return late;
+        }
+        if self.ask_behind() {
+            let patience = (after / BEHIND_FRACTION).min(BEHIND_PATIENCE_MAX);
+            let mut deadline = Deadline::new(&*self.shared.backend, patience);
+            deadline.race(Hearing { tx: self, timer: None }).await;
+        }
+        let state = self.shared.state.lock();
+        let driver = state.driver.as_ref().filter(|_| state.attempt == self.attempt && state.end.is_none());
+        let told = state.behind.as_ref().and_then(Option::as_ref);
+        Error::Deadline { after, wait: driver.and_then(|driver| driver.wait(told)).map(Box::new) }
+    }
+
+    fn ask_behind(&self) -> bool {
+        let mut state = self.shared.state.lock();
+        if state.attempt != self.attempt || state.end.is_some() {
+            return false;
+        }
+        state.behind = None;
+        state.driver.as_mut().is_some_and(|driver| driver.ask_behind())
+    }
+
+    /// [`Tx::abort`], and waits for the end. On a cluster not for ever: what a shard that does not answer has written
+    /// stays unknown.
+    pub(crate) async fn abort_and_wait(&self) -> End {
+        if let Some(end) = self.abort() {
+            return end;
+        }
+        let ended = async {
+            let ending = Ending { tx: self, timer: None, while_open: false };
+            let Some(patience) = self.shared.backend.patience() else { return ending.await };
+            let mut deadline = Deadline::new(&*self.shared.backend, patience);
+            deadline.race(ending).await.flatten()
+        };
+        // In a box, as it waits for a moment at most, and every transaction would have room for it.
+        Box::pin(ended).await.unwrap_or(End::Unknown)
+    }
+
+    /// Ends a commit that was not done by the deadline. The votes may be in all the same; then it is committed, and that is what
+    /// we say (P65).
+    pub(crate) async fn give_up(&self, after: Duration) -> End {
+        let late = self.late(after).await;
+        match self.abort_and_wait().await {
+            End::Aborted => End::Failed(late),
+            end => end,
+        }
+    }
+}
+
+/// Waits until a shard has said who is in the way, or the attempt has ended.
+pub(super) struct Hearing<'a> {
+    pub(super) tx: &'a Tx,
+    pub(super) timer: Option<Delay>,
+}
+
+impl Future for Hearing<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let tx = self.tx;
+        let is_closed = || tx.shared.backend.is_closed();
+        let heard =
+            |state: &mut State| (state.end.is_some() || state.behind.is_some() || is_closed()).then_some(());
+        tx.shared.poll(cx, &mut self.timer, None, heard)
+    }
+}
+
+/// Waits until every operation is answered, or the attempt has ended.
+pub(super) struct Settling<'a> {
+    pub(super) tx: &'a Tx,
+    pub(super) timer: Option<Delay>,
+}
+
+impl Future for Settling<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let tx = self.tx;
+        let is_closed = || tx.shared.backend.is_closed();
+        let settled = |state: &mut State| {
+            (state.end.is_some() || state.unanswered.is_empty() || is_closed()).then_some(())
+        };
+        tx.shared.poll(cx, &mut self.timer, None, settled)
+    }
+}
+
+/// Waits for the end of an attempt that is committing.
+pub(super) struct Ending<'a> {
+    pub(super) tx: &'a Tx,
+    pub(super) timer: Option<Delay>,
+    /// No longer than the store is open: then it is `None`.
+    pub(super) while_open: bool,
+}
+
+impl Future for Ending<'_> {
+    type Output = Option<End>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<End>> {
+        let (tx, while_open) = (self.tx, self.while_open);
+        let gives_up = || while_open && tx.shared.backend.is_closed();
+        tx.shared.poll(cx, &mut self.timer, None, |state| match &state.end {
+            Some(end) => Some(Some(end.clone())),
+            None => gives_up().then_some(None),
+        })
+    }
+}

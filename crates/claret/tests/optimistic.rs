@@ -1,0 +1,36 @@
+//! Optimistic transactions and conditional batches on the embedded store, in every mode that has locks.
+
+#[path = "optimistic/mod.rs"]
+mod optimistic;
+
+use claret::{Mode, Records, Store, TxOptions};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn optimistic_transactions_on_the_embedded_store() {
+    for mode in [
+        Mode::CommutingPhased,
+        Mode::CommutingPhasedCombined,
+        Mode::Commuting,
+        Mode::ReaderWriterPhased,
+        Mode::ReaderWriter,
+    ] {
+        println!("{mode:?}");
+        let store = Store::builder().mode(mode).shards(4).build();
+        optimistic::all(&store, "k:").await;
+        store.check_invariants();
+        let stats = store.stats();
+        assert_eq!((stats.open_attempts, stats.locked_records), (0, 0), "{mode:?}");
+    }
+}
+
+/// There are no locks that it could do without.
+#[tokio::test]
+async fn without_locks_nothing_is_optimistic() {
+    let store = Store::builder().mode(Mode::None).build();
+    let options = TxOptions::new().optimistic();
+    let seen = store.transaction_with(options, async |tx| {
+        tx.counter("c").add(1)?;
+        Ok((tx.counter("c").get().await?, tx.attempt()))
+    });
+    assert_eq!(seen.await, Ok((1, 1)));
+}

@@ -1,0 +1,207 @@
+//! What an optimistic transaction has seen and done so far, over all its attempts (`docs/optimistic.md`, O3 to O8).
+//!
+//! Sans I/O: its host asks what to look at ([`Observations::look`]), says what was seen ([`Observations::saw`]), and commits
+//! [`Observations::to_commit`], or [`Observations::to_check`] where nothing is to be done. The answers that were seen travel with the
+//! calls, so a commit is one for shards that know nothing of optimistic transactions.
+
+mod right;
+#[cfg(feature = "planted-bugs")]
+mod wrong;
+
+use std::collections::BTreeSet;
+
+use claret_types::{Access, Bytes, OpError, Operation, Reply};
+use smallvec::SmallVec;
+
+use crate::ids::CallNo;
+use crate::message::{Refusal, Seen};
+use crate::wire::LOOK_OPS_MAX;
+
+#[cfg(not(feature = "planted-bugs"))]
+use right as rules;
+#[cfg(feature = "planted-bugs")]
+use wrong as rules;
+
+/// After so many attempts to which something had changed, what had changed is locked (O8).
+const TRIES_MAX: u32 = 3;
+
+/// Looks are numbered from here, and calls that a coordinator numbers below it.
+const FIRST: u32 = 1 << 31;
+
+/// A call of this attempt.
+#[derive(Clone, Debug)]
+struct Entry {
+    key: Bytes,
+    /// With the answer that was seen, once it was.
+    op: Operation,
+    /// Of one that is looked at: until there is an answer.
+    awaits: Option<CallNo>,
+    /// What it answered, for who asks the same again.
+    answer: Option<Reply>,
+}
+
+/// What became of a look.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Saw {
+    /// The answer.
+    Answer(Reply),
+    /// It cannot be done, or what was done on the record before. That is believed once [all is checked](Observations::to_check).
+    Fails {
+        /// The record.
+        key: Bytes,
+        /// Why.
+        error: OpError,
+    },
+    /// What was seen before has changed, or nobody would check what was seen now: the attempt cannot commit.
+    Changed {
+        /// The record.
+        key: Bytes,
+    },
+    /// It may not be looked at.
+    Refused(Refusal),
+    /// Of an earlier attempt.
+    Nothing,
+}
+
+/// What an optimistic transaction has seen and done so far, over all its attempts: what to look at, what is known, and the calls
+/// that are committed or only checked.
+#[derive(Clone, Debug, Default)]
+pub struct Observations {
+    log: Vec<Entry>,
+    /// Records that are locked in this attempt: what was done there, a look would not see.
+    locked: BTreeSet<Bytes>,
+    /// Looks at records that were locked before there was an answer: nobody would check it.
+    outrun: Vec<(CallNo, Bytes)>,
+    /// Numbers of looks go on over attempts: late answers find nothing.
+    next: u32,
+    /// Records of which something changed.
+    changed: BTreeSet<Bytes>,
+    failures: u32,
+    never_locks: bool,
+}
+
+impl Observations {
+    /// Of a transaction that begins. `never_locks`: whatever changes, and however often.
+    pub fn new(never_locks: bool) -> Self {
+        Observations { never_locks, ..Self::default() }
+    }
+
+    /// The next attempt begins.
+    pub fn begin_again(&mut self) {
+        self.log.clear();
+        self.outrun.clear();
+        self.locked.clear();
+    }
+
+    /// An attempt failed, as this record is not any more what it was.
+    pub fn note_changed(&mut self, key: &Bytes) {
+        self.failures += 1;
+        self.changed.insert(key.clone());
+    }
+
+    /// Whether an operation is looked at, and not executed under its lock (O7, O8). O(calls of the attempt).
+    pub fn looks_at(&self, key: &Bytes, op: &Operation) -> bool {
+        let is_to_lock =
+            !self.never_locks && self.failures >= rules::tries_max(TRIES_MAX) && self.changed.contains(key);
+        let is_locked = is_to_lock || rules::is_locked(self.locked.contains(key));
+        // What the clock goes into is never the same again.
+        op.returns() && !op.is_timed() && !is_locked && self.of(key).count() < LOOK_OPS_MAX
+    }
+
+    fn of(&self, key: &Bytes) -> impl Iterator<Item = &Entry> {
+        self.log.iter().filter(move |entry| entry.key == *key)
+    }
+
+    /// What the same question was answered before, if the transaction did nothing to the record since (O6). O(calls of the attempt).
+    pub fn known(&self, key: &Bytes, op: &Operation) -> Option<&Reply> {
+        let own: SmallVec<[&Entry; 8]> = self.of(key).collect();
+        let reads = own
+            .into_iter()
+            .rev()
+            .take_while(|entry| rules::outlives(entry.op.method().access == Access::Read));
+        let mut same = reads.filter(|entry| entry.op.plain() == op);
+        same.find_map(|entry| entry.answer.as_ref()).filter(|_| op.method().access == Access::Read)
+    }
+
+    /// Adds a call whose answer nobody waits for.
+    pub fn add(&mut self, key: Bytes, op: Operation) {
+        self.log.push(Entry { key, op, awaits: None, answer: None });
+    }
+
+    /// Adds a call whose answer is wanted now: its number, and what to look at.
+    pub fn look(&mut self, key: Bytes, op: Operation) -> (CallNo, SmallVec<[Operation; 1]>) {
+        let no = CallNo(FIRST + self.next);
+        self.next = (self.next + 1) % FIRST;
+        self.log.push(Entry { key: key.clone(), op, awaits: Some(no), answer: None });
+        (no, self.of(&key).map(|entry| entry.op.clone()).collect())
+    }
+
+    /// A look came back.
+    pub fn saw(&mut self, no: CallNo, seen: Seen) -> Saw {
+        let Some(at) = self.log.iter().position(|entry| entry.awaits == Some(no)) else {
+            let outrun = self.outrun.iter().find(|(look, _)| *look == no);
+            return match (outrun, seen) {
+                (Some((_, key)), _) if rules::is_outrun(true) => Saw::Changed { key: key.clone() },
+                (Some(_), Seen::Answer { reply, .. }) => Saw::Answer(reply),
+                _ => Saw::Nothing,
+            };
+        };
+        match seen {
+            Seen::Answer { reply, unique } => {
+                let entry = &mut self.log[at];
+                entry.op = rules::seal(&entry.op, Ok(&reply), unique);
+                (entry.awaits, entry.answer) = (None, Some(reply.clone()));
+                Saw::Answer(reply)
+            }
+            Seen::Fails { at: failing, error, unique } => {
+                let key = self.log[at].key.clone();
+                if *error == OpError::Changed {
+                    return Saw::Changed { key };
+                }
+                // It is among those of its record.
+                let places = (0..=at).filter(|place| self.log[*place].key == key);
+                let Some(place) = places.take(failing as usize + 1).last() else { return Saw::Nothing };
+                let entry = &mut self.log[place];
+                entry.op = rules::seal(&entry.op, Err(&error), unique);
+                entry.awaits = None;
+                Saw::Fails { key, error: *error }
+            }
+            Seen::Refused(refusal) => Saw::Refused(refusal),
+            // Whoever asks does so again.
+            Seen::Later => Saw::Nothing,
+        }
+    }
+
+    /// Whether an answer was seen in this attempt, so that it has to be checked.
+    pub fn has_seen(&self) -> bool {
+        self.log.iter().any(|entry| entry.op.is_seen())
+    }
+
+    /// Takes the calls on a record out, which is locked from now on.
+    pub fn take_of(&mut self, key: &Bytes) -> Vec<Operation> {
+        let taken = self.log.extract_if(.., |entry| entry.key == *key);
+        self.locked.insert(key.clone());
+        let outrun = &mut self.outrun;
+        let note = |entry: Entry| {
+            outrun.extend(entry.awaits.map(|no| (no, entry.key)));
+            entry.op
+        };
+        taken.map(note).collect()
+    }
+
+    /// All calls, in their order.
+    pub fn to_commit(&self) -> impl Iterator<Item = (&Bytes, &Operation)> {
+        self.log.iter().map(|entry| (&entry.key, &entry.op))
+    }
+
+    /// Those that show whether all that was seen is still so, and what the transaction did on the records before. They are to be
+    /// executed and not carried out. O(calls squared) where there are many records.
+    pub fn to_check(&self) -> Vec<(&Bytes, &Operation)> {
+        let is_seen_later = |at: usize| {
+            let later = self.log[at..].iter().filter(|later| later.key == self.log[at].key);
+            rules::is_checked(later.into_iter().any(|later| later.op.is_seen()))
+        };
+        let counting = (0..self.log.len()).filter(|at| is_seen_later(*at));
+        counting.map(|at| (&self.log[at].key, &self.log[at].op)).collect()
+    }
+}

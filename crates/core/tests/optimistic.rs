@@ -1,0 +1,448 @@
+//! Looks, and calls that must answer what was seen, at a shard (`docs/optimistic.md`). What whole transactions promise is in
+//! `crates/claret/tests/optimistic/` and in the simulator.
+
+use claret_core::message::{
+    Asks, Call, KeyedCall, Link, Listed, Members, Output, Refusal, Request, Response, Seen,
+};
+use claret_core::{
+    AttemptId, Birth, CallNo, Client, Incarnation, Limits, LookNo, Member, Observations, Pacing, Saw,
+    Sequence, SessionId, Shard, ShardId, SlotRange, Switches, Time, TxId,
+};
+use claret_types::{
+    Bytes, Counter, CounterOp, OpError, Operation, Register, RegisterOp, Reply, Set, SetOp, UidGenerator,
+    UidOp, Unique, few,
+};
+use smallvec::smallvec;
+
+const NOW: Time = Time(1);
+const SHARD: ShardId = ShardId(1);
+const LINK: Link = Link { session: SessionId(7), connection: 1 };
+
+fn attempt(sequence: u64) -> AttemptId {
+    AttemptId { tx: TxId { session: LINK.session, sequence: Sequence(sequence) }, attempt: 1 }
+}
+
+fn shard() -> Shard {
+    Shard::new(SHARD, Incarnation(1), Switches::CLARET, Limits::default())
+}
+
+fn get() -> Operation {
+    Operation::new::<Register>(RegisterOp::Get)
+}
+
+fn set(value: &str) -> Operation {
+    Operation::new::<Register>(RegisterOp::Set(value.into()))
+}
+
+fn said(shard: &mut Shard) -> Vec<Response> {
+    let mut responses = Vec::new();
+    while let Some(output) = shard.poll_output() {
+        if let Output::Respond { response, .. } = output {
+            responses.push(response);
+        }
+    }
+    shard.check_invariants();
+    responses
+}
+
+fn look(shard: &mut Shard, ops: &[Operation], at_once: bool) -> Seen {
+    let (look, ops) = (LookNo(3), ops.iter().cloned().collect());
+    shard.handle(NOW, LINK, Request::Look { look, key: "k".into(), ops, at_once });
+    match said(shard).pop() {
+        Some(Response::Looked { look: LookNo(3), seen }) => seen,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn answer(shard: &mut Shard, ops: &[Operation]) -> Reply {
+    match look(shard, ops, false) {
+        Seen::Answer { reply, .. } => reply,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Prepares calls on the record, with another shard that votes, too, or alone.
+fn prepare(
+    shard: &mut Shard,
+    sequence: u64,
+    ops: Vec<Operation>,
+    is_alone: bool,
+    members: Members,
+) -> Vec<Response> {
+    let listed = |shard| Listed { shard, incarnation: None };
+    let participants = match is_alone {
+        true => [listed(SHARD)].into(),
+        false => [listed(SHARD), listed(ShardId(2))].into(),
+    };
+    let calls = ops.into_iter().enumerate().map(|(no, op)| KeyedCall {
+        key: "k".into(),
+        call: Call { no: CallNo(no as u32), op, member: Member(0), reserve: None },
+    });
+    let request = Request::Prepare {
+        attempt: attempt(sequence),
+        birth: Birth { time: NOW, tx: attempt(sequence).tx },
+        participants,
+        relies_on: 0,
+        calls: calls.collect(),
+        members,
+        asks: Asks::Vote,
+    };
+    shard.handle(NOW, LINK, request);
+    said(shard)
+}
+
+fn commit(shard: &mut Shard, sequence: u64, ops: Vec<Operation>) -> Vec<Response> {
+    prepare(shard, sequence, ops, true, Members::All)
+}
+
+fn is_refused_for_change(responses: &[Response]) -> bool {
+    let changed = |it: &Response| matches!(it, Response::Refused { refusal: Refusal::Changed { key }, .. } if *key == Bytes::from("k"));
+    responses.iter().any(changed)
+}
+
+fn is_committed(responses: &[Response]) -> bool {
+    responses.iter().any(|it| matches!(it, Response::Committed { .. }))
+}
+
+/// O1.
+#[test]
+fn a_look_changes_and_keeps_nothing() {
+    let mut shard = shard();
+    commit(&mut shard, 1, vec![set("a")]);
+    let own = [set("b"), Operation::new::<Register>(RegisterOp::Append("c".into())), get()];
+    assert_eq!(answer(&mut shard, &own), Reply::from("bc"));
+    assert_eq!(answer(&mut shard, &[get()]), Reply::from("a"));
+    assert_eq!((shard.locked_records(), shard.open_attempts()), (0, 0));
+    // Of a record that is not there nothing stays, either.
+    let mut shard = self::shard();
+    assert_eq!(answer(&mut shard, &own), Reply::from("bc"));
+    assert_eq!(shard.contents().count(), 0);
+}
+
+#[test]
+fn a_look_says_which_operation_cannot_be_done() {
+    let mut shard = shard();
+    commit(&mut shard, 1, vec![set("a")]);
+    let add = Operation::new::<Counter>(CounterOp::Add(1));
+    let seen = look(&mut shard, &[get(), add, get()], false);
+    assert!(
+        matches!(&seen, Seen::Fails { at: 1, error, .. } if matches!(**error, OpError::NotNumeric(..))),
+        "{seen:?}"
+    );
+}
+
+/// T has voted, and its apply is on its way: its user may have been told. Who looks past it sees the old value, and would do so again.
+#[test]
+fn trap_38_a_look_past_a_vote() {
+    let mut shard = shard();
+    prepare(&mut shard, 1, vec![set("new")], false, Members::All);
+    assert_eq!(look(&mut shard, &[get()], false), Seen::Later);
+    assert!(
+        matches!(look(&mut shard, &[get()], true), Seen::Answer { reply: Reply::Nil, .. }),
+        "it is asked too often"
+    );
+    // What commutes is not in the way.
+    let mut shard = self::shard();
+    let add = |member: &str| Operation::new::<Set>(SetOp::Add(few([member.into()])));
+    prepare(&mut shard, 1, vec![add("a")], false, Members::All);
+    assert_eq!(answer(&mut shard, &[Operation::new::<Set>(SetOp::Contains("b".into()))]), Reply::from(false));
+    assert_eq!(look(&mut shard, &[Operation::new::<Set>(SetOp::Contains("a".into()))], false), Seen::Later);
+}
+
+/// That would be a lock.
+#[test]
+fn a_look_waits_for_nobody_who_thinks() {
+    let mut shard = shard();
+    let execute = Request::Execute {
+        attempt: attempt(1),
+        birth: Birth { time: NOW, tx: attempt(1).tx },
+        incarnation: None,
+        key: "k".into(),
+        calls: smallvec![Call {
+            no: CallNo(0),
+            op: Operation::new::<Register>(RegisterOp::GetSet("new".into())),
+            member: Member(0),
+            reserve: None
+        }],
+    };
+    shard.handle(NOW, LINK, execute);
+    said(&mut shard);
+    assert_eq!(answer(&mut shard, &[get()]), Reply::Nil);
+}
+
+/// O3, O4.
+#[test]
+fn what_was_seen_has_to_be_so() {
+    let long = "x".repeat(1_000);
+    for value in ["a", &long] {
+        let mut shard = shard();
+        commit(&mut shard, 1, vec![set(value)]);
+        let seen = get().seen(Ok(&Reply::from(value)), Unique(0));
+        assert!(is_committed(&commit(&mut shard, 2, vec![seen.clone(), set("b")])));
+        assert!(is_refused_for_change(&commit(&mut shard, 3, vec![seen, set("c")])));
+        assert_eq!(answer(&mut shard, &[get()]), Reply::from("b"));
+    }
+}
+
+/// Bug: it waited until nobody held the record, as an error does. Consequence: where many hold a record one after the other, who had
+/// seen what is not so any more held them up.
+#[test]
+fn what_has_changed_is_said_at_once() {
+    let mut shard = shard();
+    let len = Operation::new::<Set>(SetOp::Len);
+    let add = |member: &str| Operation::new::<Set>(SetOp::Add(few([member.into()])));
+    commit(&mut shard, 1, vec![add("a")]);
+    prepare(&mut shard, 2, vec![add("b")], false, Members::All);
+    let seen = len.seen(Ok(&Reply::from(0_i64)), Unique(0));
+    assert!(is_refused_for_change(&commit(&mut shard, 3, vec![seen])));
+    // What is as it was waits for who holds the record: that one may change it.
+    let seen = len.seen(Ok(&Reply::from(1_i64)), Unique(0));
+    assert!(matches!(commit(&mut shard, 4, vec![seen])[..], [Response::Queued { .. }]));
+    shard.handle(NOW, LINK, Request::Apply { attempt: attempt(2) });
+    assert!(is_refused_for_change(&said(&mut shard)));
+}
+
+/// O9: it is told what would have been answered, so that has to be true.
+#[test]
+fn what_is_demanded_fails_when_nobody_else_holds_the_record() {
+    let mut shard = shard();
+    let len = Operation::new::<Set>(SetOp::Len);
+    prepare(&mut shard, 1, vec![Operation::new::<Set>(SetOp::Add(few(["a".into()])))], false, Members::All);
+    let demanded = len.demanding(&Reply::from(7_i64));
+    assert!(matches!(commit(&mut shard, 2, vec![demanded])[..], [Response::Queued { .. }]));
+    shard.handle(NOW, LINK, Request::Apply { attempt: attempt(1) });
+    let told = said(&mut shard);
+    let found = told.iter().find_map(|it| match it {
+        Response::Refused { refusal: Refusal::Operation { error, .. }, .. } => match &**error {
+            OpError::Unexpected { found, .. } => Some((**found).clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    assert_eq!(found, Some(Reply::from(1_i64)), "{told:?}");
+}
+
+/// T sees x and writes y, U sees y and writes x. Each check is true when it votes; let go then, both would commit, and neither saw what
+/// the other wrote.
+#[test]
+fn trap_35_checks_are_held_until_the_decision() {
+    let mut shard = shard();
+    let seen = get().seen(Ok(&Reply::Nil), Unique(0));
+    let voted = prepare(&mut shard, 1, vec![seen], false, Members::All);
+    assert!(matches!(voted[..], [Response::Voted { .. }]), "{voted:?}");
+    let other = prepare(&mut shard, 2, vec![set("a")], false, Members::All);
+    assert!(matches!(other[..], [Response::Queued { .. }]), "{other:?}");
+    shard.handle(NOW, LINK, Request::Apply { attempt: attempt(1) });
+    assert!(said(&mut shard).iter().any(|it| matches!(it, Response::Voted { .. })));
+}
+
+/// Two counters have one sum, always. The one is seen before something moves and the other behind it, so that the books do not balance.
+/// Nobody is told so: what was seen is checked, and has changed.
+#[test]
+fn trap_37_an_abort_on_what_never_was() {
+    let mut shard = shard();
+    let (x, y) = (Bytes::from("x"), Bytes::from("y"));
+    let read = || Operation::new::<Counter>(CounterOp::Get);
+    let mut observations = Observations::new(false);
+    for (key, other) in [(&x, Some(-10)), (&y, None)] {
+        let (no, ops) = observations.look(key.clone(), read());
+        shard.begin(NOW);
+        let seen = shard.look(key, &ops, false);
+        assert!(matches!(observations.saw(no, seen), Saw::Answer(_)));
+        if let Some(by) = other {
+            let moved = Operation::new::<Counter>(CounterOp::Add(by));
+            let hash = claret_core::key_hash(&x);
+            shard.instant(hash, &x, &moved).expect("it can be done");
+            shard.finish_instant();
+        }
+    }
+    assert!(observations.has_seen());
+    let checked = observations.to_check();
+    assert_eq!(checked.len(), 2);
+    let results: Vec<_> =
+        checked.into_iter().map(|(key, op)| shard.instant(claret_core::key_hash(key), key, op)).collect();
+    shard.undo_instant();
+    assert_eq!(results, [Err(OpError::Changed), Ok(Some(Reply::Ok))]);
+}
+
+/// What changes each time is locked, and it alone: the rest is still only looked at.
+#[test]
+fn trap_39_a_long_look_starves_and_a_long_lock_blocks() {
+    let (busy, calm) = (Bytes::from("busy"), Bytes::from("calm"));
+    for never_locks in [false, true] {
+        let mut observations = Observations::new(never_locks);
+        for failures in 0..4 {
+            observations.begin_again();
+            let is_looked_at = never_locks || failures < 3;
+            assert_eq!(observations.looks_at(&busy, &get()), is_looked_at, "after {failures} failures");
+            assert!(observations.looks_at(&calm, &get()));
+            observations.note_changed(&busy);
+        }
+    }
+}
+
+/// O5: an error that was seen is an answer, and tells of all of the record.
+#[test]
+fn trap_40_an_error_is_an_answer() {
+    let mut shard = shard();
+    commit(&mut shard, 1, vec![set("a")]);
+    let add = Operation::new::<Counter>(CounterOp::AddReturning(1));
+    let Seen::Fails { error, unique, .. } = look(&mut shard, std::slice::from_ref(&add), false) else {
+        panic!()
+    };
+    let seen = add.seen(Err(&error), Unique(unique));
+    let voted = prepare(&mut shard, 2, vec![seen.clone()], false, Members::Only(smallvec![]));
+    assert!(matches!(voted[..], [Response::Voted { .. }]), "{voted:?}");
+    assert!(
+        matches!(commit(&mut shard, 3, vec![get()])[..], [Response::Queued { .. }]),
+        "it holds the record alone"
+    );
+    shard.handle(NOW, LINK, Request::Apply { attempt: attempt(2) });
+    said(&mut shard);
+    commit(&mut shard, 4, vec![set("5")]);
+    assert!(is_refused_for_change(&commit(&mut shard, 5, vec![seen])));
+    assert_eq!(answer(&mut shard, &[get()]), Reply::from("5"));
+}
+
+/// O5: it is executed, and holds what it claims, and does nothing.
+#[test]
+fn what_is_only_checked_does_nothing() {
+    let mut shard = shard();
+    let seen = get().seen(Ok(&Reply::Nil), Unique(0));
+    let done = prepare(&mut shard, 1, vec![seen, set("a")], true, Members::Only(smallvec![]));
+    assert!(is_committed(&done), "{done:?}");
+    assert_eq!(answer(&mut shard, &[get()]), Reply::Nil);
+}
+
+/// O7.
+#[test]
+fn trap_36_a_draw_repeated() {
+    let mut shard = shard();
+    let next = Operation::new::<UidGenerator>(UidOp::Next);
+    let Seen::Answer { reply, unique } = look(&mut shard, std::slice::from_ref(&next), false) else {
+        panic!()
+    };
+    let other = answer(&mut shard, std::slice::from_ref(&next));
+    assert_ne!(reply, other, "each is drawn once");
+    assert!(is_committed(&commit(&mut shard, 1, vec![next.seen(Ok(&reply), Unique(unique))])));
+}
+
+/// O1: whoever asks for much is asked to come later.
+#[test]
+fn looks_have_a_budget() {
+    let bounded = |limits| Shard::new(SHARD, Incarnation(1), Switches::CLARET, limits);
+    let mut shard = bounded(Limits { at_once_max: 10, ..Limits::default() });
+    shard.begin(NOW);
+    let key = Bytes::from("k");
+    let looks: Vec<Seen> = (0..12).map(|_| shard.look(&key, &[get()], false)).collect();
+    assert_eq!(looks.iter().filter(|seen| **seen != Seen::Later).count(), 10);
+    let mut shard = bounded(Limits { again_bytes_max: 300, ..Limits::default() });
+    commit(&mut shard, 1, vec![set(&"x".repeat(200))]);
+    shard.begin(NOW);
+    let looks: Vec<Seen> = (0..5).map(|_| shard.look(&key, &[get()], false)).collect();
+    assert_eq!(looks.iter().filter(|seen| **seen != Seen::Later).count(), 2);
+}
+
+/// O2: it is asked again until there is an answer, over whatever connection; and only whom it asked is believed.
+#[test]
+fn a_process_asks_again() {
+    let limits = Limits::default();
+    let mut client = Client::new(LINK.session, Switches::CLARET, limits, 4, Pacing::default());
+    client.adopt(NOW, vec![SlotRange { first: 0, last: 3, node: "n".into() }]);
+    client.connected(NOW, 1, &"n".into(), (SHARD, Incarnation(1)), 9_000_000);
+    client.settle(NOW);
+    let taken = |client: &mut Client, connection: u32, now: Time| {
+        let mut requests = Vec::new();
+        client.take(SHARD, connection, &mut requests);
+        client.deliver(now, (SHARD, connection), 1, std::iter::empty());
+        let looks = requests.into_iter().filter_map(|request| match request {
+            Request::Look { look, at_once, .. } => Some((look, at_once)),
+            _ => None,
+        });
+        looks.collect::<Vec<_>>()
+    };
+    taken(&mut client, 1, NOW);
+    let look = client.look(NOW, (2, "k".into()), smallvec![get()]);
+    client.settle(NOW);
+    assert_eq!(taken(&mut client, 1, NOW), [(look, false)]);
+    // Lost with its connection.
+    client.disconnected(SHARD, 1);
+    let mut now = Time(100_000);
+    client.connected(now, 2, &"n".into(), (SHARD, Incarnation(1)), 9_000_000);
+    client.handle_timeout(now);
+    client.settle(now);
+    assert_eq!(taken(&mut client, 2, now), [(look, false)]);
+    let seen = Seen::Answer { reply: Reply::Nil, unique: 1 };
+    client.handle_response(now, ShardId(9), Response::Looked { look, seen: seen.clone() });
+    assert_eq!(client.poll_looked(), None, "nobody asked this one");
+    let mut asked = Vec::new();
+    for _ in 0..9 {
+        client.handle_response(now, SHARD, Response::Looked { look, seen: Seen::Later });
+        now = client.poll_timeout().expect("it asks again").max(now.plus(20_000));
+        client.handle_timeout(now);
+        client.settle(now);
+        asked.extend(taken(&mut client, 2, now));
+    }
+    assert_eq!(asked.last(), Some(&(look, true)), "it waits no more: {asked:?}");
+    client.handle_response(now, SHARD, Response::Looked { look, seen: seen.clone() });
+    client.handle_response(now, SHARD, Response::Looked { look, seen: seen.clone() });
+    assert_eq!((client.poll_looked(), client.poll_looked()), (Some((look, seen)), None));
+    client.check_invariants();
+}
+
+/// Bug: a record that the attempt had locked was looked at without what it had done there. Consequence: what it saw was never so, and a
+/// slot that waited for the lock held up the look that it waited for.
+#[test]
+fn what_is_locked_is_not_looked_at() {
+    let mut observations = Observations::new(false);
+    let key = Bytes::from("k");
+    assert!(observations.looks_at(&key, &get()));
+    observations.add(key.clone(), set("a"));
+    let (no, _) = observations.look(key.clone(), get());
+    assert_eq!(observations.take_of(&key), [set("a"), get()]);
+    assert!(!observations.looks_at(&key, &get()));
+    let late = Seen::Answer { reply: Reply::from("a"), unique: 1 };
+    assert_eq!(observations.saw(no, late), Saw::Changed { key: key.clone() }, "nobody would check it");
+    observations.begin_again();
+    assert!(observations.looks_at(&key, &get()));
+}
+
+// --- planted bugs that cost progress alone, which retries hide from the simulator ---
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn who_looks_past_a_vote_is_noticed() {
+    use claret_core::{Bug, with_bug};
+    let mut shard = shard();
+    prepare(&mut shard, 1, vec![set("new")], false, Members::All);
+    let seen = with_bug(Some(Bug::LooksPastVotes), || look(&mut shard, &[get()], false));
+    assert!(matches!(seen, Seen::Answer { .. }), "{seen:?}");
+}
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn who_draws_anew_is_noticed() {
+    use claret_core::{Bug, with_bug};
+    let mut shard = shard();
+    let (key, next) = (Bytes::from("k"), Operation::new::<UidGenerator>(UidOp::Next));
+    let mut checked = |bug| {
+        let mut observations = Observations::new(false);
+        let (no, ops) = observations.look(key.clone(), next.clone());
+        let seen = look(&mut shard, &ops, false);
+        with_bug(bug, || observations.saw(no, seen));
+        let ops = observations.to_commit().map(|(_, op)| op.clone()).collect();
+        commit(&mut shard, if bug.is_some() { 2 } else { 1 }, ops)
+    };
+    assert!(is_committed(&checked(None)));
+    assert!(is_refused_for_change(&checked(Some(Bug::DrawnAnew))));
+}
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn who_looks_beside_a_lock_is_noticed() {
+    use claret_core::{Bug, with_bug};
+    let mut observations = Observations::new(false);
+    let key = Bytes::from("k");
+    observations.take_of(&key);
+    assert!(with_bug(Some(Bug::LooksBesideLock), || observations.looks_at(&key, &get())));
+}

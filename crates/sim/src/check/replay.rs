@@ -1,0 +1,88 @@
+//! Carries out on the sequential model what committed, and compares the answers.
+
+use std::collections::BTreeSet;
+
+use claret_types::{Bytes, Effect, Reply, Unique};
+
+use super::Violation;
+use super::precedence::Precedence;
+use crate::reference::Reference;
+use crate::run::{Issued, RunId};
+
+/// The sequential model while everything is carried out on it once more.
+#[derive(Debug)]
+pub(super) struct Replay<'a> {
+    pub(super) reference: Reference,
+    /// Unique numbers that were given out.
+    pub(super) ids: BTreeSet<(&'a Bytes, u64)>,
+    /// What has to come before what, where the order of decisions does not show it.
+    pub(super) precedence: Option<Precedence>,
+}
+
+impl<'a> Replay<'a> {
+    pub(super) fn precedes(&mut self, note: impl FnOnce(&mut Precedence)) {
+        self.precedence.as_mut().map(note);
+    }
+
+    /// Everything that was seen has to be so, and what was said to fail fails. Nothing of it is done.
+    pub(super) fn check(
+        &mut self,
+        run: RunId,
+        issued: &'a [Issued],
+        checked: &[usize],
+        fails: &BTreeSet<usize>,
+        torn: bool,
+    ) -> Result<(), Violation> {
+        let mut undo = Vec::new();
+        for at in checked {
+            let it = &issued[*at];
+            if fails.contains(at) {
+                let executed = self.reference.run(&it.key, &it.op, Unique(0));
+                if let (Ok((reply, inverse)), false) = (executed, torn) {
+                    undo.extend(inverse.map(|inverse| (&it.key, inverse)));
+                    return Err(format!(
+                        "{run}: {:?} on '{}' was to fail, and answers {reply}",
+                        it.op, it.key
+                    ));
+                }
+                continue;
+            }
+            undo.extend(self.run(run, it, torn)?.map(|inverse| (&it.key, inverse)));
+        }
+        while let Some((key, inverse)) = undo.pop() {
+            self.reference.apply(key, inverse);
+        }
+        Ok(())
+    }
+
+    /// Carries out one operation on the model and compares the answers. Returns the effect's inverse.
+    pub(super) fn run(
+        &mut self,
+        run: RunId,
+        issued: &'a Issued,
+        torn: bool,
+    ) -> Result<Option<Effect>, Violation> {
+        let Issued { key, op, reply, .. } = issued;
+        // Unique numbers are the store's to choose, but it must choose well.
+        let unique = match reply {
+            Some(Reply::Int(number)) => Unique(*number as u64),
+            _ => Unique(0),
+        };
+        if op.method().name == "UID.NEXT" && reply.is_some() && !self.ids.insert((key, unique.0)) {
+            return Err(format!("{run}: number {} was given out twice for '{key}'", unique.0));
+        }
+        let claims = self.reference.claims(key, op);
+        let (expected, inverse) = match self.reference.run(key, op, unique) {
+            Ok(done) => done,
+            Err(_) if torn => return Ok(None),
+            Err(error) => return Err(format!("{run}: {op:?} on '{key}' cannot be done: {error}")),
+        };
+        self.precedes(|it| it.claim(key, op.type_info(), claims));
+        match reply {
+            Some(reply) if op.returns() && !torn && *reply != expected => {
+                Err(format!("{run}: {op:?} on '{key}' was answered {reply}, and should be {expected}"))
+            }
+            _ => Ok(inverse),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What users of optimistic transactions do in the simulated world: they look without locks, and what they saw is checked at the end
+//! (`docs/optimistic.md`). The state machine is the one that ships, `claret_core::Observations`.
+
+use claret_core::message::{Refusal, Seen};
+use claret_core::{CallNo, Cause, LookNo, Saw, SessionId};
+use claret_types::{Bytes, Operation};
+
+use crate::check::Violation;
+use crate::event::SimEvent;
+use crate::process::{Progress, Transaction};
+use crate::run::RunId;
+use crate::workload::Ending;
+use crate::world::{World, slot_of};
+
+impl World {
+    /// Looks at an operation of an optimistic transaction, or keeps it for the commit. What is to be locked comes back; of another
+    /// transaction that is all. `at`: where it stands in the run's notes.
+    pub(crate) fn look(
+        &mut self,
+        run: RunId,
+        (key, slot): (&Bytes, u16),
+        op: Operation,
+        at: usize,
+        (at_once, is_plain): (bool, bool),
+    ) -> Option<Operation> {
+        let now = self.local(run.session);
+        let process = self.processes.get_mut(&run.session)?;
+        let (transaction, client) = (process.transactions.get_mut(&run.tx)?, process.client.as_mut()?);
+        let Some(looking) = &mut transaction.looking else { return Some(op) };
+        if !at_once || !op.returns() {
+            looking.observations.add(key.clone(), op);
+            looking.log.push((key.clone(), at));
+            return None;
+        }
+        if !is_plain || !looking.observations.looks_at(key, &op) {
+            let (own, others) = std::mem::take(&mut looking.log).into_iter().partition(|(of, _)| of == key);
+            looking.log = others;
+            let own: Vec<(Bytes, usize)> = own;
+            for (op, (_, at)) in looking.observations.take_of(key).into_iter().zip(own) {
+                let is_seen = op.is_seen();
+                if let Ok(no) = client.buffer(now, (run.tx, run.run), (slot, key.clone()), op) {
+                    match is_seen {
+                        true => drop(looking.known.insert(no)),
+                        false => drop(transaction.places.insert(no, at)),
+                    }
+                }
+            }
+            return Some(op);
+        }
+        if let Some(reply) = looking.observations.known(key, &op).cloned() {
+            transaction.last = reply.clone();
+            // It is one of the answers that are checked.
+            self.ledger.note_heard(run, at, &reply).expect("it was not answered before");
+            return None;
+        }
+        let (no, ops) = looking.observations.look(key.clone(), op);
+        looking.log.push((key.clone(), at));
+        looking.awaited.insert(no, at);
+        let look = client.look(now, (slot, key.clone()), ops);
+        process.looks.insert(look, (run, no));
+        None
+    }
+
+    /// A look came back.
+    pub(crate) fn see(&mut self, session: SessionId, look: LookNo, seen: Seen) -> Result<(), Violation> {
+        let now = self.local(session);
+        let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
+        let Some((run, no)) = process.looks.remove(&look) else { return Ok(()) };
+        let Some(transaction) = process.transactions.get_mut(&run.tx) else { return Ok(()) };
+        if transaction.run != run.run || transaction.stage != Progress::Running {
+            return Ok(());
+        }
+        let (Some(looking), Some(client)) = (&mut transaction.looking, &mut process.client) else {
+            return Ok(());
+        };
+        let Some(at) = looking.awaited.remove(&no) else { return Ok(()) };
+        let failing = match &seen {
+            Seen::Fails { at, .. } => Some(*at as usize),
+            _ => None,
+        };
+        match looking.observations.saw(no, seen) {
+            Saw::Answer(reply) => {
+                self.ledger.note_heard(run, at, &reply)?;
+                transaction.last = reply;
+            }
+            Saw::Fails { key, .. } => {
+                let own = looking.log.iter().filter(|(of, _)| *of == key).map(|(_, at)| *at);
+                looking.fails.extend(own.clone().nth(failing.unwrap_or(0)));
+            }
+            Saw::Changed { key } => {
+                looking.observations.note_changed(&key);
+                let _ = client.renounce(now, (run.tx, run.run), Refusal::Withdrawn);
+            }
+            Saw::Refused(refusal) if refusal.is_retryable() => {
+                let _ = client.renounce(now, (run.tx, run.run), refusal);
+            }
+            Saw::Refused(_) => client.abort(now, run.tx),
+            Saw::Nothing => {}
+        }
+        let waits = transaction.looking.as_ref().is_some_and(|it| !it.awaited.is_empty());
+        if !waits {
+            self.schedule(self.now, SimEvent::Continue(run));
+        }
+        self.pump(run.session)
+    }
+
+    /// Brings what an optimistic transaction has seen and done to the shards' calls. Whether it is only checked.
+    pub(crate) fn gather_seen(&mut self, run: RunId, ending: Ending) -> bool {
+        let (now, slots) = (self.local(run.session), self.moves.slots());
+        let Some(process) = self.processes.get_mut(&run.session) else { return false };
+        let Some(client) = &mut process.client else { return false };
+        let Some(transaction) = process.transactions.get_mut(&run.tx) else { return false };
+        let Some(looking) = &mut transaction.looking else { return false };
+        let checks = !looking.fails.is_empty() || ending == Ending::Abort && looking.observations.has_seen();
+        looking.only_checks = checks;
+        let calls: Vec<(Bytes, Operation)> = match checks {
+            true => looking.observations.to_check().into_iter().map(owned).collect(),
+            false => looking.observations.to_commit().map(owned).collect(),
+        };
+        let mut places = looking.log.clone();
+        if checks {
+            // Those that are checked are the first of each record.
+            let mut left: Vec<Bytes> = calls.iter().map(|(key, _)| key.clone()).collect();
+            places.retain(|(key, _)| {
+                let at = left.iter().position(|it| it == key);
+                at.map(|at| left.remove(at)).is_some()
+            });
+            self.ledger.note_check(run, looking.fails.clone());
+        }
+        for ((key, op), (_, at)) in calls.into_iter().zip(places) {
+            let (slot, is_seen) = (slot_of(&key, slots), op.is_seen());
+            if let Ok(no) = client.buffer(now, (run.tx, run.run), (slot, key), op) {
+                match is_seen {
+                    true => drop(looking.known.insert(no)),
+                    false => drop(transaction.places.insert(no, at)),
+                }
+            }
+        }
+        checks
+    }
+}
+
+fn owned((key, op): (&Bytes, &Operation)) -> (Bytes, Operation) {
+    (key.clone(), op.clone())
+}
+
+impl Transaction {
+    /// Whether a call is checked against what was seen: what it answers was heard.
+    pub(crate) fn has_seen(&self, no: CallNo) -> bool {
+        self.looking.as_ref().is_some_and(|it| it.known.contains(&no))
+    }
+
+    /// Its attempt is to be run again.
+    pub(crate) fn note_restart(&mut self, cause: &Cause) {
+        if let (Some(looking), Cause::Refused(Refusal::Changed { key })) = (&mut self.looking, cause) {
+            looking.observations.note_changed(key);
+        }
+    }
+}
