@@ -244,12 +244,17 @@ impl Batch {
             return;
         };
         for (call, answer) in asked.iter_mut().zip(&answers) {
-            if call.op.returns() {
+            let method = call.op.method().name;
+            if call.op.returns() && !call.op.expects() {
                 call.op = call.op.demanding(answer);
                 continue;
             }
-            let method = call.op.method().name;
-            let error = OpError::Custom(format!("{method} answers nothing that could be expected").into());
+            let why = if call.op.expects() {
+                "is to answer something else already"
+            } else {
+                "answers nothing that could be expected"
+            };
+            let error = OpError::Custom(format!("{method} {why}").into());
             doomed.get_or_insert(Error::Invalid { key: call.key.clone(), error });
         }
     }

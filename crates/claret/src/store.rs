@@ -314,7 +314,7 @@ impl Store {
         std::mem::forget(guard);
         let end = match end {
             // Whether it committed is the same: it has changed nothing.
-            End::Unknown if !tx.writes() && result.is_err() => End::Aborted,
+            End::Unknown if !tx.writes() && result.is_err() && !tx.only_checks() => End::Aborted,
             End::Unknown if !tx.writes() => End::Restart(Cause::Refused(Refusal::Unknown)),
             end => end,
         };

@@ -412,7 +412,7 @@ impl Tx {
         if let Err(over) = self.check_open(&mut state) {
             return over;
         }
-        self.shared.end_by(&mut state, End::Failed(error.clone()));
+        self.shared.doom(&mut state, error.clone());
         error
     }
 
@@ -568,13 +568,19 @@ impl Shared {
         match outcome {
             InstantOutcome::Done(replies) => {
                 state.committed.extend((0..).map(CallNo).zip(replies));
-                Some(End::Committed)
+                Some(Optimistic::end_of_commit(state.optimistic.as_deref()))
             }
             InstantOutcome::Blocked => None,
             InstantOutcome::Failed { key, error: OpError::Changed } => {
                 Some(End::Restart(Cause::Refused(Refusal::Changed { key })))
             }
-            InstantOutcome::Failed { key, error } => Some(End::Failed(Error::Invalid { key, error })),
+            InstantOutcome::Failed { key, error } => {
+                let refusal = Refusal::Operation { key, error: Box::new(error) };
+                Some(match state.optimistic.as_mut().is_some_and(|it| it.locks_after(&refusal)) {
+                    true => End::Restart(Cause::Refused(refusal)),
+                    false => End::Failed(as_error(&refusal)),
+                })
+            }
         }
     }
 
@@ -598,7 +604,8 @@ impl Shared {
         state: &mut State,
         bring: impl FnOnce(&mut Option<Box<dyn Driver>>, &mut dyn FnMut(Event)),
     ) {
-        let State { driver, unanswered, answers, committed, optimistic, behind, end, over, .. } = state;
+        let State { driver, unanswered, answers, committed, optimistic, behind, end, over, writes, .. } =
+            state;
         let mut answered = SmallVec::<[CallNo; 8]>::new();
         let (mut is_news, mut restarts, mut refused) = (false, None, None);
         bring(driver, &mut |event| {
@@ -629,12 +636,20 @@ impl Shared {
                 Event::Behind { record } => *behind = Some(record),
                 Event::Committed { replies } => {
                     *committed = replies;
-                    *end = Some(End::Committed);
+                    *end = Some(Optimistic::end_of_commit(optimistic.as_deref()));
                 }
                 Event::Aborted => *end = Some(End::Aborted),
                 Event::Restart { cause } => {
                     optimistic.iter_mut().for_each(|it| it.note_restart(&cause));
                     *end = Some(End::Restart(cause));
+                }
+                // It tells of what was seen as well, which may not be so any more.
+                Event::Failed { refusal }
+                    if optimistic.as_mut().is_some_and(|it| it.locks_after(&refusal)) =>
+                {
+                    // Nothing of it was done, and its driver is over.
+                    *writes = false;
+                    *end = Some(End::Restart(Cause::Refused(refusal)));
                 }
                 Event::Failed { refusal } => *end = Some(End::Failed(as_error(&refusal))),
                 Event::Unknown => *end = Some(End::Unknown),

@@ -33,4 +33,11 @@ async fn without_locks_nothing_is_optimistic() {
         Ok((tx.counter("c").get().await?, tx.attempt()))
     });
     assert_eq!(seen.await, Ok((1, 1)));
+    let batch = store.batch();
+    batch.counter("c").add(1);
+    let count = batch.counter("c").get();
+    batch.expect(count, 7_i64);
+    let told = batch.commit().await.expect_err("nothing can be expected").to_string();
+    assert!(told.contains("mode none"), "{told}");
+    assert_eq!(store.counter("c").get().await, Ok(1), "nothing was done");
 }

@@ -404,7 +404,51 @@ fn what_is_locked_is_not_looked_at() {
     let late = Seen::Answer { reply: Reply::from("a"), unique: 1 };
     assert_eq!(observations.saw(no, late), Saw::Changed { key: key.clone() }, "nobody would check it");
     observations.begin_again();
-    assert!(observations.looks_at(&key, &get()));
+    assert!(!observations.looks_at(&key, &get()), "it would be outrun each time");
+    assert!(observations.looks_at(&Bytes::from("other"), &get()));
+}
+
+/// Bug: what was seen of a record was forgotten when that was locked. Consequence: an error that came of it was believed unchecked.
+#[test]
+fn what_was_seen_counts_though_it_is_locked_since() {
+    let mut observations = Observations::new(false);
+    let key = Bytes::from("k");
+    let (no, _) = observations.look(key.clone(), get());
+    observations.saw(no, Seen::Answer { reply: Reply::Nil, unique: 1 });
+    observations.take_of(&key);
+    assert!(observations.has_seen());
+    observations.begin_again();
+    assert!(!observations.has_seen());
+    observations.lock_all();
+    assert!(!observations.looks_at(&Bytes::from("other"), &get()));
+}
+
+/// Bug: a look whose frame a server does not take had no answer, and was sent again until the deadline.
+#[test]
+fn a_look_that_is_refused_alone_has_its_answer() {
+    let mut pipeline = claret_core::Pipeline::new(SHARD, Incarnation(5));
+    let look = Request::Look { look: LookNo(4), key: "k".into(), ops: smallvec![get()], at_once: false };
+    pipeline.write(vec![look], claret_core::wire::append_request, |_, _| ());
+    let answered = pipeline.refused("ERR too large").expect("a frame is owed");
+    let Some(Response::Looked { look: LookNo(4), seen: Seen::Refused(refusal) }) = answered else {
+        panic!("{answered:?}")
+    };
+    assert!(refusal.to_string().contains("too large") && !refusal.is_retryable(), "{refusal}");
+}
+
+/// Reads that come before change nothing: where their answers are large, they are left out.
+#[test]
+fn large_answers_before_the_last_are_bounded() {
+    let limits = Limits { again_bytes_max: 3_000, ..Limits::default() };
+    let mut shard = Shard::new(SHARD, Incarnation(1), Switches::CLARET, limits);
+    commit(&mut shard, 1, vec![set(&"x".repeat(1_000))]);
+    shard.begin(NOW);
+    let before = shard.stats().looks;
+    let ops: Vec<Operation> = (0..200).map(|_| get()).chain([set("b"), get()]).collect();
+    assert!(
+        matches!(shard.look(&"k".into(), &ops, false), Seen::Answer { reply, .. } if reply == Reply::from("b"))
+    );
+    assert!(shard.stats().looks - before <= 5);
 }
 
 // --- planted bugs that cost progress alone, which retries hide from the simulator ---

@@ -399,12 +399,10 @@ impl World {
                 let after = self.now.plus(self.random.below(RERUN_US_MAX << doublings));
                 self.schedule(after, SimEvent::Rerun(run));
             }
-            Event::Aborted => {
-                self.ledger.told_over(run)?;
-                self.outcome.aborted += 1;
-                self.leave(run);
-            }
+            Event::Aborted => self.give_up(run)?,
             Event::Behind { .. } | Event::Seen { .. } => {}
+            // What else was seen nobody has checked: it would be run again under locks, and hears of no error.
+            Event::Failed { refusal } if transaction.has_seen_more(&refusal) => self.give_up(run)?,
             Event::Failed { refusal } => {
                 let is_for_operation = matches!(refusal, Refusal::Operation { .. });
                 self.ledger.told_failed(run, is_for_operation, self.now)?;
@@ -418,6 +416,14 @@ impl World {
                 self.leave(run);
             }
         }
+        Ok(())
+    }
+
+    /// The user hears that nothing was done.
+    fn give_up(&mut self, run: RunId) -> Result<(), Violation> {
+        self.ledger.told_over(run)?;
+        self.outcome.aborted += 1;
+        self.leave(run);
         Ok(())
     }
 

@@ -150,6 +150,12 @@ impl Transaction {
         self.looking.as_ref().is_some_and(|it| it.known.contains(&no))
     }
 
+    /// Whether an operation cannot be done, and something was seen besides.
+    pub(crate) fn has_seen_more(&self, refusal: &Refusal) -> bool {
+        let has_seen = self.looking.as_ref().is_some_and(|it| it.observations.has_seen());
+        has_seen && refusal.of_operation().is_some()
+    }
+
     /// Its attempt is to be run again.
     pub(crate) fn note_restart(&mut self, cause: &Cause) {
         if let (Some(looking), Cause::Refused(Refusal::Changed { key })) = (&mut self.looking, cause) {

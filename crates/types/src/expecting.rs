@@ -77,7 +77,9 @@ impl Expected {
             _ => false,
         };
         let (is_seen, is_error) = (flags & 1 > 0, flags & 2 > 0);
-        is_right.then(|| Expected { is_seen, is_error, unique, answer: Bytes::copy_from(answer) })
+        let says_error = answer.strip_prefix(&[WHOLE]).is_some_and(|rest| rest.first() == Some(&ERROR));
+        let agrees = is_error == says_error || is_error && answer.first() == Some(&DIGEST);
+        (is_right && agrees).then(|| Expected { is_seen, is_error, unique, answer: Bytes::copy_from(answer) })
     }
 }
 
@@ -125,6 +127,11 @@ fn append(reply: &Reply, depth: usize, bytes: &mut Vec<u8>) {
     }
 }
 
+/// Of what fails as it was seen to: it does nothing, and tells of all of the record (P15).
+fn as_it_failed() -> Executed {
+    Execution::read(Reply::Ok, Claims::record(Mode::EXCLUSIVE))
+}
+
 /// See the module's text.
 pub(crate) struct Expecting {
     op: Operation,
@@ -164,6 +171,18 @@ impl Operation {
     /// Whether it must answer what was [seen](Self::seen).
     pub fn is_seen(&self) -> bool {
         self.expected().is_some_and(|expected| expected.is_seen)
+    }
+
+    /// What comes of it where it could not even be executed, for this error: nothing, if that was seen.
+    ///
+    /// # Errors
+    /// That, or [`OpError::Changed`].
+    pub fn not_executed(&self, error: OpError) -> Result<Executed, OpError> {
+        match self.expected() {
+            Some(expected) if expected.is_met(Err(&error)) => Ok(as_it_failed()),
+            Some(expected) if expected.is_seen => Err(OpError::Changed),
+            _ => Err(error),
+        }
     }
 
     /// The operation, whatever it must answer.
@@ -226,8 +245,7 @@ impl AnyOp for Expecting {
             // Nobody waits for what is known.
             Ok(executed) if is_met && self.expected.is_seen => Ok(Execution { reply: Reply::Ok, ..executed }),
             Ok(executed) if is_met => Ok(executed),
-            // P15: an error tells of all of the record.
-            Err(_) if is_met => Ok(Execution::read(Reply::Ok, Claims::record(Mode::EXCLUSIVE))),
+            Err(_) if is_met => Ok(as_it_failed()),
             _ if self.expected.is_seen => Err(OpError::Changed),
             Ok(executed) => {
                 let found = Box::new(executed.reply);

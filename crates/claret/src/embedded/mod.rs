@@ -261,6 +261,10 @@ impl Backend for Embedded {
     }
 
     fn knows(&self, op: &Operation) -> Result<(), OpError> {
+        if op.expects() && self.mode == Mode::None {
+            let message = "in the mode none each operation is done by itself, and nothing can be expected; use another mode";
+            return Err(OpError::Custom(message.into()));
+        }
         if self.log.is_none() || op.is_builtin() || planted::takes_custom_types() {
             return Ok(());
         }

@@ -4,6 +4,7 @@ use claret_core::message::{Refusal, Seen};
 use claret_core::{CallNo, Cause, Observations, Saw};
 use claret_types::Reply;
 
+use super::End;
 use crate::error::Error;
 
 /// Of a transaction that looks without locks.
@@ -64,6 +65,23 @@ impl Optimistic {
             Saw::Refused(refusal) => Seeing::Refused(refusal),
             Saw::Nothing => Seeing::Nothing,
         }
+    }
+
+    /// How an attempt ends whose calls are committed, or, if it only checks them, found as they were seen.
+    pub(super) fn end_of_commit(optimistic: Option<&Self>) -> End {
+        match optimistic {
+            Some(it) if it.checks() => it.doomed.clone().map_or(End::Aborted, End::Failed),
+            _ => End::Committed,
+        }
+    }
+
+    /// A shard says that an operation cannot be done, and nobody has checked what else was seen. Whether it is to be seen under locks.
+    pub(super) fn locks_after(&mut self, refusal: &Refusal) -> bool {
+        let tells_of_what_was_seen = refusal.of_operation().is_some() && self.observations.has_seen();
+        if tells_of_what_was_seen {
+            self.observations.lock_all();
+        }
+        tells_of_what_was_seen
     }
 
     /// The error that stands for an answer.

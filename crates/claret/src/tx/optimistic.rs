@@ -83,20 +83,16 @@ impl Tx {
         if let Some(optimistic) = &mut self.shared.state.lock().optimistic {
             optimistic.only_checks = true;
         }
+        self.check_nested();
         while !self.begin_commit() {
             Settling { tx: self, timer: None }.await;
         }
-        let end = Ending { tx: self, timer: None, while_open: true }.await;
-        end.map(|end| self.after_check(end))
+        Ending { tx: self, timer: None, while_open: true }.await
     }
 
-    /// How an attempt ended whose commit has ended like this: that of one that only checked did nothing.
-    pub(super) fn after_check(&self, end: End) -> End {
-        let state = self.shared.state.lock();
-        match (&state.optimistic, end) {
-            (Some(it), End::Committed) if it.checks() => it.doomed.clone().map_or(End::Aborted, End::Failed),
-            (_, end) => end,
-        }
+    /// Whether the attempt was only checked, so that nothing of it can have been done.
+    pub(crate) fn only_checks(&self) -> bool {
+        self.shared.state.lock().optimistic.as_ref().is_some_and(|it| it.checks())
     }
 }
 
@@ -145,12 +141,15 @@ impl Shared {
         if let (Some(optimistic), Refusal::Changed { key }) = (&mut state.optimistic, &refusal) {
             optimistic.observations.note_changed(key);
         }
-        // That of the driver is none any more.
-        state.end = Some(End::Restart(Cause::Refused(refusal.clone())));
+        let restart = End::Restart(Cause::Refused(refusal.clone()));
         if let Some(driver) = &mut state.driver {
-            let _ = driver.renounce(state.attempt, refusal);
+            // One that is over says how it ended; else what it says is what is known here.
+            if driver.renounce(state.attempt, refusal).is_ok() {
+                state.end = Some(restart.clone());
+            }
             self.pump(state);
         }
+        state.end.get_or_insert(restart);
         self.mailbox.wake();
     }
 

@@ -16,20 +16,24 @@ const BEHIND_FRACTION: u32 = 10;
 const BEHIND_PATIENCE_MAX: Duration = Duration::from_millis(100);
 
 impl Tx {
-    /// Ends the attempt by committing it. Returns how it ended; `None` if the store was closed meanwhile.
-    pub(crate) async fn commit(&self) -> Option<End> {
+    /// Fails if what was issued would wait for the transaction in whose closure this one is.
+    pub(super) fn check_nested(&self) {
         if let Some(nested) = &self.shared.nested
             && let Err(error) = nested.check_commit(&self.shared.backend)
         {
-            self.fail(error);
+            self.shared.end_by(&mut self.shared.state.lock(), End::Failed(error));
         }
+    }
+
+    /// Ends the attempt by committing it. Returns how it ended; `None` if the store was closed meanwhile.
+    pub(crate) async fn commit(&self) -> Option<End> {
+        self.check_nested();
         // The application may have dropped an answer that is not there yet (`select!`, a timeout), and another of its
         // tasks may ask for one meanwhile.
         while !self.begin_commit() {
             Settling { tx: self, timer: None }.await;
         }
-        let end = Ending { tx: self, timer: None, while_open: true }.await;
-        end.map(|end| self.after_check(end))
+        Ending { tx: self, timer: None, while_open: true }.await
     }
 
     /// The deadline has passed: that, or what is known to be in the way. Where another process has to be asked, that takes a

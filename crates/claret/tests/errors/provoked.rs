@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Mutex;
 
 use claret::types::{BUILTIN, TypeInfo};
-use claret::{Abort, Bytes, Error, OpError, Records, Store, TxOptions};
+use claret::{Abort, Bytes, Error, OpError, Records, Reply, Store, TxOptions};
 use tokio::sync::{Barrier, Notify};
 
 use super::late::{Way, late};
@@ -104,6 +104,14 @@ async fn of_an_operation(ground: &Ground<'_>, name: &str, key: &str) -> Option<P
         let read = ground.store.counter("").get().await;
         let error = matched!(read, Error::Invalid { key, error: OpError::EmptyKey } if key.is_empty());
         return Some(Provoked::new(error, ["key ''", "name one"]));
+    }
+    if name == "Unexpected" {
+        let batch = ground.store.batch();
+        let count = batch.counter(key).get();
+        batch.expect(count, 7_i64);
+        let unmet = batch.commit().await.map(|_| ());
+        let error = matched!(unmet, Error::Invalid { error: OpError::Unexpected { found, .. }, .. } if **found == Reply::Int(0));
+        return Some(Provoked::new(error, ["nothing was changed", "(integer) 0"]));
     }
     let (error, advice) = match of_words_alone(name) {
         Some(found) => found,

@@ -13,6 +13,8 @@ const UNPROVOKED: &[(&str, Host, &str)] = &[
     ("NoRoom", Host::Embedded, "of a disk that is full: the tests in src/embedded/durable.rs make one up"),
     ("LogStopped", Host::Embedded, "of a disk that fails: the same"),
     ("Unknown", Host::Embedded, "the same"),
+    ("Changed", Host::Embedded, "the store runs the closure again"),
+    ("Changed", Host::Cluster, "the same"),
 ];
 
 /// Each program of tests has one of them.

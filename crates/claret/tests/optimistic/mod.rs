@@ -25,6 +25,8 @@ pub(crate) async fn all(store: &Store, keys: &str) {
     a_number_is_drawn_once(store, keys).await;
     an_error_is_believed_if_what_was_seen_is_so(store, keys).await;
     an_operation_that_cannot_be_done_is_believed_once_checked(store, keys).await;
+    an_error_under_a_lock_tells_of_what_was_seen(store, keys).await;
+    a_record_of_another_type_is_another_answer(store, keys).await;
     what_changes_too_often_is_locked(store, keys).await;
     who_never_locks_is_told_the_key(store, keys).await;
     the_same_question_has_the_same_answer(store, keys).await;
@@ -177,6 +179,75 @@ async fn an_operation_that_cannot_be_done_is_believed_once_checked(store: &Store
     assert_eq!(store.counter(&limit).get().await, Ok(2), "nothing was done");
 }
 
+/// Bug: an operation that failed under its lock ended the transaction. Consequence: its user was told of an error that came of what was
+/// not so any more.
+async fn an_error_under_a_lock_tells_of_what_was_seen(store: &Store, keys: &str) {
+    for never_locks in [false, true] {
+        let (limit, stock) = (format!("{keys}limit{never_locks}"), format!("{keys}stock{never_locks}"));
+        store.counter(&limit).add(5).await.expect("added");
+        store.bounded_counter(&stock).create(3, 0, 9).await.expect("created");
+        let options = if never_locks { optimistic().never_lock() } else { optimistic() };
+        let left = store.transaction_with(options, async |tx| {
+            let amount = tx.counter(&limit).get().await?;
+            if tx.attempt() == 1 {
+                store.counter(&limit).add(-3).await?;
+            }
+            let get =
+                claret::Operation::new::<claret::types::BoundedCounter>(claret::types::BoundedCounterOp::Get);
+            tx.execute_for_update(&*stock, get).await?;
+            tx.bounded_counter(&stock).take(amount)?;
+            tx.bounded_counter(&stock).get().await.map_err(Abort::from)
+        });
+        assert_eq!(left.await, Ok(Some(1)));
+        // Where nothing was looked at before, the error is told at once.
+        let fails = store.transaction_with(options, async |tx| {
+            tx.bounded_counter(&stock).take(7)?;
+            Ok(tx.attempt())
+        });
+        assert!(matches!(fails.await, Err(Error::Invalid { error: OpError::Insufficient { .. }, .. })));
+    }
+}
+
+/// Bug: on a cluster a record of another type than was seen was an error, which ended the transaction; and where the error itself was seen,
+/// it was not met when it was checked. Consequence: users were told what came of records that had changed.
+async fn a_record_of_another_type_is_another_answer(store: &Store, keys: &str) {
+    let (kind, other) = (format!("{keys}kind"), format!("{keys}beside"));
+    let turn = async |is_list: bool| {
+        store.counter(&kind).delete().await.expect("deleted");
+        match is_list {
+            true => store.list(&kind).push_back("a").await.expect("pushed"),
+            false => store.counter(&kind).add(7).await.expect("added"),
+        }
+    };
+    turn(false).await;
+    let seen = store.transaction_with(optimistic(), async |tx| {
+        if tx.attempt() > 1 {
+            return Ok(tx.list(&kind).len().await? as i64);
+        }
+        let seen = tx.counter(&kind).get().await?;
+        turn(true).await;
+        tx.counter(&other).add(1)?;
+        Ok(seen)
+    });
+    assert_eq!(seen.await, Ok(1));
+    // It is a list still, and that is told.
+    let told = store.transaction_with(optimistic(), async |tx| {
+        tx.counter(&other).get().await?;
+        Ok(tx.counter(&kind).get().await?)
+    });
+    let told = told.await;
+    assert!(matches!(&told, Err(Error::Invalid { error: OpError::WrongType { .. }, .. })), "{told:?}");
+    // It is a counter again.
+    let seen = store.transaction_with(optimistic(), async |tx| {
+        let seen = tx.counter(&kind).get().await;
+        if tx.attempt() == 1 {
+            turn(false).await;
+        }
+        Ok(seen?)
+    });
+    assert_eq!(seen.await, Ok(7));
+}
+
 async fn what_changes_too_often_is_locked(store: &Store, keys: &str) {
     let (busy, calm) = (format!("{keys}busy"), format!("{keys}calm"));
     let attempts = store.transaction_with(optimistic(), async |tx| {
@@ -307,6 +378,12 @@ async fn what_cannot_be_expected_is_refused(store: &Store, keys: &str) {
     batch.expect(void, true);
     let told = batch.commit().await.expect_err("it answers nothing").to_string();
     assert!(told.contains("SADD") && told.contains("answers nothing"), "{told}");
+    let batch = store.batch();
+    let twice = batch.counter(&key).get();
+    batch.expect(twice, 0_i64);
+    batch.expect(twice, 1_i64);
+    let told = batch.commit().await.expect_err("which one?").to_string();
+    assert!(told.contains("already"), "{told}");
     let (one, other) = (store.batch(), store.batch());
     let of_another = one.counter(&key).get();
     other.expect(of_another, 1_i64);

@@ -12,7 +12,7 @@ use claret_types::{Bytes, OpError};
 
 use super::rules;
 use crate::ids::{AttemptId, Incarnation, ShardId};
-use crate::message::{Refusal, Request, Response};
+use crate::message::{Refusal, Request, Response, Seen};
 use crate::wire;
 
 /// Kept for their room, at most.
@@ -158,7 +158,13 @@ impl Pipeline {
                 self.suspects.extend(requests.drain(..).filter(rules::goes_again));
                 None
             }
-            false => requests.first().and_then(blamed).map(|(attempt, key)| self.blame(attempt, key, reason)),
+            false => match requests.first() {
+                Some(Request::Look { look, key, .. }) => {
+                    let refusal = Refusal::Operation { key: key.clone(), error: told(reason) };
+                    Some(Response::Looked { look: *look, seen: Seen::Refused(refusal) })
+                }
+                first => first.and_then(blamed).map(|(attempt, key)| self.blame(attempt, key, reason)),
+            },
         };
         self.keep(requests);
         Ok(response)
@@ -167,9 +173,13 @@ impl Pipeline {
     /// A request that the shard will never say yes to. What it granted before goes with a no that it writes.
     fn blame(&mut self, attempt: AttemptId, key: Bytes, reason: &str) -> Response {
         self.suspects.push_back(Request::Withdraw { attempt });
-        let refusal = Refusal::Operation { key, error: OpError::Told(reason.to_owned()).into() };
+        let refusal = Refusal::Operation { key, error: told(reason) };
         Response::Refused { attempt, shard: self.shard, refusal, since: self.incarnation }
     }
+}
+
+fn told(reason: &str) -> Box<OpError> {
+    Box::new(OpError::Told(reason.to_owned()))
 }
 
 /// The attempt that a request asks something for, and the first record that it names.

@@ -11,6 +11,7 @@ mod wrong;
 use std::collections::BTreeSet;
 
 use claret_types::{Access, Bytes, OpError, Operation, Reply};
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::ids::CallNo;
@@ -68,6 +69,8 @@ pub enum Saw {
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
     log: Vec<Entry>,
+    /// Where those of each record stand, in order.
+    by_key: HashMap<Bytes, Vec<usize>, foldhash::fast::FixedState>,
     /// Records that are locked in this attempt: what was done there, a look would not see.
     locked: BTreeSet<Bytes>,
     /// Looks at records that were locked before there was an answer: nobody would check it.
@@ -78,6 +81,12 @@ pub struct Observations {
     changed: BTreeSet<Bytes>,
     failures: u32,
     never_locks: bool,
+    /// A look was outrun by a lock on these in some attempt.
+    beside: BTreeSet<Bytes>,
+    /// An answer was seen of a record that is locked since.
+    has_seen_locked: bool,
+    /// Everything is locked.
+    locks_all: bool,
 }
 
 impl Observations {
@@ -89,8 +98,16 @@ impl Observations {
     /// The next attempt begins.
     pub fn begin_again(&mut self) {
         self.log.clear();
+        self.by_key.clear();
         self.outrun.clear();
         self.locked.clear();
+        self.has_seen_locked = false;
+    }
+
+    /// From the next attempt on everything is locked: an operation cannot be done, and only under locks that is known to be so of all
+    /// that was seen (O5).
+    pub fn lock_all(&mut self) {
+        self.locks_all = true;
     }
 
     /// An attempt failed, as this record is not any more what it was.
@@ -99,49 +116,64 @@ impl Observations {
         self.changed.insert(key.clone());
     }
 
-    /// Whether an operation is looked at, and not executed under its lock (O7, O8). O(calls of the attempt).
+    /// Whether an operation is looked at, and not executed under its lock (O7, O8). O(1).
     pub fn looks_at(&self, key: &Bytes, op: &Operation) -> bool {
         let is_to_lock =
             !self.never_locks && self.failures >= rules::tries_max(TRIES_MAX) && self.changed.contains(key);
-        let is_locked = is_to_lock || rules::is_locked(self.locked.contains(key));
-        // What the clock goes into is never the same again.
-        op.returns() && !op.is_timed() && !is_locked && self.of(key).count() < LOOK_OPS_MAX
+        let is_locked = is_to_lock
+            || self.locks_all
+            || self.beside.contains(key)
+            || rules::is_locked(self.locked.contains(key));
+        // What the clock goes into is never the same again; what its user demands is looked at once.
+        op.returns() && !op.is_timed() && !op.expects() && !is_locked && self.of(key).len() < LOOK_OPS_MAX
     }
 
-    fn of(&self, key: &Bytes) -> impl Iterator<Item = &Entry> {
-        self.log.iter().filter(move |entry| entry.key == *key)
+    /// The calls on a record.
+    fn of(&self, key: &Bytes) -> impl DoubleEndedIterator<Item = &Entry> + ExactSizeIterator {
+        let places = self.by_key.get(key).map_or(&[][..], Vec::as_slice);
+        places.iter().map(|at| &self.log[*at])
     }
 
-    /// What the same question was answered before, if the transaction did nothing to the record since (O6). O(calls of the attempt).
+    fn push(&mut self, entry: Entry) {
+        let at = self.log.len();
+        match self.by_key.get_mut(&entry.key) {
+            Some(places) => places.push(at),
+            None => drop(self.by_key.insert(entry.key.clone(), vec![at])),
+        }
+        self.log.push(entry);
+    }
+
+    /// What the same question was answered before, if the transaction did nothing to the record since (O6). O(calls on the record).
     pub fn known(&self, key: &Bytes, op: &Operation) -> Option<&Reply> {
-        let own: SmallVec<[&Entry; 8]> = self.of(key).collect();
-        let reads = own
-            .into_iter()
-            .rev()
-            .take_while(|entry| rules::outlives(entry.op.method().access == Access::Read));
+        let is_read = |entry: &&Entry| rules::outlives(entry.op.method().access == Access::Read);
+        let reads = self.of(key).rev().take_while(is_read);
         let mut same = reads.filter(|entry| entry.op.plain() == op);
         same.find_map(|entry| entry.answer.as_ref()).filter(|_| op.method().access == Access::Read)
     }
 
     /// Adds a call whose answer nobody waits for.
     pub fn add(&mut self, key: Bytes, op: Operation) {
-        self.log.push(Entry { key, op, awaits: None, answer: None });
+        self.push(Entry { key, op, awaits: None, answer: None });
     }
 
     /// Adds a call whose answer is wanted now: its number, and what to look at.
     pub fn look(&mut self, key: Bytes, op: Operation) -> (CallNo, SmallVec<[Operation; 1]>) {
         let no = CallNo(FIRST + self.next);
         self.next = (self.next + 1) % FIRST;
-        self.log.push(Entry { key: key.clone(), op, awaits: Some(no), answer: None });
+        self.push(Entry { key: key.clone(), op, awaits: Some(no), answer: None });
         (no, self.of(&key).map(|entry| entry.op.clone()).collect())
     }
 
     /// A look came back.
     pub fn saw(&mut self, no: CallNo, seen: Seen) -> Saw {
-        let Some(at) = self.log.iter().position(|entry| entry.awaits == Some(no)) else {
+        // Mostly one of the last.
+        let Some(at) = self.log.iter().rposition(|entry| entry.awaits == Some(no)) else {
             let outrun = self.outrun.iter().find(|(look, _)| *look == no);
             return match (outrun, seen) {
-                (Some((_, key)), _) if rules::is_outrun(true) => Saw::Changed { key: key.clone() },
+                (Some((_, key)), _) if rules::is_outrun(true) => {
+                    self.beside.insert(key.clone());
+                    Saw::Changed { key: key.clone() }
+                }
                 (Some(_), Seen::Answer { reply, .. }) => Saw::Answer(reply),
                 _ => Saw::Nothing,
             };
@@ -158,9 +190,9 @@ impl Observations {
                 if *error == OpError::Changed {
                     return Saw::Changed { key };
                 }
-                // It is among those of its record.
-                let places = (0..=at).filter(|place| self.log[*place].key == key);
-                let Some(place) = places.take(failing as usize + 1).last() else { return Saw::Nothing };
+                // It is among those of its record, up to the one that was asked.
+                let own = self.by_key.get(&key).map_or(&[][..], Vec::as_slice);
+                let place = own.get(failing as usize).copied().unwrap_or(at).min(at);
                 let entry = &mut self.log[place];
                 entry.op = rules::seal(&entry.op, Err(&error), unique);
                 entry.awaits = None;
@@ -174,19 +206,23 @@ impl Observations {
 
     /// Whether an answer was seen in this attempt, so that it has to be checked.
     pub fn has_seen(&self) -> bool {
-        self.log.iter().any(|entry| entry.op.is_seen())
+        self.has_seen_locked || self.log.iter().any(|entry| entry.op.is_seen())
     }
 
-    /// Takes the calls on a record out, which is locked from now on.
+    /// Takes the calls on a record out, which is locked from now on. O(calls of the attempt).
     pub fn take_of(&mut self, key: &Bytes) -> Vec<Operation> {
-        let taken = self.log.extract_if(.., |entry| entry.key == *key);
         self.locked.insert(key.clone());
-        let outrun = &mut self.outrun;
-        let note = |entry: Entry| {
-            outrun.extend(entry.awaits.map(|no| (no, entry.key)));
-            entry.op
-        };
-        taken.map(note).collect()
+        if self.of(key).len() == 0 {
+            return Vec::new(); // Mostly: it is locked at its first touch.
+        }
+        let (own, others): (Vec<Entry>, Vec<Entry>) =
+            std::mem::take(&mut self.log).into_iter().partition(|entry| entry.key == *key);
+        self.by_key.clear();
+        others.into_iter().for_each(|entry| self.push(entry));
+        self.has_seen_locked |= own.iter().any(|entry| entry.op.is_seen());
+        let outrun = own.iter().filter_map(|entry| Some((entry.awaits?, entry.key.clone())));
+        self.outrun.extend(outrun);
+        own.into_iter().map(|entry| entry.op).collect()
     }
 
     /// All calls, in their order.
@@ -195,13 +231,19 @@ impl Observations {
     }
 
     /// Those that show whether all that was seen is still so, and what the transaction did on the records before. They are to be
-    /// executed and not carried out. O(calls squared) where there are many records.
+    /// executed and not carried out. O(calls).
     pub fn to_check(&self) -> Vec<(&Bytes, &Operation)> {
-        let is_seen_later = |at: usize| {
-            let later = self.log[at..].iter().filter(|later| later.key == self.log[at].key);
-            rules::is_checked(later.into_iter().any(|later| later.op.is_seen()))
-        };
-        let counting = (0..self.log.len()).filter(|at| is_seen_later(*at));
-        counting.map(|at| (&self.log[at].key, &self.log[at].op)).collect()
+        let mut counting = Vec::new();
+        let mut seen_later: BTreeSet<&Bytes> = BTreeSet::new();
+        for Entry { key, op, .. } in self.log.iter().rev() {
+            if op.is_seen() {
+                seen_later.insert(key);
+            }
+            if rules::is_checked(seen_later.contains(key)) {
+                counting.push((key, op));
+            }
+        }
+        counting.reverse();
+        counting
     }
 }

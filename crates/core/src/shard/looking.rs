@@ -1,7 +1,7 @@
 //! Looks: what operations would answer now, for optimistic transactions (O1, O2 of `docs/optimistic.md`). Nothing is locked, done or
 //! kept.
 
-use claret_types::{Bytes, Operation, Reply};
+use claret_types::{Bytes, Operation};
 
 use super::lock_table::Look;
 use super::{Shard, key_hash, rules};
@@ -22,10 +22,11 @@ impl Shard {
             return Seen::Refused(refusal);
         }
         let replays = self.table.replays;
-        let looked = self.table.look(key_hash(key), key, ops);
+        let looked = self.table.look(key_hash(key), key, ops, self.again_bytes);
         let replayed = (self.table.replays - replays) as usize;
         self.at_once = self.at_once.saturating_sub(ops.len()).saturating_sub(replayed);
-        let Look { result, unique, record } = looked;
+        let Look { result, unique, record, bytes, .. } = looked;
+        self.again_bytes = self.again_bytes.saturating_sub(bytes);
         if let Some(record) = record.filter(|_| !at_once) {
             let voted = |attempt| self.attempts.get(&attempt).is_some_and(|it| it.is_prepared());
             let holders = self.table.holders(record).take(LOOKED_THROUGH_MAX);
@@ -33,8 +34,6 @@ impl Shard {
                 return Seen::Later;
             }
         }
-        let bytes = result.as_ref().map_or(0, Reply::size);
-        self.again_bytes = self.again_bytes.saturating_sub(bytes);
         match result {
             Ok(reply) => Seen::Answer { reply, unique: unique.0 },
             Err((at, error)) => Seen::Fails { at: at as u32, error: Box::new(error), unique: unique.0 },

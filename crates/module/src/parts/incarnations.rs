@@ -47,11 +47,13 @@ impl Incarnations {
         if self.file == file {
             return Ok(());
         }
-        let told = read(&file);
-        self.file = file;
+        let told = read(&file).map_err(|error| named(&file, error));
+        // What cannot be read now is not written over, and read again when the shard begins again.
+        let is_read = told.as_ref().err().is_none_or(|error| error.kind() == io::ErrorKind::InvalidData);
+        self.file = if is_read { file } else { PathBuf::new() };
         // Nothing is kept in it yet.
         self.below = Incarnation(0);
-        let below = told.map_err(|error| named(&self.file, error))?;
+        let below = told?;
         self.last = self.last.max(planted::of_file(Incarnation(below.saturating_sub(1))));
         Ok(())
     }
@@ -68,8 +70,8 @@ impl Incarnations {
             return Ok(());
         }
         // Also when it cannot be written: the disk is asked again as late as if it had been.
-        self.below = Incarnation(self.last.0 + AHEAD_US);
-        write(&self.file, self.below.0).map_err(|error| named(&self.file, error))
+        self.below = Incarnation(self.last.0.saturating_add(AHEAD_US));
+        write(&self.file, self.below.0.min(END - 1)).map_err(|error| named(&self.file, error))
     }
 }
 
@@ -91,9 +93,10 @@ fn read(file: &Path) -> io::Result<u64> {
     })
 }
 
-/// After a power cut it is as it was, or says the new number.
+/// After a power cut it is as it was, or says the new number. Another server may work in the same folder, and be further.
 fn write(file: &Path, below: u64) -> io::Result<()> {
-    let beside = file.with_extension("new");
+    let below = below.max(read(file).unwrap_or(0));
+    let beside = file.with_extension(std::process::id().to_string());
     let mut new = File::create(&beside)?;
     new.write_all(format!("{FORM}{below}\n").as_bytes())?;
     new.sync_all()?;
@@ -173,6 +176,17 @@ mod tests {
         assert!(error.contains("missing/incarnations"), "{error}");
         assert!(incarnations.next(Time(3)) > next);
         incarnations.become_one(incarnations.next(Time(4))).expect("it was said");
+    }
+
+    /// Bug: the server that wrote last won. Consequence: one that started again was an earlier incarnation.
+    #[test]
+    fn two_servers_in_one_folder_do_not_set_each_other_back() {
+        let folder = TestFolder::new();
+        let file = folder.path().join("incarnations");
+        let (mut one, mut other) = (of_file(&file).0, of_file(&file).0);
+        one.become_one(Incarnation(9_000_000_000_000)).expect("written");
+        other.become_one(Incarnation(5)).expect("written");
+        assert!(of_file(&file).0.next(Time(7)) > Incarnation(9_000_000_000_000));
     }
 
     #[test]

@@ -238,8 +238,12 @@ impl LockTable {
         if let Some(External(records)) = self.external {
             let own = rules::own_effects(own, call.member, [&call.op].into_iter());
             self.replays += own.len() as u64;
-            let partial = records.partial_state(key, &call.op, &own)?;
-            return call.op.execute_in_partial(partial, &own, unique);
+            let partial = records.partial_state(key, &call.op, &own);
+            let executed = partial.and_then(|it| call.op.execute_in_partial(it, &own, unique));
+            return executed.or_else(|error| match error {
+                OpError::Changed => Err(error),
+                error => Ok((call.op.not_executed(error)?, Room::UNBOUNDED)),
+            });
         }
         let undo = overlay(rules::own_effects(own, call.member, [&call.op].into_iter()), state);
         self.replays += undo.len() as u64;

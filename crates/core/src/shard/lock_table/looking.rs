@@ -1,6 +1,6 @@
 //! What operations would answer now, on committed state. See `shard/looking.rs`.
 
-use claret_types::{Bytes, Effect, Executed, OpError, Operation, Reply, Room, State, Unique};
+use claret_types::{Access, Bytes, Effect, Executed, OpError, Operation, Reply, Room, State, Unique};
 use smallvec::SmallVec;
 
 use super::{AttemptId, External, LockTable, Record, RecordIx};
@@ -13,16 +13,31 @@ pub(crate) struct Look {
     pub(crate) unique: Unique,
     /// The record, if some of its holders may be in the way.
     pub(crate) record: Option<RecordIx>,
+    /// How large all answers are, in bytes.
+    pub(crate) bytes: usize,
+    /// How large they may be: then reads before the last operation are left out, which change nothing.
+    bytes_max: usize,
+}
+
+impl Look {
+    fn new(bytes_max: usize) -> Self {
+        Look { result: Ok(Reply::Ok), unique: Unique(0), record: None, bytes: 0, bytes_max }
+    }
+
+    /// Whether an operation is worth executing: the last one, and what may change the record, always.
+    fn is_worth(&self, op: &Operation, is_last: bool) -> bool {
+        is_last || self.bytes < self.bytes_max || op.method().access == Access::Write
+    }
 }
 
 impl LockTable {
     /// Executes operations on one record, one after the other, without looking who holds it, and undoes them all. Of the record with
     /// this key there need not be anything here.
-    pub(crate) fn look(&mut self, hash: u64, key: &Bytes, ops: &[Operation]) -> Look {
+    pub(crate) fn look(&mut self, hash: u64, key: &Bytes, ops: &[Operation], bytes_max: usize) -> Look {
         let record = self.find(hash, key);
         let mut looked = match self.external {
-            Some(_) => self.look_outside(key, record, ops),
-            None => self.look_inside(record, ops),
+            Some(_) => self.look_outside(key, record, ops, Look::new(bytes_max)),
+            None => self.look_inside(record, ops, Look::new(bytes_max)),
         };
         // Until it is empty again it is gone, but for those who have voted on it.
         looked.record = looked.record.or(record.filter(|record| self.has_vanished(*record)));
@@ -35,11 +50,13 @@ impl LockTable {
         lock.into_iter().flat_map(|lock| lock.holders.keys().copied())
     }
 
-    fn look_inside(&mut self, record: Option<RecordIx>, ops: &[Operation]) -> Look {
+    fn look_inside(&mut self, record: Option<RecordIx>, ops: &[Operation], mut look: Look) -> Look {
         let mut absent = None;
         let mut undo: SmallVec<[Effect; 2]> = SmallVec::new();
-        let mut look = Look { result: Ok(Reply::Ok), unique: Unique(0), record: None };
         for (at, op) in ops.iter().enumerate() {
+            if !look.is_worth(op, at + 1 == ops.len()) {
+                continue;
+            }
             look.unique = self.next_unique();
             self.looks += 1;
             let state = record.map_or(absent.as_ref(), |record| self.records[record].state.as_ref());
@@ -60,17 +77,28 @@ impl LockTable {
         look
     }
 
-    fn look_outside(&mut self, key: &Bytes, record: Option<RecordIx>, ops: &[Operation]) -> Look {
+    fn look_outside(
+        &mut self,
+        key: &Bytes,
+        record: Option<RecordIx>,
+        ops: &[Operation],
+        mut look: Look,
+    ) -> Look {
         let mut own: Vec<Effect> = Vec::new();
         // A partial state with what was done before, and the first operation that it is not good for.
         let mut view: (Option<State>, usize) = (None, 0);
-        let mut look = Look { result: Ok(Reply::Ok), unique: Unique(0), record: None };
         for (at, op) in ops.iter().enumerate() {
+            if !look.is_worth(op, at + 1 == ops.len()) {
+                continue;
+            }
             look.unique = self.next_unique();
             self.looks += 1;
             let opened =
                 if at < view.1 { Ok(()) } else { self.open_outside(key, &ops[at..], &own, at, &mut view) };
-            let executed = opened.and_then(|()| op.execute(view.0.as_ref(), look.unique));
+            let executed = match opened {
+                Ok(()) => op.execute(view.0.as_ref(), look.unique),
+                Err(error) => op.not_executed(error),
+            };
             let executed = executed.map(|executed| (executed, op.room(view.0.as_ref())));
             let effect = self.note(&mut look, record, (at, op), executed);
             if look.result.is_err() {
@@ -125,6 +153,7 @@ impl LockTable {
                     !lock.admits_instantly(self.switches.locks, op, executed.claims, room)
                 });
                 look.record = look.record.or(in_the_way.map(|(record, _)| record));
+                look.bytes = look.bytes.saturating_add(executed.reply.size());
                 look.result = Ok(executed.reply);
                 executed.effect
             }
