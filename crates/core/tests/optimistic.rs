@@ -390,6 +390,28 @@ fn a_process_asks_again() {
     client.check_invariants();
 }
 
+/// Bug: it was asked again for ever. Consequence: a slot that was to leave waited for what the asking transaction had locked, and the look
+/// for the slot.
+#[test]
+fn a_look_that_is_refused_again_and_again_hears_so() {
+    let mut client = Client::new(LINK.session, Switches::CLARET, Limits::default(), 4, Pacing::default());
+    client.adopt(NOW, vec![SlotRange { first: 0, last: 3, node: "n".into() }]);
+    client.connected(NOW, 1, &"n".into(), (SHARD, Incarnation(1)), 9_000_000);
+    let look = client.look(NOW, (2, "k".into()), smallvec![get()]);
+    let elsewhere = || Seen::Refused(Refusal::Elsewhere { key: "k".into() });
+    let mut times = 0;
+    let told = loop {
+        times += 1;
+        client.handle_response(NOW, SHARD, Response::Looked { look, seen: elsewhere() });
+        match client.poll_looked() {
+            Some(told) => break told,
+            None => assert!(times < 20, "it is asked for ever"),
+        }
+    };
+    assert_eq!((told, times), ((look, elsewhere()), 9));
+    assert!(client.take_doubt(), "somebody else may serve the slot");
+}
+
 /// Bug: a record that the attempt had locked was looked at without what it had done there. Consequence: what it saw was never so, and a
 /// slot that waited for the lock held up the look that it waited for.
 #[test]

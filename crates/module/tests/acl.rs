@@ -2,8 +2,9 @@
 
 mod common;
 
-use claret_core::message::{Refusal, Request, Response};
-use claret_core::wire;
+use claret_core::message::{Refusal, Request, Response, Seen};
+use claret_core::{LookNo, wire};
+use claret_types::Reply;
 use common::beside::{bulk, error, hold, number, ok, run, vote};
 use common::{Process, Server, example, hello, operation, told};
 use redis::{Connection, Value};
@@ -39,6 +40,16 @@ fn every_operation_on_a_key_that_is_not_the_users_is_denied_on_every_path() {
             let attempt = al.begin();
             let execute = al.execute(attempt, 1, "b:1", &words);
             assert!(is_denied(&al.frame(&[execute])), "execute {words}");
+            let op = operation(&words);
+            for ops in [vec![op.clone()], vec![op.demanding(&Reply::Nil)], vec![op.clone(), op]] {
+                let (look, key, ops) = (LookNo(7), "b:1".into(), ops.into());
+                let seen = al.frame(&[Request::Look { look, key, ops, at_once: true }]);
+                let is_denied = |seen: &Seen| matches!(seen, Seen::Refused(Refusal::Denied { .. }));
+                assert!(
+                    matches!(&seen[..], [Response::Looked { seen, .. }] if is_denied(seen)),
+                    "look {words}: {seen:?}"
+                );
+            }
         }
     }
     assert!(matches!(&al.commit("a:1", "SET x")[..], [Response::Committed { .. }]));
