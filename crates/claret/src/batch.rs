@@ -210,9 +210,9 @@ impl Batch {
     /// use claret::{Error, OpError, Records, Reply, Store};
     /// let store = Store::in_memory();
     /// let batch = store.batch();
-    /// let owner = batch.text("lamp:owner").get();
+    /// let owner = batch.register("lamp:owner").get::<String>();
     /// batch.expect(owner, "ann");
-    /// batch.text("lamp:owner").set("bob");
+    /// batch.register("lamp:owner").set("bob");
     /// let unmet = batch.commit().await;
     /// // Nobody owns it: nothing was done, and the error has the key and what was found.
     /// let Err(Error::Invalid { key, error: OpError::Unexpected { found, .. } }) = unmet else { panic!("{unmet:?}") };

@@ -512,3 +512,14 @@ fn who_looks_beside_a_lock_is_noticed() {
     observations.take_of(&key);
     assert!(with_bug(Some(Bug::LooksBesideLock), || observations.looks_at(&key, &get())));
 }
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn who_never_locks_is_noticed() {
+    use claret_core::{Bug, with_bug};
+    let mut observations = Observations::new(false);
+    let busy = Bytes::from("busy");
+    (0..10).for_each(|_| observations.note_changed(&busy));
+    assert!(with_bug(Some(Bug::NeverLocks), || observations.looks_at(&busy, &get())));
+    assert!(!observations.looks_at(&busy, &get()));
+}

@@ -13,7 +13,7 @@ const SEEDS_MAX: u64 = 4_000;
 const STARTS: [u64; 3] = [0, 100_000, 200_000];
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [(&str, &str, &str); 28] = [
+const SCRIPTED: [(&str, &str, &str); 29] = [
     ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
     ("calls-of-one-record-part", MOVED, "with_bug(Some(Bug::CallsOfOneRecordPart),"),
     ("unsettled-counts", TOLD, "with_bug(Some(Bug::UnsettledCounts),"),
@@ -40,6 +40,7 @@ const SCRIPTED: [(&str, &str, &str); 28] = [
     ("final-told-as-voted", PROMOTED, "with_bug(Some(Bug::FinalToldAsVoted),"),
     ("looks-past-votes", OPTIMISTIC, "with_bug(Some(Bug::LooksPastVotes),"),
     ("drawn-anew", OPTIMISTIC, "Some(Bug::DrawnAnew)"),
+    ("never-locks", OPTIMISTIC, "with_bug(Some(Bug::NeverLocks),"),
     ("looks-beside-lock", OPTIMISTIC, "with_bug(Some(Bug::LooksBesideLock),"),
     ("promoted-answers-anew", PROMOTED, "with_bug(Some(Bug::PromotedAnswersAnew),"),
 ];
