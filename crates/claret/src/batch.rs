@@ -222,8 +222,8 @@ impl Batch {
     ///
     /// # Errors
     /// The commit answers [`Error::Invalid`] with the key: [`OpError::Unexpected`] has the answer that was found. It waits, as other
-    /// errors do, until nobody else holds the record. For an operation that answers nothing, it is refused; so is every one in the
-    /// mode `none` of a cluster.
+    /// errors do, until nobody else holds the record. It is refused for an operation that answers nothing or has its answer already,
+    /// and in the mode `none`.
     pub fn expect<R>(&self, ticket: Ticket<R>, answer: impl Into<Reply>) {
         let (mut calls, answer) = (self.calls.lock(), answer.into());
         let (first, answers) = match (ticket.place, answer) {

@@ -82,7 +82,8 @@ impl TxOptions {
     }
 
     /// An [optimistic](Self::optimistic) transaction locks nothing before it commits, however often something has changed. Where that
-    /// is too often, the error ([`Error::Attempts`](crate::Error::Attempts)) names the key.
+    /// is too often, the error ([`Error::Attempts`](crate::Error::Attempts)) names the key. Only where a lock or the commit shows that
+    /// an operation cannot be done is everything locked in the next attempt: otherwise the error might tell of what has changed.
     pub fn never_lock(mut self) -> Self {
         self.never_locks = true;
         self

@@ -445,7 +445,7 @@ impl Tx {
         self.shared.pump(state);
         match &state.end {
             None if !state.committing => {
-                let doom = state.optimistic.as_ref().and_then(|it| it.doom());
+                let doom = state.optimistic.as_ref().and_then(|it| it.doomed.as_ref());
                 doom.map_or(Ok(()), |error| Err(error.clone()))
             }
             None => Err(Error::Finished),
@@ -730,7 +730,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        if state.optimistic.is_some() {
+        if state.optimistic.as_ref().is_some_and(|it| it.awaited > 0) {
             self.backend.leave_looks(&self.mailbox);
         }
         if let Some(driver) = &mut state.driver {

@@ -445,6 +445,32 @@ fn what_was_seen_counts_though_it_is_locked_since() {
     assert!(!observations.looks_at(&Bytes::from("other"), &get()));
 }
 
+/// Its user has left, and nobody asks again for it; what comes late is for nobody.
+#[test]
+fn who_leaves_takes_its_looks_along() {
+    let mut client = Client::new(LINK.session, Switches::CLARET, Limits::default(), 4, Pacing::default());
+    let look = client.look(NOW, (2, "k".into()), smallvec![get()]);
+    assert!(client.poll_timeout().is_some(), "it is asked again");
+    client.leave_look(look);
+    assert_eq!(client.poll_timeout(), None);
+    client.handle_response(NOW, client.shard_of(2), Response::Looked { look, seen: Seen::Later });
+    assert_eq!((client.poll_looked(), client.poll_timeout()), (None, None));
+    client.check_invariants();
+}
+
+/// O7, O1: what the clock goes into, and what more than a look's operations go before.
+#[test]
+fn what_a_look_cannot_show_is_locked() {
+    let mut observations = Observations::new(true);
+    let key = Bytes::from("k");
+    let left = Operation::from(claret_types::KeyspaceOp::TimeLeft { in_seconds: false, now: None });
+    assert!(!observations.looks_at(&key, &left));
+    (0..claret_core::wire::LOOK_OPS_MAX - 1).for_each(|_| observations.add(key.clone(), set("a")));
+    assert!(observations.looks_at(&key, &get()));
+    observations.add(key.clone(), set("a"));
+    assert!(!observations.looks_at(&key, &get()));
+}
+
 /// Bug: a look whose frame a server does not take had no answer, and was sent again until the deadline.
 #[test]
 fn a_look_that_is_refused_alone_has_its_answer() {

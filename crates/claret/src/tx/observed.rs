@@ -43,7 +43,7 @@ impl Optimistic {
         }
     }
 
-    /// The attempt's number for a refusal by which others say that something has changed.
+    /// The driver says that the attempt restarts: perhaps as something has changed.
     pub(super) fn note_restart(&mut self, cause: &Cause) {
         if let Cause::Refused(Refusal::Changed { key }) = cause {
             self.observations.note_changed(key);
@@ -88,11 +88,6 @@ impl Optimistic {
     pub(super) fn error_of(&mut self, no: CallNo) -> Option<Error> {
         let at = self.errors.iter().position(|(known, _)| *known == no)?;
         Some(self.errors.swap_remove(at).1)
-    }
-
-    /// With what the attempt ends, whatever it does.
-    pub(super) fn doom(&self) -> Option<&Error> {
-        self.doomed.as_ref()
     }
 
     /// Whether what it does is only checked.

@@ -163,8 +163,8 @@ impl Client {
         self.looks.set(look, due);
     }
 
-    /// As [`Self::commit`], of calls that are executed and not carried out: [`Event::Committed`](crate::Event::Committed) says that all of them can be done
-    /// together, in real time, and nothing is done (O5).
+    /// As [`Self::commit`], of calls that are executed and not carried out: [`Event::Committed`](crate::Event::Committed) says that
+    /// all of them can be done together, in real time, and nothing is done (O5).
     ///
     /// # Errors
     /// As of [`Self::commit`].
