@@ -122,6 +122,28 @@ fn a_slot_that_leaves_waits_for_who_holds_its_keys_and_lets_nobody_in() {
     assert!(is_elsewhere(&told), "{told:?}");
 }
 
+/// Bug: who waits for a key runs when its slot is another node's. Consequence: it is told "Attempted to access a non local key in a
+/// cluster node", which no client of a cluster knows what to do about. Mend: it is told to try again, and is redirected then.
+#[test]
+fn who_waited_for_a_key_that_left_is_told_to_try_again() {
+    let servers = cluster(2, &["--claret.lease-ms", "60000"]);
+    let ids: Vec<String> = servers.iter().map(id_of).collect();
+    let mut plain: Vec<Connection> = servers.iter().map(Server::connect).collect();
+    let mut process = Process::hello(&servers[0], 7);
+    let attempt = hold(&mut process, "bar", "GET");
+    let waits = Waits::on(&servers[0], "SET bar 3");
+    waits.still();
+    // Nobody asks the first node.
+    for step in [format!("IMPORTING {}", ids[0]), format!("NODE {}", ids[1])] {
+        ok(&mut plain[1], &format!("CLUSTER SETSLOT {SLOT} {step}"));
+    }
+    wait_until("the first node knows", || format!("{:?}", run(&mut plain[0], "GET bar")).contains("Moved"));
+    drop(process.try_frame(&[Request::Abort { attempt, refused_by: None }]));
+    let told = format!("{:?}", waits.answer());
+    assert!(told.contains("TryAgain") && told.contains("left this node"), "{told}");
+    assert_eq!(ok(&mut plain[1], "GET bar"), Value::Nil, "nothing was done");
+}
+
 #[test]
 fn a_slot_waits_for_a_bounded_time_and_is_open_again() {
     let options = ["--claret.lease-ms", "60000", "--claret.plain-wait-ms", "200"];

@@ -226,8 +226,8 @@ impl Ctx {
                 _ if kind == raw::REDISMODULE_REPLY_ERROR => Answered::Error,
                 _ => Answered::Value,
             };
-            if let Some(denied) = denial(reply, name.bytes()) {
-                self.reply_error(&denied);
+            if let Some(line) = as_for_clients(reply, name.bytes()) {
+                self.reply_error(&line);
             } else if withheld != Some(answered) {
                 api!(RedisModule_ReplyWithCallReply)(self.raw(), reply);
             }
@@ -300,11 +300,15 @@ impl Ctx {
     }
 }
 
-/// What the server says to a client that may not run a command; Redis 7.0 says it otherwise to a module.
+const SLOT_LEFT: &str = "TRYAGAIN the slot of the command's keys left this node, or is leaving it, while the command waited; nothing was done, try again";
+
+/// What the server tells a module that ran a client's command and would not tell the client: that it may not run it (Redis 7.0
+/// has other words for modules), and that the keys are not here any more. A client is then to ask again: the server looks
+/// at the slot of a command when it comes, not once more when it has waited, and redirects.
 ///
 /// # Safety
 /// The reply is alive.
-unsafe fn denial(reply: *mut raw::RedisModuleCallReply, name: &[u8]) -> Option<String> {
+unsafe fn as_for_clients(reply: *mut raw::RedisModuleCallReply, name: &[u8]) -> Option<String> {
     // SAFETY: as the caller promises, the reply is alive; its text lives as long as that, and does not leave this call.
     let said = unsafe {
         let is_error = api!(RedisModule_CallReplyType)(reply) as isize == raw::REDISMODULE_REPLY_ERROR;
@@ -313,6 +317,9 @@ unsafe fn denial(reply: *mut raw::RedisModuleCallReply, name: &[u8]) -> Option<S
         }
         text_of(reply)
     };
+    if said == b"ERR Attempted to access a non local key in a cluster node" {
+        return Some(SLOT_LEFT.to_owned());
+    }
     let why = said.strip_prefix(b"ERR acl verification failed, ")?;
     let what = if why.starts_with(b"can't run") {
         format!("run the '{}' command", name.escape_ascii().to_string().to_lowercase())
