@@ -163,9 +163,10 @@ pub(super) fn two_of<'a>(accounts: &'a [String], random: &mut impl Rng) -> (&'a 
 
 async fn move_if_enough(client: &mut Client, from: &str, to: &str, amount: i64) -> Result<Ended, String> {
     let pauses = [0; 2].map(|_| client.keys.draw_pause(&mut client.random));
+    let options = client.draw_way();
     let result = client
         .store
-        .transaction(|tx| async move {
+        .transaction_with(options, |tx| async move {
             if tx.counter(from).get().await? < amount {
                 return Ok(());
             }
@@ -182,9 +183,10 @@ async fn move_if_enough(client: &mut Client, from: &str, to: &str, amount: i64) 
 /// Reads both balances and writes what they shall be: whatever else is paid in between is lost, unless nothing is.
 async fn overwrite(client: &mut Client, from: &str, to: &str, amount: i64) -> Result<Ended, String> {
     let pauses = [0; 2].map(|_| client.keys.draw_pause(&mut client.random));
+    let options = client.draw_way();
     let result = client
         .store
-        .transaction(|tx| async move {
+        .transaction_with(options, |tx| async move {
             let left = tx.counter(from).get().await? - amount;
             pause(pauses[0]).await;
             let grown = tx.counter(to).get().await? + amount;
@@ -200,9 +202,10 @@ async fn overwrite(client: &mut Client, from: &str, to: &str, amount: i64) -> Re
 /// Reads the accounts one after the other.
 async fn audit(client: &mut Client, bank: &Bank) -> Result<Ended, String> {
     let (at, wait) = (client.random.random_range(0..ACCOUNTS), client.keys.draw_pause(&mut client.random));
+    let options = client.draw_way();
     let total = client
         .store
-        .transaction(|tx| async move {
+        .transaction_with(options, |tx| async move {
             let mut total = 0;
             for (number, account) in bank.accounts.iter().enumerate() {
                 if number == at {

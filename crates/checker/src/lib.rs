@@ -61,6 +61,7 @@ mod target;
 mod torture;
 mod traffic;
 mod verdict;
+mod way;
 
 pub use fault::Fault;
 pub use history::Why;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use claret::{Abort, Error, OpError, Store};
+use claret::{Abort, Error, OpError, Store, TxOptions};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -14,6 +14,7 @@ use crate::history::{Entry, History, Outcome, Step, Why};
 use crate::intent::{Intent, Keys, Kind, PREFIX_END, ROTATING};
 use crate::journal::Journal;
 use crate::plan::{Progress, Settings};
+use crate::way;
 
 /// One client.
 pub(super) struct Client {
@@ -82,6 +83,11 @@ impl Client {
         (0..self.random.random_range(1..=5)).map(|_| draw(self)).collect()
     }
 
+    /// How its next interactive transaction goes.
+    pub(super) fn draw_way(&mut self) -> TxOptions {
+        way::drawn(TxOptions::new(), &mut self.random)
+    }
+
     pub(super) fn draw_one(&mut self, now: u64, lists: bool) -> Intent {
         let kind = if lists { Kind::List } else { ROTATING[self.random.random_range(0..ROTATING.len())] };
         let writes = self.random.random_range(0..10) < 6;
@@ -110,7 +116,8 @@ pub(super) async fn work(mut client: Client, progress: &Progress) -> Result<Hist
         let ended = if one_shot {
             all_at_once(&client.store, &intents).await
         } else {
-            one_by_one(&client.store, &intents, last).await
+            let options = client.draw_way();
+            one_by_one(&client.store, options, &intents, last).await
         };
         let (outcome, steps) = match ended {
             Ok(steps) => (Outcome::Committed, steps),
@@ -152,9 +159,14 @@ pub(super) async fn pause(time: Duration) {
 }
 
 /// The same one after the other, with pauses.
-pub(crate) async fn one_by_one(store: &Store, intents: &[Intent], last: Duration) -> Ended {
+pub(crate) async fn one_by_one(
+    store: &Store,
+    options: TxOptions,
+    intents: &[Intent],
+    last: Duration,
+) -> Ended {
     let steps = store
-        .transaction(|tx| async move {
+        .transaction_with(options, |tx| async move {
             let mut steps = Vec::with_capacity(intents.len());
             for intent in intents {
                 pause(intent.pause).await;

@@ -22,6 +22,7 @@ use crate::clock::Clock;
 use crate::history::{Entry, Outcome, Step, Why};
 use crate::intent::{Action, Intent, Kind};
 use crate::traffic::{Ended, Failure, all_at_once, meant, one_by_one};
+use crate::way;
 
 /// A transaction gives up after this.
 const DEADLINE: Duration = Duration::from_secs(4);
@@ -117,12 +118,17 @@ async fn work(tortured: Tortured) -> Result<(), String> {
     Ok(())
 }
 
+/// Of its transactions.
+fn options() -> TxOptions {
+    TxOptions::new().deadline(DEADLINE)
+}
+
 /// Opens the store of a run.
 ///
 /// # Errors
 /// It cannot be opened.
 pub(super) async fn open(tortured: &Tortured) -> Result<Store, String> {
-    let options = TxOptions::new().deadline(DEADLINE);
+    let options = options();
     let url = match &tortured.store {
         Ok(folder) => {
             let builder = Store::builder().sync(tortured.sync).snapshot_after(SNAPSHOT_AFTER);
@@ -263,7 +269,10 @@ impl Client {
         let began = self.begin(generation, meant(&intents)).await;
         let ended = match one_shot {
             true => all_at_once(&self.work.store, &intents).await,
-            false => one_by_one(&self.work.store, &intents, Duration::ZERO).await,
+            false => {
+                let options = way::drawn(options(), &mut self.random);
+                one_by_one(&self.work.store, options, &intents, Duration::ZERO).await
+            }
         };
         self.end(generation, began, ended, meant(&intents))
     }
@@ -298,7 +307,7 @@ impl Client {
     }
 
     async fn pay_after_a_look(
-        &self,
+        &mut self,
         (from, to): (&str, &str),
         amount: i64,
         (ledger, number): (&str, u64),
@@ -310,7 +319,8 @@ impl Client {
             tx.set(ledger).add(number.to_string())?;
             Ok(())
         };
-        self.work.store.transaction(pay).await
+        let options = way::drawn(options(), &mut self.random);
+        self.work.store.transaction_with(options, pay).await
     }
 
     /// Tells what is going to be written. It begins later than the last one ended, on this coarse clock, too.
