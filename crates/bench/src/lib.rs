@@ -6,6 +6,7 @@
 
 mod baseline;
 mod comparison;
+mod looking;
 mod measure;
 mod mode;
 pub mod model;
@@ -21,7 +22,8 @@ mod threads;
 pub mod workload;
 
 pub use comparison::Bench;
-pub use measure::{Check, Figures, Setting, Slice, Summary};
+pub use looking::Looking;
+pub use measure::{Check, Figures, KindSummary, Setting, Slice, Summary};
 pub use mode::{BenchMode, Engine, Scheme};
 pub use observer::Observer;
 pub use over_time::OverTime;

@@ -4,6 +4,7 @@
 //! counts and the results can be checked. *Aborts* are transactions that were given up, *retries* are attempts that ran
 //! again, *lock waits* are requests that waited for a lock or were refused it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use claret_sim::model::INTERVALS;
@@ -20,47 +21,125 @@ const LATENCY_NS_MAX: u64 = 100_000_000_000;
 /// Latencies are kept to about 1 %: a histogram for each client then fits into a core's cache.
 const LATENCY_DIGITS: u8 = 2;
 
+/// Up to so many kinds of transactions are told apart in latency: the histograms of more would not fit into a core's cache.
+const KINDS_MAX: usize = 4;
+
 /// The counts of one client, or of several.
 #[derive(Debug)]
 pub(super) struct Counts {
-    latency: Histogram<u32>,
+    /// Of each kind, or of all.
+    latencies: Vec<Histogram<u32>>,
     committed: u64,
     /// The same by interval of the mode's measured time.
     pub(super) intervals: [u64; INTERVALS],
     /// Of each kind, also those that were acknowledged after the slice's end.
-    pub(super) kinds: Vec<u64>,
+    kinds: Vec<OfKind>,
     pub(super) aborts: u64,
     /// Why the run cannot go on.
     pub(super) broken: Option<String>,
 }
 
+/// How many of one kind committed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OfKind {
+    committed: u64,
+    /// Of those whose attempts are known: how many there are, and how many needed no second one.
+    counted: u64,
+    first: u64,
+}
+
+impl std::ops::AddAssign for OfKind {
+    fn add_assign(&mut self, more: OfKind) {
+        self.committed += more.committed;
+        self.counted += more.counted;
+        self.first += more.first;
+    }
+}
+
+/// The kinds of a mode, over all slices.
+#[derive(Debug)]
+pub(super) struct Kinds {
+    counts: Vec<OfKind>,
+    /// Of each, where they are told apart.
+    latencies: Vec<Histogram<u32>>,
+}
+
+impl Kinds {
+    pub(super) fn new(kinds: usize) -> Self {
+        let Counts { kinds: counts, latencies, .. } = Counts::new(kinds);
+        let latencies = if latencies.len() == kinds { latencies } else { Vec::new() };
+        Kinds { counts, latencies }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// A slice more.
+    pub(super) fn add(&mut self, slice: &Counts) {
+        for (sum, more) in self.counts.iter_mut().zip(&slice.kinds) {
+            *sum += *more;
+        }
+        for (sum, more) in self.latencies.iter_mut().zip(&slice.latencies) {
+            sum.add(more).expect("both have the same bounds");
+        }
+    }
+
+    pub(super) fn committed(&self) -> impl Iterator<Item = u64> {
+        self.counts.iter().map(|of_kind| of_kind.committed)
+    }
+
+    pub(super) fn summaries(&self, time: Duration) -> impl Iterator<Item = KindSummary> {
+        let each = self.counts.iter().zip(&self.latencies);
+        each.map(move |(of_kind, latency)| KindSummary::new(*of_kind, latency, time))
+    }
+}
+
+/// Latencies, none so far.
+fn histogram() -> Histogram<u32> {
+    let histogram = Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, LATENCY_DIGITS);
+    histogram.expect("the bounds are in order")
+}
+
 impl Counts {
     pub(super) fn new(kinds: usize) -> Self {
-        let latency = Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, LATENCY_DIGITS);
+        let told_apart = if kinds > KINDS_MAX { 1 } else { kinds };
         Counts {
-            latency: latency.expect("the bounds are in order"),
+            latencies: (0..told_apart).map(|_| histogram()).collect(),
             committed: 0,
             intervals: [0; INTERVALS],
-            kinds: vec![0; kinds],
+            kinds: vec![OfKind::default(); kinds],
             aborts: 0,
             broken: None,
         }
     }
 
-    /// `interval` is that of its end; none if that was behind the end of the slice.
-    pub(super) fn committed(&mut self, kind: usize, took: Duration, interval: Option<usize>) {
-        self.latency.saturating_record(took.as_nanos() as u64);
+    /// `interval` is that of its end; none if that was behind the end of the slice. `attempts` is how many it took, if that is known.
+    pub(super) fn committed(
+        &mut self,
+        kind: usize,
+        attempts: Option<u32>,
+        took: Duration,
+        interval: Option<usize>,
+    ) {
+        let at = kind.min(self.latencies.len() - 1);
+        self.latencies[at].saturating_record(took.as_nanos() as u64);
         if let Some(interval) = interval {
             self.committed += 1;
             self.intervals[interval] += 1;
         }
-        self.kinds[kind] += 1;
+        let of_kind = &mut self.kinds[kind];
+        of_kind.committed += 1;
+        of_kind.counted += u64::from(attempts.is_some());
+        of_kind.first += u64::from(attempts == Some(1));
     }
 
     /// Takes the other's counts over and leaves it empty.
     pub(super) fn take(&mut self, other: &mut Counts) {
-        self.latency.add(&other.latency).expect("both have the same bounds");
-        other.latency.reset();
+        for (sum, more) in self.latencies.iter_mut().zip(&mut other.latencies) {
+            sum.add(&*more).expect("both have the same bounds");
+            more.reset();
+        }
         self.committed += std::mem::take(&mut other.committed);
         self.aborts += std::mem::take(&mut other.aborts);
         for (sum, more) in self.intervals.iter_mut().zip(&mut other.intervals) {
@@ -121,8 +200,10 @@ pub struct Figures {
 
 impl Figures {
     pub(super) fn new(counts: &Counts, time: Duration, retries: u64, lock_waits: u64) -> Self {
-        let us = |ns: u64| ns as f64 / 1_000.0;
-        let latency = &counts.latency;
+        let mut latency = histogram();
+        for more in &counts.latencies {
+            latency.add(more).expect("both have the same bounds");
+        }
         Figures {
             seconds: time.as_secs_f64(),
             committed: counts.committed,
@@ -200,9 +281,43 @@ pub struct Summary {
     /// Throughput over time.
     pub over_time: OverTime,
     /// Committed transactions by kind, those that ended just after a slice included.
-    pub kinds: std::collections::BTreeMap<&'static str, u64>,
+    pub kinds: BTreeMap<&'static str, u64>,
+    /// More of each kind, where there are few of them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_kind: BTreeMap<&'static str, KindSummary>,
     /// Whether the run was interrupted before its time.
     pub interrupted: bool,
+}
+
+/// The transactions of one kind, over all slices.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct KindSummary {
+    /// Committed transactions a second.
+    pub throughput: f64,
+    /// Median latency, all attempts together, in microseconds.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// The slowest.
+    pub max_us: f64,
+    /// The share that committed at the first attempt, 0 to 1; none where attempts are not counted, as of those that are sent in one go.
+    pub first_attempt: Option<f64>,
+}
+
+impl KindSummary {
+    fn new(of_kind: OfKind, latency: &Histogram<u32>, time: Duration) -> Self {
+        KindSummary {
+            throughput: of_kind.committed as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE),
+            p50_us: us(latency.value_at_quantile(0.5)),
+            p99_us: us(latency.value_at_quantile(0.99)),
+            max_us: us(latency.max()),
+            first_attempt: (of_kind.counted > 0).then(|| of_kind.first as f64 / of_kind.counted as f64),
+        }
+    }
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1_000.0
 }
 
 /// What the check of one mode came to.
@@ -243,7 +358,12 @@ mod tests {
     fn latencies_are_kept_to_two_digits() {
         let mut counts = Counts::new(1);
         for us in 1..=1_000 {
-            counts.committed(0, Duration::from_micros(us), (us <= 900).then_some(us as usize % INTERVALS));
+            counts.committed(
+                0,
+                Some(1),
+                Duration::from_micros(us),
+                (us <= 900).then_some(us as usize % INTERVALS),
+            );
         }
         let figures = Figures::new(&counts, Duration::from_secs(2), 0, 0);
         assert_eq!((figures.committed, figures.throughput), (900, 450.0));

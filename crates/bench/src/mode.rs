@@ -11,6 +11,8 @@ pub enum Engine {
     Sqlite,
     /// The store, in one of its modes.
     Store(Mode),
+    /// The store, as `claret` has it, whose transactions look without locks.
+    Optimistic,
     /// Plain Redis commands (`baseline/redis`).
     Redis(Scheme),
     /// `MULTI` and `EXEC` with all keys on one server, in the model (`model.rs`).
@@ -57,7 +59,7 @@ pub struct BenchMode {
     pub engine: Engine,
 }
 
-const MODES: [BenchMode; 14] = [
+const MODES: [BenchMode; 15] = [
     BenchMode { name: "mutex", engine: Engine::Mutex },
     BenchMode { name: "sqlite", engine: Engine::Sqlite },
     BenchMode { name: "none", engine: Engine::Store(Mode::None) },
@@ -67,6 +69,7 @@ const MODES: [BenchMode; 14] = [
     BenchMode { name: "boost+phase", engine: Engine::Store(Mode::CommutingPhased) },
     BenchMode { name: "boost+phase+combine", engine: Engine::Store(Mode::CommutingPhasedCombined) },
     BenchMode { name: "claret", engine: Engine::Store(Mode::CommutingPhased) },
+    BenchMode { name: "optimistic", engine: Engine::Optimistic },
     BenchMode { name: "redis-lock", engine: Engine::Redis(Scheme::Lock) },
     BenchMode { name: "redis-watch", engine: Engine::Redis(Scheme::Watch) },
     BenchMode { name: "redis-multi", engine: Engine::Redis(Scheme::Multi) },
@@ -80,7 +83,16 @@ impl BenchMode {
         match self.engine {
             Engine::Redis(scheme) => !scheme.is_interactive(),
             Engine::OneServer => true,
-            Engine::Mutex | Engine::Sqlite | Engine::Store(_) => false,
+            Engine::Mutex | Engine::Sqlite | Engine::Store(_) | Engine::Optimistic => false,
+        }
+    }
+
+    /// In which mode its store is, if it has one.
+    pub fn store_mode(self) -> Option<Mode> {
+        match self.engine {
+            Engine::Store(mode) => Some(mode),
+            Engine::Optimistic => Some(Mode::CommutingPhased),
+            Engine::Mutex | Engine::Sqlite | Engine::Redis(_) | Engine::OneServer => None,
         }
     }
 

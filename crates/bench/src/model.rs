@@ -115,6 +115,10 @@ impl model::Client for Driven {
         }
     }
 
+    fn thinks(&self) -> u64 {
+        self.client.thinks().as_micros() as u64
+    }
+
     fn restart(&mut self) {
         self.client.restart();
     }
@@ -335,7 +339,7 @@ fn mode_of(mode: BenchMode) -> model::Mode {
     let mode = match mode.engine {
         Engine::Store(mode) => mode,
         Engine::OneServer => return model::Mode::OneServer,
-        Engine::Mutex | Engine::Sqlite | Engine::Redis(_) => {
+        Engine::Optimistic | Engine::Mutex | Engine::Sqlite | Engine::Redis(_) => {
             unreachable!("the mode '{}' was refused", mode.name)
         }
     };

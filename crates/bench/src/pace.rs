@@ -49,6 +49,13 @@ pub(super) async fn think(time: Duration) {
     }
 }
 
+/// Application work between two stages, where a transaction has some of its own.
+pub(super) async fn think_between(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
 /// Lets the other tasks of this thread run once. Unlike tokio's `yield_now` it does not ask the operating system
 /// for events each time; the runtime does so by itself at intervals.
 pub(super) fn yield_once() -> impl Future<Output = ()> {

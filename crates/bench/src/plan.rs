@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::baseline::{mutex, sqlite};
+use crate::looking::Looking;
 use crate::mode::{BenchMode, Engine};
 use crate::over_time::Intervals;
 use crate::pace::Pace;
@@ -63,6 +64,8 @@ pub struct Plan {
     pub processes: usize,
     /// How transactions go.
     pub pace: Pace,
+    /// What the mode `optimistic` checks.
+    pub looking: Looking,
     /// How long each mode runs, all slices together.
     pub time: Duration,
     /// How long a slice is.
@@ -100,6 +103,8 @@ impl Plan {
         if has_mutex && thinks {
             return Err("the mode 'mutex' has no --think: leave one of them out".into());
         }
+        self.check_looking()?;
+        self.check_operations()?;
         if self.threads == 0 || self.clients < self.threads {
             return Err(format!(
                 "{} clients on {} threads: there must be at least one client for each thread, and one thread",
@@ -116,6 +121,35 @@ impl Plan {
             return Err("a slice must be longer than nothing and not longer than the whole".into());
         }
         Ok(())
+    }
+
+    /// Refuses modes that have not all operations of the workload.
+    fn check_operations(&self) -> Result<(), String> {
+        let lacks = |engine: Engine| match (&self.workload, engine) {
+            // A command that takes from a stock and tells whether it could has to be undone where the transaction fails.
+            (WorkloadSpec::Checkout(_), Engine::Redis(_) | Engine::OneServer | Engine::Sqlite) => true,
+            (WorkloadSpec::Objects(_), Engine::Sqlite) => true,
+            _ => false,
+        };
+        match self.modes.iter().find(|mode| lacks(mode.engine)) {
+            Some(mode) => Err(format!(
+                "the mode '{}' has not all operations of '{}': leave it out of --modes",
+                mode.name,
+                self.workload.name()
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn check_looking(&self) -> Result<(), String> {
+        let has_values = self.workload.has_values();
+        match self.looking {
+            Looking::AtValues if !has_values => Err(format!(
+                "--check values is of checkout, objects, rawmix, hot and fair, whose records are one value each; '{}' has others",
+                self.workload.name()
+            )),
+            Looking::Never | Looking::AtAnswers | Looking::AtValues => Ok(()),
+        }
     }
 
     /// How many slices each mode runs.

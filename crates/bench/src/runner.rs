@@ -12,8 +12,9 @@ use smallvec::SmallVec;
 use crate::baseline::mutex::MutexClient;
 use crate::baseline::redis::{RedisBaseline, RedisRunner};
 use crate::baseline::sqlite::SqliteRunner;
+use crate::looking::{Looking, values};
 use crate::measure::Counts;
-use crate::pace::{Pace, think};
+use crate::pace::{Pace, think, think_between};
 use crate::schedule::{Outcome, Schedule};
 use crate::workload::{Call, Client, Stage};
 
@@ -28,6 +29,7 @@ pub(super) enum Runner {
 pub(super) struct StoreRunner {
     store: Store,
     work: Work,
+    looking: Looking,
     counts: Counts,
 }
 
@@ -46,9 +48,9 @@ pub(super) struct MutexRunner {
 }
 
 impl Runner {
-    pub(super) fn on_store(store: Store, client: Box<dyn Client>, kinds: usize) -> Self {
+    pub(super) fn on_store(store: Store, client: Box<dyn Client>, looking: Looking, kinds: usize) -> Self {
         let work = Work { client, calls: Vec::new(), stage: Stage::Read, replies: Vec::new(), attempts: 0 };
-        Runner::Store(Box::new(StoreRunner { store, work, counts: Counts::new(kinds) }))
+        Runner::Store(Box::new(StoreRunner { store, work, looking, counts: Counts::new(kinds) }))
     }
 
     pub(super) fn on_mutex(client: Box<dyn MutexClient>, kinds: usize) -> Self {
@@ -120,7 +122,10 @@ impl MutexRunner {
         let mut began = Instant::now();
         loop {
             self.client.transaction(issue);
-            match schedule.next(began, Outcome::Committed(0), &mut self.counts).await {
+            match schedule
+                .next(began, Outcome::Committed { kind: 0, attempts: Some(1) }, &mut self.counts)
+                .await
+            {
                 Some(next) => began = next,
                 None => return,
             }
@@ -145,17 +150,19 @@ impl StoreRunner {
         let kind = work.client.draw();
         work.calls.clear();
         work.stage = work.client.stage(&[], &mut work.calls);
-        let result = if pace == Pace::Together && work.stage == Stage::Commit {
+        let (result, attempts) = if pace == Pace::Together && work.stage == Stage::Commit {
             let calls = work.calls.drain(..).map(|call| (call.key, call.op));
-            self.store.run_all(calls).await.map(|replies| work.client.committed(&replies))
+            let result = self.store.run_all(calls).await;
+            (result.map(|replies| work.client.committed(&replies)), None)
         } else {
             work.attempts = 0;
-            let shared = Mutex::new(&mut *work);
-            let result = self.store.transaction(|tx| attempt(tx, &shared, pace)).await;
-            result.map(|()| work.client.committed(&work.replies))
+            let (shared, looking) = (Mutex::new(&mut *work), self.looking);
+            let body = |tx| attempt(tx, &shared, (pace, looking));
+            let result = self.store.transaction_with(looking.options(), body).await;
+            (result.map(|()| work.client.committed(&work.replies)), Some(work.attempts))
         };
         match result {
-            Ok(()) => Outcome::Committed(kind),
+            Ok(()) => Outcome::Committed { kind, attempts },
             Err(error) => self.ended_badly(error),
         }
     }
@@ -181,9 +188,12 @@ fn locked<'a, 'b>(work: &'a Mutex<&'b mut Work>) -> MutexGuard<'a, &'b mut Work>
 }
 
 /// One attempt at a transaction whose first stage is in `calls`.
-async fn attempt(tx: Tx, shared: &Mutex<&mut Work>, pace: Pace) -> Result<(), Abort> {
+async fn attempt(tx: Tx, shared: &Mutex<&mut Work>, (pace, looking): (Pace, Looking)) -> Result<(), Abort> {
     let (mut calls, mut stage) = locked(shared).begin();
     loop {
+        if looking == Looking::AtValues {
+            values(&tx, &calls).await?;
+        }
         let replies = match pace {
             Pace::Together => together(&tx, &calls).await?,
             Pace::Pause(time) => {
@@ -199,7 +209,12 @@ async fn attempt(tx: Tx, shared: &Mutex<&mut Work>, pace: Pace) -> Result<(), Ab
             return Ok(());
         }
         calls.clear();
-        stage = locked(shared).client.stage(&replies, &mut calls);
+        let thinks = {
+            let client = &mut locked(shared).client;
+            stage = client.stage(&replies, &mut calls);
+            client.thinks()
+        };
+        think_between(thinks).await;
         if let Pace::Interactive(time) = pace {
             think(time).await;
         }

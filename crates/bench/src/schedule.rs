@@ -24,7 +24,11 @@ pub(super) struct Schedule {
 /// How a transaction ended, for the counts.
 #[derive(Clone, Copy)]
 pub(super) enum Outcome {
-    Committed(usize),
+    /// Of this kind, after so many attempts, if that is known.
+    Committed {
+        kind: usize,
+        attempts: Option<u32>,
+    },
     Aborted,
     /// The run cannot go on.
     Broken,
@@ -46,9 +50,9 @@ impl Schedule {
         let now = Instant::now();
         let in_time = now < self.deadline;
         match ended {
-            Outcome::Committed(kind) => {
+            Outcome::Committed { kind, attempts } => {
                 let interval = in_time.then(|| self.intervals.at(self.before + (now - self.began)));
-                counts.committed(kind, now - began, interval);
+                counts.committed(kind, attempts, now - began, interval);
             }
             Outcome::Aborted => counts.aborts += 1,
             Outcome::Broken => return None,

@@ -11,7 +11,8 @@ use claret_sim::model::INTERVALS;
 use crate::baseline::mutex::{self, MutexBaseline};
 use crate::baseline::redis::RedisBaseline;
 use crate::baseline::sqlite::SqliteBaseline;
-use crate::measure::{Check, Counts, Figures, Setting, Slice, Summary};
+use crate::looking::Looking;
+use crate::measure::{Check, Counts, Figures, Kinds, Setting, Slice, Summary};
 use crate::mode::{BenchMode, Engine, Scheme};
 use crate::observer::Observer;
 use crate::over_time::Intervals;
@@ -68,7 +69,7 @@ pub struct Subject {
     intervals: Intervals,
     /// Commits in each of them.
     committed: [u64; INTERVALS],
-    kinds: Vec<u64>,
+    kinds: Kinds,
     before: Troubles,
     /// Last: connections end on the threads that they were made on.
     threads: ClientThreads,
@@ -91,7 +92,16 @@ impl Subject {
             let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
             runners[number % plan.threads].push(match &instance {
                 Instance::Store { stores, run } => {
-                    Runner::on_store(stores[number % plan.processes].clone(), run.client(seed), kinds)
+                    let looking = match mode.engine {
+                        Engine::Optimistic => plan.looking,
+                        _ => Looking::Never,
+                    };
+                    Runner::on_store(
+                        stores[number % plan.processes].clone(),
+                        run.client(seed),
+                        looking,
+                        kinds,
+                    )
                 }
                 Instance::Mutex(mutex) => Runner::on_mutex(mutex.client(seed), kinds),
                 Instance::Sqlite { baseline, run } => {
@@ -124,7 +134,7 @@ impl Subject {
             measured: Duration::ZERO,
             intervals: plan.intervals(),
             committed: [0; INTERVALS],
-            kinds: vec![0; kinds],
+            kinds: Kinds::new(kinds),
             before: Troubles::default(),
             threads,
         })
@@ -229,23 +239,24 @@ impl Subject {
         let figures = Figures::new(&sum, time, restarts, waits);
         let (setting, number) = (self.setting.clone(), self.slices.len() + 1);
         self.slices.push(Slice { kind: "slice", setting, slice: number, figures });
-        let by_interval = self.committed.iter_mut().zip(sum.intervals);
-        for (total, more) in by_interval.chain(self.kinds.iter_mut().zip(sum.kinds)) {
+        for (total, more) in self.committed.iter_mut().zip(sum.intervals) {
             *total += more;
         }
+        self.kinds.add(&sum);
         sum.broken.map_or(Ok(()), |why| Err(format!("mode {}: {why}", self.mode.name)))
     }
 
     /// Medians and sums.
     pub(super) fn summary(&self, interrupted: bool) -> Summary {
-        let names = self.workload.kinds().iter().map(|kind| kind.name);
+        let names = || self.workload.kinds().iter().map(|kind| kind.name);
         Summary {
             kind: "summary",
             setting: self.setting.clone(),
             slices: self.slices.len(),
             figures: Figures::summed(&self.slices),
             over_time: self.intervals.over_time(&self.committed, self.measured),
-            kinds: names.zip(self.kinds.iter().copied()).collect(),
+            kinds: names().zip(self.kinds.committed()).collect(),
+            by_kind: names().zip(self.kinds.summaries(self.measured)).collect(),
             interrupted,
         }
     }
@@ -258,9 +269,10 @@ impl Subject {
         let promise = match (self.mode.engine, &self.instance) {
             (Engine::Store(Mode::None) | Engine::Mutex, _) => Promise::Operations,
             (_, Instance::Redis { baselines, .. }) => baselines[0].promise(),
-            (Engine::Store(_) | Engine::Sqlite | Engine::Redis(_) | Engine::OneServer, _) => {
-                Promise::Transactions
-            }
+            (
+                Engine::Store(_) | Engine::Optimistic | Engine::Sqlite | Engine::Redis(_) | Engine::OneServer,
+                _,
+            ) => Promise::Transactions,
         };
         let threads = &mut self.threads;
         let violations = match &self.instance {
@@ -297,6 +309,7 @@ fn instance(
     workload: &dyn Workload,
     threads: &mut ClientThreads,
 ) -> Result<Instance, String> {
+    let isolation = mode.store_mode().unwrap_or_default();
     match (mode.engine, &plan.place) {
         (_, Place::Embedded | Place::Folder(_)) if plan.processes > 1 => {
             Err("an embedded store is of one process: several are of real servers".into())
@@ -305,11 +318,11 @@ fn instance(
             let mutex = mutex::baseline(&plan.workload).expect("the plan was checked");
             Ok(Instance::Mutex(mutex))
         }
-        (Engine::Store(mode), Place::Embedded) => {
-            let store = Store::builder().shards(plan.shards).mode(mode).build();
+        (Engine::Store(_) | Engine::Optimistic, Place::Embedded) => {
+            let store = Store::builder().shards(plan.shards).mode(isolation).build();
             Ok(Instance::Store { stores: vec![store], run: workload.run() })
         }
-        (Engine::Store(isolation), Place::Folder(folder)) => {
+        (Engine::Store(_) | Engine::Optimistic, Place::Folder(folder)) => {
             let folder = new_folder(folder, mode)?;
             let store = Store::builder().shards(plan.shards).mode(isolation).open(folder);
             let store = store.map_err(|error| error.to_string())?;
@@ -320,11 +333,11 @@ fn instance(
             Ok(Instance::Sqlite { baseline, run: workload.run() })
         }
         (Engine::Sqlite, Place::Embedded | Place::Servers(_)) => Err("it needs a folder".into()),
-        (Engine::Store(mode), Place::Servers(servers)) => {
+        (Engine::Store(_) | Engine::Optimistic, Place::Servers(servers)) => {
             let url = servers.url.clone().expect("there is a cluster for those who need it");
             let connect = || {
                 let url = url.clone();
-                async move { Store::cluster(url).mode(mode).connect().await }
+                async move { Store::cluster(url).mode(isolation).connect().await }
             };
             let stores = threads.run_all((0..plan.processes).map(|_| connect()));
             let stores: Result<Vec<Store>, _> = stores.into_iter().collect();

@@ -4,8 +4,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use claret_bench::workload::{WorkloadSpec, fair, hot, rawmix, retwis, rubis};
-use claret_bench::{Bench, BenchMode, Check, ClusterSource, Pace, Place, Plan, Servers, Summary};
+use claret_bench::workload::{WorkloadSpec, checkout, fair, hot, objects, rawmix, retwis, rubis};
+use claret_bench::{Bench, BenchMode, Check, ClusterSource, Looking, Pace, Place, Plan, Servers, Summary};
 use claret_rig::{Cluster, Module, Server};
 
 /// Shared by the tests of this program; a guard ends them with it.
@@ -38,6 +38,20 @@ fn retwis() -> WorkloadSpec {
     WorkloadSpec::Retwis(retwis::Options { scale: 5, ..Default::default() })
 }
 
+fn objects() -> WorkloadSpec {
+    WorkloadSpec::Objects(objects::Options { keys: 100, alpha: 0.8, ..Default::default() })
+}
+
+fn checkout() -> WorkloadSpec {
+    WorkloadSpec::Checkout(checkout::Options {
+        products: 10,
+        thinkers: 2,
+        think: Duration::from_millis(20),
+        reprices_percent: 10.0,
+        ..Default::default()
+    })
+}
+
 fn plan(choice: WorkloadSpec, modes: &str, pace: Pace) -> Plan {
     let (cluster, server) = servers();
     let modes = BenchMode::parse_list(modes).expect("there are such modes");
@@ -52,6 +66,7 @@ fn plan(choice: WorkloadSpec, modes: &str, pace: Pace) -> Plan {
         threads: 2,
         processes: 1,
         pace,
+        looking: Looking::AtAnswers,
         time: Duration::from_millis(300),
         slice: Duration::from_millis(150),
         seed: 1,
@@ -93,7 +108,7 @@ fn all_workloads_run_beside_all_baselines_and_verify() {
     let (cluster, server) = servers();
     let own = cluster.key_at(1, "somebody's");
     cluster.query::<()>(1, &["SET", &own, "kept"]).expect("written");
-    for choice in [rawmix, hot, fair, rubis, retwis] {
+    for choice in [rawmix, hot, fair, rubis, retwis, objects] {
         let modes = "none,redis-lock,redis-watch,redis-multi,redis-lua,claret";
         assert_measured(plan(choice(), modes, Pace::Together));
         // Each process has a session of its own, and all use the same keys.
@@ -102,6 +117,10 @@ fn all_workloads_run_beside_all_baselines_and_verify() {
             assert_measured(plan(choice(), "none,redis-lock,redis-watch,claret", pace));
         }
     }
+    let shop = plan(checkout(), "none,claret,optimistic", Pace::Together);
+    assert_measured(shop);
+    let shop = plan(checkout(), "optimistic", Pace::Together);
+    assert_measured(Plan { looking: Looking::AtValues, ..shop });
     // Others may be at work on these servers, in the other test of this program; it has `hot` alone.
     let is_left = |key: &String| !key.contains("hot:") && *key != own;
     for server in cluster.servers().iter().chain([server]) {

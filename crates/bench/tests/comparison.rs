@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use claret_bench::workload::{WorkloadSpec, fair, hot, ops, rawmix, retwis, rubis};
-use claret_bench::{Bench, BenchMode, Check, Observer, Pace, Place, Plan, Slice, Summary};
+use claret_bench::workload::{WorkloadSpec, checkout, fair, hot, objects, ops, rawmix, retwis, rubis};
+use claret_bench::{Bench, BenchMode, Check, Looking, Observer, Pace, Place, Plan, Slice, Summary};
 use serde_json::Value;
 
 const STORE_MODES: &str = "none,rw,rw+phase,boost,boost+phase,boost+phase+combine";
@@ -31,6 +31,21 @@ fn retwis() -> WorkloadSpec {
     WorkloadSpec::Retwis(retwis::Options { scale: 6, ..Default::default() })
 }
 
+/// Prices change often, and those who think do not think long.
+fn checkout() -> WorkloadSpec {
+    WorkloadSpec::Checkout(checkout::Options {
+        products: 10,
+        thinkers: 2,
+        think: Duration::from_millis(3),
+        reprices_percent: 10.0,
+        ..Default::default()
+    })
+}
+
+fn objects() -> WorkloadSpec {
+    WorkloadSpec::Objects(objects::Options { keys: 100, alpha: 0.8, ..Default::default() })
+}
+
 /// 0.2 s for each mode, in two slices, 8 clients on 2 threads.
 fn plan(workload: WorkloadSpec, modes: &str, pace: Pace) -> Plan {
     Plan {
@@ -42,6 +57,7 @@ fn plan(workload: WorkloadSpec, modes: &str, pace: Pace) -> Plan {
         threads: 2,
         processes: 1,
         pace,
+        looking: Looking::AtAnswers,
         time: Duration::from_millis(200),
         slice: Duration::from_millis(100),
         seed: 1,
@@ -115,6 +131,48 @@ fn every_workload_runs_in_every_mode_and_verifies() {
             assert_measured(plan(workload(), STORE_MODES, pace));
         }
     }
+}
+
+#[test]
+fn transactions_that_look_run_beside_those_that_lock_and_verify() {
+    for workload in [rawmix, hot, fair, rubis, retwis, checkout, objects] {
+        for pace in [Pace::Together, Pace::Interactive(Duration::ZERO), Pace::Pause(Duration::from_millis(1))]
+        {
+            assert_measured(plan(workload(), "rw,claret,optimistic", pace));
+        }
+    }
+    for workload in [rawmix, hot, fair, checkout, objects] {
+        let plan = plan(workload(), "none,optimistic", Pace::Pause(Duration::from_millis(1)));
+        assert_measured(Plan { looking: Looking::AtValues, ..plan });
+    }
+}
+
+/// Those who think and those who do not are told apart, and how many of them needed one attempt.
+#[test]
+fn kinds_are_told_apart() {
+    let WorkloadSpec::Checkout(options) = checkout() else { unreachable!("it is one") };
+    // No price changes, and there is always enough: nothing that was seen can change.
+    let steady = WorkloadSpec::Checkout(checkout::Options { reprices_percent: 0.0, ..options });
+    let (_, summaries, checks) = run(plan(steady, "claret,optimistic", Pace::Together), &mut |_| {});
+    assert!(checks.iter().all(|check| check.passed), "{checks:?}");
+    for summary in summaries {
+        for kind in ["buy", "checkout"] {
+            let of_kind = summary.by_kind[kind];
+            assert!(summary.kinds[kind] > 0 && of_kind.throughput > 0.0, "{summary:?}");
+            assert_eq!(of_kind.first_attempt, Some(1.0), "{summary:?}");
+        }
+        assert!(summary.by_kind["checkout"].p50_us >= 3_000.0, "they think: {summary:?}");
+    }
+}
+
+#[test]
+fn what_a_mode_or_a_workload_has_not_is_refused() {
+    let refused = |plan: Plan| plan.check().expect_err("it is refused");
+    let values = plan(rubis(), "optimistic", Pace::Together);
+    let said = refused(Plan { looking: Looking::AtValues, ..values });
+    assert!(said.contains("--check values") && said.contains("rubis"), "{said}");
+    let said = refused(plan(checkout(), "claret,redis-watch", Pace::Together));
+    assert!(said.contains("redis-watch") && said.contains("checkout"), "{said}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use claret_bench::workload::{WorkloadSpec, hot};
-use claret_bench::{Bench, BenchMode, Pace, Place, Plan};
+use claret_bench::{Bench, BenchMode, Looking, Pace, Place, Plan};
 
 /// A folder that goes when the test is over.
 struct Folder(PathBuf);
@@ -36,6 +36,7 @@ fn plan(folder: &Folder, workload: WorkloadSpec, pace: Pace) -> Plan {
         threads: 2,
         processes: 1,
         pace,
+        looking: Looking::AtAnswers,
         time: Duration::from_millis(200),
         slice: Duration::from_millis(100),
         seed: 1,

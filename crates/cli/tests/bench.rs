@@ -70,6 +70,17 @@ fn what_cannot_be_run_is_refused_by_name() {
         (&["hot", "--seconds", "0"], &["--seconds 0"]),
         (&["hot", "--modes", "mutex", "--think", "1000"], &["'mutex'", "--think"]),
         (&["hot", "--modes", "claret,boost+phase"], &["same mode"]),
+        (&["hot", "--store", "sim", "--modes", "optimistic"], &["'optimistic'", "not in the model"]),
+        (&["hot", "--check", "values"], &["--check", "optimistic"]),
+        (&["hot", "--store", "sim", "--check", "values"], &["--check", "optimistic"]),
+        (&["hot", "--modes", "optimistic", "--check", "bytes"], &["'bytes'", "answers or values"]),
+        (&["rubis", "--modes", "optimistic", "--check", "values"], &["--check values", "'rubis'"]),
+        (&["checkout", "--keys", "2"], &["--keys 2", "3 different"]),
+        (&["checkout", "--reprices", "101"], &["--reprices 101"]),
+        (&["checkout", "--store", "cluster", "--modes", "redis-lock"], &["'redis-lock'", "'checkout'"]),
+        (&["hot", "--thinkers", "2"], &["'hot'", "--thinkers"]),
+        (&["objects", "--objects", "0"], &["--objects 0"]),
+        (&["objects", "--keys", "10", "--objects", "4"], &["--objects 4", "--keys is 10"]),
     ] {
         let output = claret(&[&["bench"], arguments].concat());
         let error = String::from_utf8_lossy(&output.stderr);
@@ -90,6 +101,8 @@ fn the_model_repeats_itself_to_the_last_digit() {
         &["retwis", "--scale", "6"],
         &["hot", "--interactive"],
         &["fair", "--think", "100"],
+        &["objects", "--objects", "8", "--alpha", "1"],
+        &["checkout", "--thinkers", "4", "--think", "300", "--keys", "10", "--reprices", "5"],
     ] {
         let settings = ["--store", "sim", "--seconds", "0.01", "--clients", "48", "--jitter", "5", "--json"];
         let arguments = [&["bench"], workload, &settings, &["--modes", STORE_MODES]].concat();

@@ -17,11 +17,13 @@
 
 mod alias;
 mod check;
+pub mod checkout;
 pub mod fair;
 pub mod hot;
 mod id;
 mod mix;
 pub(crate) mod names;
+pub mod objects;
 pub mod ops;
 pub mod rawmix;
 pub mod retwis;
@@ -34,6 +36,8 @@ pub(crate) use check::Checker;
 pub use check::{Promise, VIOLATIONS_MAX, Violation};
 pub(crate) use mix::Mix;
 pub use spec::WorkloadSpec;
+
+use std::time::Duration;
 
 use claret_types::{Bytes, Operation, Reply};
 
@@ -124,6 +128,12 @@ pub trait Client: Send {
     /// Adds the calls of the next stage to `calls`, which is empty. `replies` are those of the previous
     /// stage, one for each call in its order; none for the first.
     fn stage(&mut self, replies: &[Reply], calls: &mut Vec<Call>) -> Stage;
+
+    /// How long the application works after a stage that is not the last, whatever else the run asks for. Of the transaction that
+    /// was drawn.
+    fn thinks(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Begins the transaction that was drawn again, from its first stage: for a retry.
     fn restart(&mut self);

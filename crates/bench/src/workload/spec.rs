@@ -1,7 +1,7 @@
 //! A workload and its parameters, before it is made. It can be made several times, each with its own keys: runs on the same
 //! server must not meet.
 
-use super::{Workload, fair, hot, rawmix, retwis, rubis};
+use super::{Workload, checkout, fair, hot, objects, rawmix, retwis, rubis};
 
 /// Which workload, with what parameters.
 #[derive(Clone, Debug)]
@@ -16,6 +16,10 @@ pub enum WorkloadSpec {
     Rubis(rubis::Options),
     /// See [`retwis`].
     Retwis(retwis::Options),
+    /// See [`checkout`].
+    Checkout(checkout::Options),
+    /// See [`objects`].
+    Objects(objects::Options),
 }
 
 impl WorkloadSpec {
@@ -27,6 +31,20 @@ impl WorkloadSpec {
             WorkloadSpec::Fair(_) => fair::NAME,
             WorkloadSpec::Rubis(_) => rubis::NAME,
             WorkloadSpec::Retwis(_) => retwis::NAME,
+            WorkloadSpec::Checkout(_) => checkout::NAME,
+            WorkloadSpec::Objects(_) => objects::NAME,
+        }
+    }
+
+    /// Whether each record that it asks something of is one value.
+    pub(crate) fn has_values(&self) -> bool {
+        match self {
+            WorkloadSpec::RawMix(_)
+            | WorkloadSpec::Hot(_)
+            | WorkloadSpec::Fair(_)
+            | WorkloadSpec::Checkout(_)
+            | WorkloadSpec::Objects(_) => true,
+            WorkloadSpec::Rubis(_) | WorkloadSpec::Retwis(_) => false,
         }
     }
 
@@ -53,6 +71,14 @@ impl WorkloadSpec {
             WorkloadSpec::Retwis(options) => {
                 let prefix = in_front(&options.prefix);
                 Box::new(retwis::Retwis::new(retwis::Options { prefix, ..options }))
+            }
+            WorkloadSpec::Checkout(options) => {
+                let prefix = in_front(&options.prefix);
+                Box::new(checkout::Checkout::new(checkout::Options { prefix, ..options }))
+            }
+            WorkloadSpec::Objects(options) => {
+                let prefix = in_front(&options.prefix);
+                Box::new(objects::Objects::new(objects::Options { prefix, ..options }))
             }
         }
     }

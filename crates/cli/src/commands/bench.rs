@@ -12,8 +12,10 @@ use std::time::Duration;
 use claret_bench::model::ModelPlan;
 use claret_bench::workload::retwis::{self, RetwisMix};
 use claret_bench::workload::rubis::{self, RubisMix};
-use claret_bench::workload::{WorkloadSpec, fair, hot, rawmix};
-use claret_bench::{Bench, Check, Observer, Pace, Place, Plan, Setting, Slice, Summary};
+use claret_bench::workload::{WorkloadSpec, checkout, fair, hot, objects, rawmix};
+use claret_bench::{
+    Bench, Check, KindSummary, Looking, Observer, Pace, Place, Plan, Setting, Slice, Summary,
+};
 use serde_json::json;
 
 use super::bar::Bar;
@@ -34,6 +36,7 @@ Modes:
   boost+phase          the same, waiters queue in phases
   boost+phase+combine  the same, transactions share locks and answers
   claret               what Claret does on the store: boost+phase, embedded and on a cluster; sim, boost+phase+combine
+  optimistic           the same, but transactions of several stages look without locks (--check)
   redis-lock           on a cluster: SET NX PX for each key, the commands, release
   redis-watch          on one server: WATCH, reads, MULTI, writes, EXEC, again when somebody was faster
   redis-multi          on one server: MULTI, the commands, EXEC (not interactive)
@@ -53,6 +56,8 @@ Examples:
   claret bench rubis --mix bid-heavy --interactive --modes rw,claret
   claret bench retwis --scale 12 --threads 2 --json
   claret bench rawmix --store sim --alpha 1.2 --clients 256
+  claret bench checkout --thinkers 8 --think 100000 --modes rw,claret,optimistic
+  claret bench objects --objects 8 --writes 100 --alpha 1.2 --modes none,rw,claret
   claret bench retwis --store sim --ordering always
   claret bench rubis --store cluster --modes none,redis-lock,redis-multi,redis-watch,redis-lua,claret";
 
@@ -60,7 +65,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP_AFTER)]
 pub(crate) struct Args {
-    /// rawmix, rubis, retwis, hot or fair.
+    /// rawmix, rubis, retwis, hot, fair, checkout or objects.
     workload: String,
     /// Where it runs: embedded; file:FOLDER, embedded with a log there; sim, the performance model; cluster, started for the run; or redis://HOST:PORT.
     #[arg(long, default_value = "embedded")]
@@ -71,22 +76,40 @@ pub(crate) struct Args {
     /// rubis: bid-heavy (default) or read-heavy; retwis: post-heavy (default) or read-heavy.
     #[arg(long)]
     mix: Option<String>,
-    /// Skew of the keys of rawmix (default 0.6), of the bids of rubis (default 1); 0 is uniform.
+    /// Skew of the keys of rawmix (default 0.6), of the bids of rubis (default 1), of the products of checkout (default 0.8), of
+    /// objects (default 0); 0 is uniform.
     #[arg(long)]
     alpha: Option<f64>,
     /// The share of adds in rawmix, in percent (default 50).
     #[arg(long, value_name = "PERCENT")]
     adds: Option<f64>,
-    /// How many sets rawmix has (default 10,000).
+    /// How many sets rawmix has (default 10,000), products checkout (default 1,000), objects objects (default 10,000).
     #[arg(long)]
     keys: Option<usize>,
+    /// checkout: how many of the clients think between what they see and what they pay (default 8).
+    #[arg(long)]
+    thinkers: Option<usize>,
+    /// checkout: how much of what the others do is to raise a price, in percent (default 0.01).
+    #[arg(long, value_name = "PERCENT")]
+    reprices: Option<f64>,
+    /// objects: how many a transaction has (default 4).
+    #[arg(long)]
+    objects: Option<usize>,
+    /// objects: the share of puts, in percent (default 50).
+    #[arg(long, value_name = "PERCENT")]
+    writes: Option<f64>,
+    /// The mode optimistic: what must be as it was when a transaction commits. answers: what each operation answered (default);
+    /// values: the whole record, as in a store that does not know types (rawmix, hot, fair, checkout and objects).
+    #[arg(long, value_name = "answers|values")]
+    check: Option<String>,
     /// Await every operation by itself, inside a transaction; other clients run in between.
     #[arg(long)]
     interactive: bool,
     /// The application's own work while it holds its locks: between operations with --interactive, otherwise after
     /// each stage and before the commit. Rounded up to the next millisecond of the timer (not with --store sim).
-    #[arg(long, value_name = "MICROS", default_value_t = 0)]
-    think: u64,
+    /// checkout: how long those think who do (default 100,000).
+    #[arg(long, value_name = "MICROS")]
+    think: Option<u64>,
     /// Clients, each with one transaction at a time (default 64; with --store sim 256).
     #[arg(long)]
     clients: Option<usize>,
@@ -147,6 +170,11 @@ impl Args {
         if self.single.is_some() && !store.is_servers() {
             return Err(format!("--single is of real servers, and this is --store {}", self.store));
         }
+        if self.check.is_some()
+            && !self.modes.iter().any(|modes| modes.split(',').any(|it| it.trim() == "optimistic"))
+        {
+            return Err("--check is of the mode 'optimistic', which is not among --modes".into());
+        }
         match store {
             StoreArg::Model => self.model_plan().map(|plan| Asked::Model(Box::new(plan))),
             StoreArg::Embedded | StoreArg::File(_) | StoreArg::Cluster | StoreArg::Url(_) => {
@@ -174,6 +202,7 @@ impl Args {
             threads: self.threads.unwrap_or(processes.max(1)),
             processes,
             pace: self.pace(),
+            looking: self.looking()?,
             time,
             slice: seconds("--slice", self.slice.unwrap_or(0.5))?.min(time),
             seed: self.seed,
@@ -204,12 +233,18 @@ impl Args {
     }
 
     fn pace(&self) -> Pace {
-        let think = Duration::from_micros(self.think);
-        match (self.interactive, self.think) {
+        // In checkout some think, and the others do not.
+        let micros = if self.workload == "checkout" { 0 } else { self.think.unwrap_or(0) };
+        let think = Duration::from_micros(micros);
+        match (self.interactive, micros) {
             (true, _) => Pace::Interactive(think),
             (false, 0) => Pace::Together,
             (false, _) => Pace::Pause(think),
         }
+    }
+
+    fn looking(&self) -> Result<Looking, String> {
+        self.check.as_deref().map_or(Ok(Looking::AtAnswers), Looking::parse)
     }
 
     fn workload(&self) -> Result<WorkloadSpec, String> {
@@ -219,8 +254,10 @@ impl Args {
             "hot" | "fair" => &[],
             "rubis" => &["--mix", "--alpha"],
             "retwis" => &["--mix", "--scale"],
+            "checkout" => &["--alpha", "--keys", "--thinkers", "--reprices"],
+            "objects" => &["--alpha", "--keys", "--objects", "--writes"],
             _ => {
-                let known = "the workloads are rawmix, rubis, retwis, hot, fair";
+                let known = "the workloads are rawmix, rubis, retwis, hot, fair, checkout, objects";
                 return Err(format!("there is no workload '{name}'; {known}"));
             }
         };
@@ -237,6 +274,8 @@ impl Args {
             }
             "hot" => WorkloadSpec::Hot(hot::Options::default()),
             "fair" => WorkloadSpec::Fair(fair::Options::default()),
+            "checkout" => WorkloadSpec::Checkout(self.checkout()?),
+            "objects" => WorkloadSpec::Objects(self.objects()?),
             "rubis" => {
                 let default = rubis::Options::default();
                 let (mix, alpha) = (self.rubis_mix()?, self.alpha.unwrap_or(default.alpha));
@@ -252,6 +291,43 @@ impl Args {
         })
     }
 
+    fn checkout(&self) -> Result<checkout::Options, String> {
+        let default = checkout::Options::default();
+        let options = checkout::Options {
+            alpha: self.alpha.unwrap_or(default.alpha),
+            products: self.keys.unwrap_or(default.products),
+            thinkers: self.thinkers.unwrap_or(default.thinkers),
+            think: self.think.map_or(default.think, Duration::from_micros),
+            reprices_percent: self.reprices.unwrap_or(default.reprices_percent),
+            ..default
+        };
+        match options.products < options.cart {
+            true => {
+                Err(format!("--keys {}: a cart has {} different products", options.products, options.cart))
+            }
+            false => Ok(options),
+        }
+    }
+
+    fn objects(&self) -> Result<objects::Options, String> {
+        let default = objects::Options::default();
+        let options = objects::Options {
+            alpha: self.alpha.unwrap_or(default.alpha),
+            keys: self.keys.unwrap_or(default.keys),
+            objects: self.objects.unwrap_or(default.objects),
+            writes_percent: self.writes.unwrap_or(default.writes_percent),
+            ..default
+        };
+        match options.objects {
+            0 => Err("--objects 0: a transaction has at least one".into()),
+            more if more > options.keys / 4 => Err(format!(
+                "--objects {more}: all are different, so there must be four times as many; --keys is {}",
+                options.keys
+            )),
+            _ => Ok(options),
+        }
+    }
+
     /// An argument that would have no effect is a mistake.
     fn refuse_others(&self, allowed: &[&str]) -> Result<(), String> {
         let given = [
@@ -260,6 +336,10 @@ impl Args {
             ("--adds", self.adds.is_some()),
             ("--keys", self.keys.is_some()),
             ("--scale", self.scale.is_some()),
+            ("--thinkers", self.thinkers.is_some()),
+            ("--reprices", self.reprices.is_some()),
+            ("--objects", self.objects.is_some()),
+            ("--writes", self.writes.is_some()),
         ];
         match given.into_iter().find(|(name, given)| *given && !allowed.contains(name)) {
             Some((name, _)) => Err(format!("the workload '{}' has no {name}", self.workload)),
@@ -273,6 +353,11 @@ impl Args {
         }
         if let Some(adds) = self.adds.filter(|adds| !(0.0..=100.0).contains(adds)) {
             return Err(format!("--adds {adds}: a percentage, from 0 to 100"));
+        }
+        for (name, given) in [("--writes", self.writes), ("--reprices", self.reprices)] {
+            if let Some(share) = given.filter(|share| !(0.0..=100.0).contains(share)) {
+                return Err(format!("{name} {share}: a percentage, from 0 to 100"));
+            }
         }
         if let Some(keys) = self.keys.filter(|keys| !(1..=10_000_000).contains(keys)) {
             return Err(format!("--keys {keys}: from 1 to 10000000"));
@@ -305,7 +390,11 @@ pub(super) fn best_pauses(workload: &WorkloadSpec) -> (u64, u64) {
     match workload {
         WorkloadSpec::Rubis(_) | WorkloadSpec::Retwis(_) => (1_000, 50_000),
         WorkloadSpec::RawMix(options) if options.alpha >= 1.0 => (1_000, 10_000),
-        WorkloadSpec::RawMix(_) | WorkloadSpec::Hot(_) | WorkloadSpec::Fair(_) => (100, 10_000),
+        WorkloadSpec::RawMix(_)
+        | WorkloadSpec::Hot(_)
+        | WorkloadSpec::Fair(_)
+        | WorkloadSpec::Checkout(_)
+        | WorkloadSpec::Objects(_) => (100, 10_000),
     }
 }
 
@@ -455,12 +544,33 @@ fn print_table(out: &mut dyn Write, summaries: &[Summary], checks: &[Check], cut
         ["mode", "tx/s", "of none", &of_baseline, "p50", "p95", "p99", "aborts", "retries", "lock waits"];
     write!(out, "{}", table(&header, &summaries.iter().map(row).collect::<Vec<_>>()))?;
     print_single(out, summaries.iter().map(|it| &it.setting))?;
+    print_kinds(out, summaries)?;
     let modes: Vec<_> = summaries.iter().map(|it| (it.setting.mode, &it.over_time)).collect();
     over_time::print(out, &modes)?;
     if cut {
         writeln!(out, "interrupted: the run was ended before its time")?;
     }
     writeln!(out, "{}", verdict(checks))
+}
+
+/// A line for each kind and mode, where there are several kinds.
+fn print_kinds(out: &mut dyn Write, summaries: &[Summary]) -> io::Result<()> {
+    let row = |mode: &str, kind: &str, it: &KindSummary| {
+        let first = it.first_attempt.map(|share| format!("{:.1} %", share * 100.0));
+        let first = first.unwrap_or_else(|| "-".to_owned());
+        let rate = grouped(it.throughput as u64);
+        vec![kind.to_owned(), mode.to_owned(), rate, latency(it.p50_us), latency(it.p99_us), first]
+    };
+    let kinds = summaries.first().map(|first| first.by_kind.keys()).into_iter().flatten();
+    let of_kind = |kind: &&'static str| {
+        let of_mode = |it: &Summary| Some(row(it.setting.mode, kind, it.by_kind.get(kind)?));
+        summaries.iter().filter_map(of_mode).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = kinds.flat_map(|kind| of_kind(kind)).collect();
+    if rows.len() <= summaries.len() {
+        return Ok(());
+    }
+    write!(out, "{}", table(&["kind", "mode", "tx/s", "p50", "p99", "first attempt"], &rows))
 }
 
 /// Names the modes that ran on one server, if others had several shards.

@@ -229,6 +229,7 @@ impl Args {
             Engine::Store(Mode::None)
             | Engine::Mutex
             | Engine::Sqlite
+            | Engine::Optimistic
             | Engine::Redis(_)
             | Engine::OneServer => {
                 Err(format!("the mode '{}' promises nothing that could be checked", self.mode))

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use claret::cluster::without_passwords;
 use claret_bench::workload::{WorkloadSpec, retwis, rubis};
-use claret_bench::{Bench, Check, Pace, Plan, Summary};
+use claret_bench::{Bench, Check, Looking, Pace, Plan, Summary};
 
 use super::bar::Bar;
 use super::bench::{exit_code, seconds, verdict};
@@ -210,6 +210,7 @@ fn run_site(
         threads: 1,
         processes: 1,
         pace: Pace::Pause(THINK),
+        looking: Looking::AtAnswers,
         time,
         slice: Duration::from_secs(1).min(time),
         seed: 1,

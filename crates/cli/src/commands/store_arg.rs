@@ -88,7 +88,9 @@ impl StoreArg {
 fn in_a_folder(mode: BenchMode) -> Result<BenchMode, String> {
     match mode.engine {
         Engine::Sqlite => Ok(mode),
-        Engine::Mutex | Engine::Store(_) | Engine::Redis(_) | Engine::OneServer => embedded(mode),
+        Engine::Mutex | Engine::Store(_) | Engine::Optimistic | Engine::Redis(_) | Engine::OneServer => {
+            embedded(mode)
+        }
     }
 }
 
@@ -101,7 +103,7 @@ fn embedded(mode: BenchMode) -> Result<BenchMode, String> {
         )),
         Engine::OneServer => Err(model_only(mode)),
         Engine::Sqlite => Err(file_only(mode)),
-        Engine::Mutex | Engine::Store(_) => Ok(mode),
+        Engine::Mutex | Engine::Store(_) | Engine::Optimistic => Ok(mode),
     }
 }
 
@@ -127,6 +129,7 @@ fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
             mode.name
         )),
         Engine::Store(Mode::None | Mode::CommutingPhased | Mode::CommutingPhasedCombined)
+        | Engine::Optimistic
         | Engine::Redis(_) => Ok(mode),
     }
 }
@@ -139,6 +142,9 @@ fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
             Err("the mode 'mutex' is of one process: --store sim has none; leave it out of --modes".into())
         }
         Engine::Sqlite => Err(file_only(mode)),
+        Engine::Optimistic => {
+            Err("the mode 'optimistic' is not in the model: measure it on another store".into())
+        }
         Engine::Redis(_) => Err(format!(
             "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"
         )),

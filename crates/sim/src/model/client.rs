@@ -30,6 +30,11 @@ pub trait Client {
     /// for each call in its order; none for the first.
     fn stage(&mut self, replies: &[Reply], calls: &mut Vec<Call>) -> Stage;
 
+    /// How long the application works after a stage that is not the last, whatever the pace, in microseconds.
+    fn thinks(&self) -> u64 {
+        0
+    }
+
     /// Begins the transaction that was drawn again, from its first stage.
     fn restart(&mut self);
 

@@ -400,6 +400,9 @@ impl ModelProcess {
             Pace::Interactive(think) if self.terminals[at].stage == Stage::Read => think,
             Pace::Interactive(_) | Pace::Together => 0,
         };
+        let terminal = &self.terminals[at];
+        let own = if terminal.stage == Stage::Read { terminal.client.thinks() } else { 0 };
+        let think = think + own;
         if think > 0 { self.rest(at, Rest::Stage, think) } else { self.stage_over(at) }
     }
 

@@ -15,6 +15,7 @@ use claret::cluster::Command;
 
 use super::{Failed, RedisBaseline, RedisRunner, commands, shape};
 use crate::mode::Scheme;
+use crate::pace::think_between;
 use crate::workload::{Call, Stage};
 
 /// Runs commands: for each one the number of its words behind the key, its name and those words.
@@ -39,6 +40,7 @@ impl RedisRunner {
             if stage == Stage::Commit {
                 return Ok(replies);
             }
+            think_between(self.client.thinks()).await;
             if !self.calls.is_empty() {
                 self.baseline.was_torn.store(true, Ordering::Relaxed);
             }

@@ -19,7 +19,7 @@ use claret::cluster::Command;
 use claret::{Bytes, Reply};
 
 use super::{DEADLINE, Failed, RedisRunner, commands, shape};
-use crate::pace::{Pace, think};
+use crate::pace::{Pace, think, think_between};
 use crate::workload::{Call, Stage};
 
 /// Gives a lock back, if it is ours still.
@@ -118,6 +118,7 @@ impl RedisRunner {
             if let Pace::Interactive(time) = pace {
                 think(time).await;
             }
+            think_between(self.client.thinks()).await;
         }
     }
 

@@ -161,6 +161,7 @@ pub(crate) struct RedisRunner {
     baseline: Arc<RedisBaseline>,
     client: Box<dyn Client>,
     calls: Vec<Call>,
+    attempts: u32,
     backoff: Backoff,
     /// What `WATCH` needs.
     own: Option<Dedicated>,
@@ -175,7 +176,15 @@ impl RedisRunner {
         kinds: usize,
     ) -> Self {
         let backoff = Backoff::new(seed, baseline.backoff);
-        RedisRunner { baseline, client, calls: Vec::new(), backoff, own: None, counts: Counts::new(kinds) }
+        RedisRunner {
+            baseline,
+            client,
+            calls: Vec::new(),
+            attempts: 0,
+            backoff,
+            own: None,
+            counts: Counts::new(kinds),
+        }
     }
 
     pub(crate) async fn run(&mut self, schedule: &Schedule) {
@@ -195,6 +204,7 @@ impl RedisRunner {
 
     async fn transaction(&mut self, pace: Pace) -> Outcome {
         let kind = self.client.draw();
+        self.attempts = 1;
         let result = match self.baseline.scheme {
             Scheme::Lock => self.locked(pace).await,
             Scheme::Watch => self.watched(pace).await,
@@ -203,7 +213,7 @@ impl RedisRunner {
         match result {
             Ok(replies) => {
                 self.client.committed(&replies);
-                Outcome::Committed(kind)
+                Outcome::Committed { kind, attempts: Some(self.attempts) }
             }
             Err(Failed::GaveUp) => {
                 self.client.gave_up();
@@ -251,6 +261,7 @@ impl RedisRunner {
     /// Runs the application's part again, from its first stage.
     fn begin_again(&mut self) {
         self.baseline.retries.fetch_add(1, Ordering::Relaxed);
+        self.attempts += 1;
         self.client.restart();
     }
 }

@@ -15,7 +15,7 @@ use claret::{Bytes, Reply};
 
 use super::at_once::array;
 use super::{DEADLINE, Failed, RedisRunner, commands, shape};
-use crate::pace::{Pace, think};
+use crate::pace::{Pace, think, think_between};
 use crate::workload::{Call, Stage};
 
 /// What came of an attempt.
@@ -78,6 +78,7 @@ impl RedisRunner {
                 let done = exec(own, &later).await?;
                 return Ok(done.map_or(Attempt::Overtaken, |_| Attempt::Committed(replies)));
             }
+            think_between(self.client.thinks()).await;
         }
     }
 }

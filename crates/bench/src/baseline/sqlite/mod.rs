@@ -123,7 +123,7 @@ impl SqliteRunner {
             let ended = match self.transaction() {
                 Ok(replies) => {
                     self.client.committed(&replies);
-                    Outcome::Committed(kind)
+                    Outcome::Committed { kind, attempts: Some(1) }
                 }
                 Err(error) => {
                     self.client.gave_up();
@@ -168,6 +168,7 @@ impl SqliteRunner {
                 transaction.commit()?;
                 return Ok(replies);
             }
+            think(self.client.thinks());
             self.calls.clear();
             stage = self.client.stage(&replies, &mut self.calls);
             if let Pace::Interactive(time) = self.pace {

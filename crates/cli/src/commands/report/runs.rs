@@ -11,7 +11,7 @@ use std::time::Duration;
 use claret_bench::workload::retwis::{self, RetwisMix};
 use claret_bench::workload::rubis::{self, RubisMix};
 use claret_bench::workload::{WorkloadSpec, rawmix};
-use claret_bench::{Bench, Check, Figures, OverTime, Pace, Plan};
+use claret_bench::{Bench, Check, Figures, Looking, OverTime, Pace, Plan};
 use claret_sim::model::Ordered;
 
 use super::scale::Scale;
@@ -227,6 +227,7 @@ impl Runs<'_> {
                 threads: 1,
                 processes: 1,
                 pace: Pace::Together,
+                looking: Looking::AtAnswers,
                 time,
                 slice: time.min(Duration::from_millis(500)),
                 seed: self.seed,
