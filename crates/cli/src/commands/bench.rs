@@ -566,7 +566,7 @@ fn print_kinds(out: &mut dyn Write, summaries: &[Summary]) -> io::Result<()> {
         let of_mode = |it: &Summary| Some(row(it.setting.mode, kind, it.by_kind.get(kind)?));
         summaries.iter().filter_map(of_mode).collect::<Vec<_>>()
     };
-    let rows: Vec<_> = kinds.flat_map(|kind| of_kind(kind)).collect();
+    let rows: Vec<_> = kinds.flat_map(of_kind).collect();
     if rows.len() <= summaries.len() {
         return Ok(());
     }
