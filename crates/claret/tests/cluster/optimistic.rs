@@ -82,6 +82,43 @@ async fn a_primary_dies_while_a_transaction_thinks() {
     store.close().await;
 }
 
+/// The error of a closure tells of what was seen, and is believed when that is checked: not when nobody answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_is_not_told_where_what_it_saw_cannot_be_checked() {
+    let _limit = crate::limit::of_test();
+    let cluster = fresh(1);
+    let store = Store::connect(cluster.url()).await.expect("a store");
+    let key = cluster.key_at(0, "thinks:");
+    let options = TxOptions::new().optimistic().deadline(Duration::from_secs(1));
+    let told = store.try_transaction_with(options, async |tx| {
+        assert_eq!(tx.counter(&key).get().await?, 0);
+        cluster.servers()[0].pause();
+        Err::<(), _>(Told::Empty)
+    });
+    let told = told.await;
+    cluster.servers()[0].resume();
+    assert!(matches!(told, Err(Told::Store(Error::Deadline { .. } | Error::NoAnswer { .. }))), "{told:?}");
+    let options = TxOptions::new().optimistic();
+    let told = store.try_transaction_with(options, async |tx| match tx.counter(&key).get().await? {
+        0 => Err::<(), _>(Told::Empty),
+        _ => Ok(()),
+    });
+    assert!(matches!(told.await, Err(Told::Empty)), "it answers again");
+    store.close().await;
+}
+
+#[derive(Debug)]
+enum Told {
+    Empty,
+    Store(Error),
+}
+
+impl From<Error> for Told {
+    fn from(error: Error) -> Self {
+        Told::Store(error)
+    }
+}
+
 /// Plain commands could only look afterwards.
 #[tokio::test]
 async fn without_locks_nothing_can_be_expected_on_a_cluster() {

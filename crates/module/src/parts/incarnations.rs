@@ -167,6 +167,30 @@ mod tests {
         }
     }
 
+    /// What is in it may be higher than what is known without it.
+    #[test]
+    fn what_cannot_be_read_is_named_and_not_written_over() {
+        let folder = TestFolder::new();
+        let file = folder.path().join("incarnations");
+        let (mut before, read) = of_file(&file);
+        read.expect("there is no file yet");
+        before.become_one(Incarnation(9_000_000)).expect("written");
+        let told = fs::read_to_string(&file).expect("a file");
+        // A folder has its name meanwhile; `EISDIR` is as good as `EIO`.
+        let aside = folder.path().join("aside");
+        fs::rename(&file, &aside).expect("renamed");
+        fs::create_dir(&file).expect("made");
+        let (mut incarnations, read) = of_file(&file);
+        let error = read.expect_err("a folder").to_string();
+        assert!(error.contains("incarnations"), "{error}");
+        fs::remove_dir(&file).expect("removed");
+        fs::rename(&aside, &file).expect("renamed");
+        incarnations.become_one(incarnations.next(Time(3))).expect("nothing is written");
+        assert_eq!(fs::read_to_string(&file).expect("a file"), told);
+        incarnations.go_on_in(file).expect("it reads now");
+        assert!(incarnations.next(Time(3)) > Incarnation(9_000_000));
+    }
+
     #[test]
     fn what_cannot_be_written_is_named_and_does_not_end_the_shard() {
         let folder = TestFolder::new();
