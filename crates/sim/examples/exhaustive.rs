@@ -29,8 +29,7 @@ const GRAPH_STATES_MAX: usize = 12_000_000;
 
 fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
-    let plans =
-        [plans::small_commits(), plans::small_phases(), plans::small_ordered(), plans::large()].concat();
+    let plans = plans::all();
     let wanted = |plan: &plan::Plan| names.is_empty() || names.iter().any(|name| plan.name.contains(name));
     println!("| configuration | states | generated | depth | seconds | properties | an end can be reached |");
     println!("|---|---|---|---|---|---|---|");

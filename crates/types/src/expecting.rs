@@ -270,6 +270,7 @@ impl AnyOp for Expecting {
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = if self.expected.is_seen { "seen" } else { "demanded" };
-        write!(f, "{:?} ({word})", self.op)
+        // All of it: who explores states tells operations apart by this text.
+        write!(f, "{:?} ({word} {:?})", self.op, self.expected.to_argument())
     }
 }

@@ -13,6 +13,7 @@ use crate::world::{Action, Field, World};
 
 pub(crate) const TOLD: &str = "nobody is told of a commit that is none";
 pub(crate) const TORN: &str = "what is applied or committed is refused nowhere";
+pub(crate) const SERIAL: &str = "an order explains every answer";
 pub(crate) const LEFT: &str = "nothing is left at the end";
 
 impl Model for Field {
@@ -38,7 +39,7 @@ impl Model for Field {
             Property::always(TORN, all_or_nothing),
             Property::always("one attempt of a transaction commits", one_attempt),
             Property::always("records are the sum of what was applied", contents_add_up),
-            Property::always("an order explains every answer", is_serial),
+            Property::always(SERIAL, is_serial),
             Property::always("restarts come to an end", restarts_end),
             Property::always(LEFT, ends_well),
         ]

@@ -1,13 +1,13 @@
 //! One client process with one transaction: a coordinator and the program that it runs.
 
-use claret_core::message::{Request, Response};
+use claret_core::message::{Request, Response, Seen};
 use claret_core::{
     AttemptId, Birth, Coordinator, Event, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
     digest,
 };
-use claret_types::{Bytes, Reply};
+use claret_types::{Bytes, Operation, Reply, Unique};
 
-use crate::plan::{KEYS, Plan, Plant};
+use crate::plan::{How, KEYS, Plan, Plant, Step};
 
 /// Time stands still.
 pub(crate) const NOW: Time = Time(0);
@@ -132,7 +132,10 @@ impl Client {
                 self.awaited = false;
             }
             Event::Committed { replies } => {
-                self.answers.extend(replies.into_iter().map(|(no, reply)| (no.0, reply)));
+                // Of what was seen the answer is known.
+                let is_new = |no: u32| self.answers.iter().all(|(known, _)| *known != no);
+                let new: Vec<_> = replies.into_iter().filter(|(no, _)| is_new(no.0)).collect();
+                self.answers.extend(new.into_iter().map(|(no, reply)| (no.0, reply)));
                 self.answers.sort_by_key(|(no, _)| *no);
                 self.fate = Fate::Told(self.attempts);
             }
@@ -163,7 +166,7 @@ impl Client {
             return false;
         }
         let attempt = coordinator.attempt();
-        let Some(crate::plan::Step { shard, op, at_once }) = program.get(self.done) else {
+        let Some(Step { shard, op, how }) = program.get(self.done) else {
             if let Some(suggested) = &plan.suggested {
                 coordinator.stamp(Timestamp(suggested[number]));
             }
@@ -171,14 +174,42 @@ impl Client {
             return true;
         };
         let (shard, key) = (ShardId(*shard as u32), Bytes::from(KEYS[*shard]));
-        if *at_once {
-            coordinator.execute(NOW, attempt, shard, key, op.clone(), None).expect("it runs");
-        } else {
-            coordinator.buffer(attempt, shard, key, op.clone()).expect("it runs");
+        match how {
+            How::Now => {
+                coordinator.execute(NOW, attempt, shard, key, op.clone(), None).expect("it runs");
+            }
+            How::Later => {
+                coordinator.buffer(attempt, shard, key, op.clone()).expect("it runs");
+            }
+            How::Looked => {}
         }
-        self.awaited = *at_once;
+        self.awaited = *how != How::Later;
         self.done += 1;
         true
+    }
+
+    /// What it asks to look at: shard and operation.
+    pub(crate) fn looks_at<'a>(&self, plan: &'a Plan) -> Option<(usize, &'a Operation)> {
+        let runs = self.coordinator.as_ref().is_some_and(Coordinator::is_running);
+        let last = self.done.checked_sub(1).filter(|_| self.awaited && runs)?;
+        let Step { shard, op, how } = plan.programs[self.number()].get(last)?;
+        (*how == How::Looked).then_some((*shard, op))
+    }
+
+    /// What a look saw: the call travels with that.
+    pub(crate) fn see(&mut self, plan: &Plan, seen: Seen) {
+        // The number that went into it has no say in what a counter answers, and would tell states apart that are alike.
+        let Seen::Answer { reply, unique: _ } = seen else { panic!("counters can be asked: {seen:?}") };
+        let Some((shard, op)) = self.looks_at(plan) else { return };
+        let op = match plan.plant {
+            Plant::SeenForgotten => op.clone(),
+            _ => op.seen(Ok(&reply), Unique(0)),
+        };
+        let coordinator = self.coordinator.as_mut().expect("it runs");
+        let (attempt, key) = (coordinator.attempt(), Bytes::from(KEYS[shard]));
+        let no = coordinator.buffer(attempt, ShardId(shard as u32), key, op).expect("it runs");
+        self.answers.push((no.0, reply));
+        self.awaited = false;
     }
 
     /// Nothing more comes of it; what the user was told stays.

@@ -24,6 +24,9 @@
 //!   when another was told ([`plan::Plan::after`]): the order that explains the answers must agree with that.
 //! - *Clocks of shards* (ordered calls) come further in a step of their own, to where a caller waits for them. Callers hear how
 //!   far all have come in another step: to hear less is to hear it earlier. Suggestions are those of the plan.
+//! - *Looks take no time* (optimistic transactions): the answer goes to the program in the step in which the shard is asked. A look leaves
+//!   the shard as it is, and what the program sends then may be as late as it likes. Looks do not wait for who has voted (O2), which
+//!   only adds states.
 //! - *States by digest* (`Shard::digest`, `Coordinator::digest`): left out is what has no say in what comes next, such
 //!   as counts, places in slabs and the order of hash maps. States are told apart by 64 bits, as `stateright` does it;
 //!   with ten million states the chance that two were taken for one is about one in a million.
@@ -60,7 +63,7 @@ mod world;
 
 use std::collections::BTreeSet;
 
-use check::{LEFT, TOLD, TORN};
+use check::{LEFT, SERIAL, TOLD, TORN};
 use plan::{Plan, Plant};
 
 /// Explores a plan on both cores and checks everything.
@@ -103,6 +106,11 @@ fn ordered_calls_keep_every_promise() {
 }
 
 #[test]
+fn transactions_that_look_keep_every_promise() {
+    plans::small_looking().iter().for_each(holds);
+}
+
+#[test]
 fn bugs_of_ordered_calls_are_found() {
     let mut missed = Vec::new();
     for plan in plans::broken_ordered() {
@@ -141,6 +149,11 @@ fn a_refusal_that_is_denied_is_found() {
     is_found(Plant::RefusalDenied, &[TOLD, TORN]);
 }
 
+#[test]
+fn what_was_seen_and_is_not_checked_is_found() {
+    is_found(Plant::SeenForgotten, &[SERIAL]);
+}
+
 /// P26: a no that died with its shard is followed by a yes, unless the list names the incarnation. That nothing is
 /// wrong where it does is among the small configurations.
 #[test]
@@ -151,8 +164,7 @@ fn an_incarnation_that_nobody_learned_is_found() {
 /// The example picks configurations by name.
 #[test]
 fn no_two_configurations_share_a_name() {
-    let plans =
-        [plans::small_commits(), plans::small_phases(), plans::small_ordered(), plans::large()].concat();
+    let plans = plans::all();
     let names: BTreeSet<&str> = plans.iter().map(|plan| plan.name).collect();
     assert_eq!(names.len(), plans.len());
 }

@@ -18,29 +18,45 @@ pub(crate) struct Step {
     /// The shard, and with it the record.
     pub(crate) shard: usize,
     pub(crate) op: Operation,
-    /// Its answer is awaited before the next step; otherwise it travels with the prepare.
-    pub(crate) at_once: bool,
+    pub(crate) how: How,
+}
+
+/// How an operation is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// It is executed under its lock, and its answer awaited before the next step.
+    Now,
+    /// It travels with the prepare.
+    Later,
+    /// It is looked at without a lock, and its answer awaited before the next step; with that it travels with the prepare.
+    Looked,
 }
 
 /// An operation whose answer is awaited.
 pub(crate) fn now(shard: usize, op: CounterOp) -> Step {
-    Step { shard, op: Operation::new::<Counter>(op), at_once: true }
+    Step { shard, op: Operation::new::<Counter>(op), how: How::Now }
 }
 
 /// An operation that travels with the prepare.
 pub(crate) fn later(shard: usize, op: CounterOp) -> Step {
-    Step { shard, op: Operation::new::<Counter>(op), at_once: false }
+    Step { shard, op: Operation::new::<Counter>(op), how: How::Later }
+}
+
+/// An operation that is looked at.
+pub(crate) fn looked(shard: usize, op: CounterOp) -> Step {
+    Step { shard, op: Operation::new::<Counter>(op), how: How::Looked }
 }
 
 /// Adds to a set. Additions to counters may overflow, and are never ordered.
 pub(crate) fn add(shard: usize, element: &'static str) -> Step {
     let op = SetOp::Add([element.into()].into_iter().collect());
-    Step { shard, op: Operation::new::<Set>(op), at_once: false }
+    Step { shard, op: Operation::new::<Set>(op), how: How::Later }
 }
 
 /// Asks how large a set is.
 pub(crate) fn size(shard: usize, at_once: bool) -> Step {
-    Step { shard, op: Operation::new::<Set>(SetOp::Len), at_once }
+    let how = if at_once { How::Now } else { How::Later };
+    Step { shard, op: Operation::new::<Set>(SetOp::Len), how }
 }
 
 /// How often each fault may happen in one run.
@@ -73,6 +89,8 @@ pub(crate) enum Plant {
     EldersUnheard,
     /// Who asks about an attempt that was refused hears that it is prepared (P25).
     RefusalDenied,
+    /// A call goes to the commit without the answer that was seen (O3).
+    SeenForgotten,
     /// Coordinators do not learn incarnations with their connections (P26).
     IncarnationUnmet,
 }

@@ -3,7 +3,7 @@
 use claret_core::{Bug, Survives};
 use claret_types::CounterOp::{Add, AddReturning, Get};
 
-use crate::plan::{Faults, Plan, Plant, Step, X, Y, Z, add, later, now, size};
+use crate::plan::{Faults, Plan, Plant, Step, X, Y, Z, add, later, looked, now, size};
 
 const NONE: Faults = Faults { deaths: 0, restarts: 0, doubles: 0, losses: 0, early_timeouts: 0 };
 const DEATH: Faults = Faults { deaths: 1, ..NONE };
@@ -101,6 +101,50 @@ pub(crate) fn small_phases() -> Vec<Plan> {
     ]
 }
 
+/// Looks at one record, then adds to the other (trap 29).
+fn looks(seen: usize, amount: i64) -> Vec<Step> {
+    vec![looked(seen, Get), later(1 - seen, Add(amount))]
+}
+
+/// Two that look at what the other adds to.
+fn looking(name: &'static str, faults: Faults) -> Plan {
+    Plan { faults, ..Plan::new(name, vec![looks(X, 1), looks(Y, 2)]) }
+}
+
+/// Who looks at both records beside who adds to both.
+fn looking_at_both(name: &'static str, faults: Faults) -> Plan {
+    let both_seen = vec![looked(X, Get), looked(Y, Get)];
+    Plan { faults, ..Plan::new(name, vec![both_seen, vec![later(X, Add(1)), later(Y, Add(2))]]) }
+}
+
+/// Two that look and add to what they saw, one that locks what it does.
+fn looking_beside_a_lock(name: &'static str, faults: Faults) -> Plan {
+    let counted = |record, amount| vec![looked(record, AddReturning(amount)), later(1 - record, Add(amount))];
+    let programs = vec![counted(X, 1), counted(Y, 2), vec![now(X, AddReturning(4))]];
+    Plan { faults, ..Plan::new(name, programs) }
+}
+
+/// Optimistic transactions, as far as a test has time for them.
+pub(crate) fn small_looking() -> Vec<Plan> {
+    vec![
+        looking("looks", NONE),
+        looking("looks, a death", DEATH),
+        looking("looks, a double", DOUBLE),
+        looking("looks, a loss", LOSS),
+        looking("looks, an early timeout", EARLY_TIMEOUT),
+        with_records(looking("looks, a restart with records", RESTART)),
+        looking_at_both("looks at both", NONE),
+        looking_at_both("looks at both, a death", DEATH),
+        looking_at_both("looks at both, a double", DOUBLE),
+        looking_beside_a_lock("looks beside a lock", NONE),
+    ]
+}
+
+/// All that are well.
+pub(crate) fn all() -> Vec<Plan> {
+    [small_commits(), small_phases(), small_ordered(), small_looking(), large()].concat()
+}
+
 /// What takes longer.
 pub(crate) fn large() -> Vec<Plan> {
     vec![
@@ -121,6 +165,8 @@ pub(crate) fn large() -> Vec<Plan> {
         pairs("pair, a death and an early timeout", Faults { early_timeouts: 1, ..DEATH }),
         pairs("pair, an early timeout and a double", Faults { early_timeouts: 1, ..DOUBLE }),
         pairs("pair, a death, a double, a loss", Faults { doubles: 1, losses: 1, ..DEATH }),
+        looking("looks, a restart with votes", RESTART),
+        looking_beside_a_lock("looks beside a lock, a death", DEATH),
         pairs("pair, a restart with votes and a death", Faults { deaths: 1, ..RESTART }),
         commits("commit, a restart with votes", RESTART),
         with_records(commits("commit, a restart with records", RESTART)),
@@ -211,6 +257,7 @@ pub(crate) fn broken() -> Vec<Plan> {
         pair(Plant::LeaseEndsVoted, EARLY_TIMEOUT),
         pair(Plant::EldersUnheard, NONE),
         pair(Plant::RefusalDenied, DEATH),
+        Plan { plant: Plant::SeenForgotten, ..looking_at_both("looks that nobody checks", NONE) },
         Plan { plant: Plant::IncarnationUnmet, ..forgetful() },
     ]
 }

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, RwLock};
 
-use claret_core::message::{Link, Output, PeerMessage, Request, Response, Status};
+use claret_core::message::{Link, Output, PeerMessage, Request, Response, Seen, Status};
 use claret_core::{AttemptId, Incarnation, SessionId, Shard, ShardId, Time, Timestamp, digest, with_bug};
 
 use crate::client::{Client, NOW};
@@ -90,6 +90,8 @@ pub(crate) enum Input {
     Tick(Timestamp),
     /// To a client: so far all clocks have come.
     Horizon(Timestamp),
+    /// To a client: this is what it looks at.
+    Saw(Seen),
 }
 
 impl Input {
@@ -100,6 +102,7 @@ impl Input {
             Input::Late(time) => time.hash(state),
             Input::TimeOver(attempt) => attempt.hash(state),
             Input::Tick(at) | Input::Horizon(at) => at.hash(state),
+            Input::Saw(seen) => digest(seen).hash(state),
             Input::Begin | Input::Die | Input::Restart => {}
         }
     }
@@ -221,7 +224,9 @@ fn feed_shard(plan: &Plan, shard: &mut Shard, input: &Input) {
             let link = Link { session: SessionId(0), connection: 0 };
             shard.handle(NOW, link, Request::Tick { want: *want });
         }
-        Input::Begin | Input::Die | Input::Late(_) | Input::Horizon(_) => unreachable!("it is for a client"),
+        Input::Begin | Input::Die | Input::Late(_) | Input::Horizon(_) | Input::Saw(_) => {
+            unreachable!("it is for a client")
+        }
     }
 }
 
@@ -235,6 +240,7 @@ fn feed_client(plan: &Plan, client: &mut Client, input: &Input, known: &[Incarna
         Input::Die => client.die(),
         Input::Late(time) => client.time_out(*time),
         Input::Horizon(at) => client.hear_horizon(*at),
+        Input::Saw(seen) => client.see(plan, seen.clone()),
         Input::TimeOver(_) | Input::Restart | Input::Tick(_) => unreachable!("it is for a shard"),
     }
 }

@@ -8,11 +8,11 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use claret_core::message::{Response, Status};
-use claret_core::{AttemptId, Incarnation, Shard, ShardId, Survives, Time, Timestamp};
+use claret_core::message::{Link, Output, Request, Response, Status};
+use claret_core::{AttemptId, Incarnation, LookNo, SessionId, Shard, ShardId, Survives, Time, Timestamp};
 
-use crate::client::{Client, Fate};
-use crate::plan::{Faults, Plan, Step};
+use crate::client::{Client, Fate, NOW};
+use crate::plan::{Faults, KEYS, Plan, Step};
 use crate::step::{Input, Message, Sealed, Steps, seal_client, seal_shard};
 
 /// A plan and the steps that its machines have taken.
@@ -53,6 +53,8 @@ pub(crate) enum Action {
     Tick(usize, Timestamp),
     /// A client hears that all clocks have come to where it wants them.
     Hear(usize),
+    /// A client sees what it looks at.
+    Look(usize),
 }
 
 /// A yes that died with the incarnation that wrote it.
@@ -146,6 +148,9 @@ impl World {
         }
         let clients = || self.clients.iter().enumerate();
         actions.extend(clients().filter(|(_, it)| it.it.may_give_way()).map(|(at, _)| Action::GiveWay(at)));
+        actions.extend(
+            clients().filter(|(_, it)| it.it.looks_at(&field.plan).is_some()).map(|(at, _)| Action::Look(at)),
+        );
         let idle = actions.is_empty();
         self.actions_of_clocks(actions);
         if self.faults.deaths > 0 {
@@ -235,6 +240,7 @@ impl World {
             }
             Action::Tick(at, want) => self.step_shard(field, at, &Input::Tick(want)),
             Action::Hear(at) => self.step_client(field, at, &Input::Horizon(self.horizon())),
+            Action::Look(at) => self.look(field, at),
             Action::GiveWay(at) => self.step_client(field, at, &Input::Late(Time(1))),
             Action::SendAgain(at) => self.step_client(field, at, &Input::Late(Time(u64::MAX))),
             Action::Beat(from, to) => {
@@ -243,6 +249,23 @@ impl World {
                 self.step_shard(field, to, &Input::Message(message));
             }
         }
+    }
+
+    /// A look goes to the shard and comes back in one step: it leaves the shard as it is, and what the client sends after it may be as
+    /// late as it likes. It does not wait for who has voted (O2), which is a matter of progress alone.
+    fn look(&mut self, field: &Field, at: usize) {
+        let Some((shard, op)) = self.clients[at].it.looks_at(&field.plan) else { return };
+        let mut shard_now = self.shards[shard].it.clone();
+        let key = claret_types::Bytes::from(KEYS[shard]);
+        let look = LookNo(0);
+        let ops = [op.clone()].into_iter().collect();
+        let link = Link { session: SessionId(at as u64), connection: 0 };
+        shard_now.handle(NOW, link, Request::Look { look, key, ops, at_once: true });
+        let looked = std::iter::from_fn(|| shard_now.poll_output()).find_map(|output| match output {
+            Output::Respond { response: Response::Looked { seen, .. }, .. } => Some(seen),
+            _ => None,
+        });
+        self.step_client(field, at, &Input::Saw(looked.expect("a look is answered at once")));
     }
 
     /// Whether only time can pass.
