@@ -2,9 +2,9 @@
 
 use claret_core::{Applied, HeldEnd};
 use claret_types::{
-    BoundedCounter, Bytes, Counter, DataType, Dict, Effect, Examples, Expiry, FloatCounter, KeyspaceOp, List,
-    Moment, Operation, Register, RegisterOp, Reply, ScoredSet, Set, SetOp, State, SummaryBag, TopK, TopKOp,
-    TypeInfo, UidGenerator, Unique,
+    BoundedCounter, Bytes, Counter, DataType, Dict, Document, Effect, Examples, Expiry, FloatCounter,
+    KeyspaceOp, List, Moment, Operation, Register, RegisterOp, Reply, ScoredSet, Set, SetOp, State,
+    SummaryBag, TopK, TopKOp, TypeInfo, UidGenerator, Unique,
 };
 
 use claret_types::oracle::Living;
@@ -81,7 +81,8 @@ fn check<T: Examples>() {
     let kind = TypeInfo::of::<T>();
     // With those on keys of any type; a string is written where the record may be one. Some types look like another.
     let is_text = State::new::<T>(T::State::default()).downcast::<Register>().is_some();
-    let is_known = ![BoundedCounter::NAME, SummaryBag::NAME, UidGenerator::NAME].contains(&T::NAME);
+    let is_known =
+        ![BoundedCounter::NAME, SummaryBag::NAME, UidGenerator::NAME, Document::NAME].contains(&T::NAME);
     let is_fit = |op: &Operation| match op.keyspace() {
         Some(KeyspaceOp::SetUntil { .. }) => is_text,
         Some(KeyspaceOp::Content) => is_known,
@@ -149,6 +150,11 @@ fn hashes_are_as_in_memory() {
     check::<Dict>();
     check::<BoundedCounter>();
     check::<SummaryBag>();
+}
+
+#[test]
+fn documents_are_as_in_memory() {
+    check::<Document>();
 }
 
 #[test]
@@ -220,6 +226,7 @@ fn records_that_are_used_as_two_types_are_as_in_memory() {
         examples::<Dict>(),
         examples::<BoundedCounter>(),
         examples::<SummaryBag>(),
+        examples::<Document>(),
         examples::<Set>(),
         examples::<ScoredSet>(),
         examples::<TopK>(),
