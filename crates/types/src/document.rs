@@ -89,12 +89,31 @@ impl Number {
         }
     }
 
-    fn to_text(self) -> Bytes {
+    /// As JSON; `null` if it is not finite.
+    pub fn to_text(self) -> Bytes {
         match self {
             Number::Int(value) => Json::Int(value),
             Number::Float(value) => Json::Float(value),
         }
         .to_text()
+    }
+}
+
+impl From<i64> for Number {
+    fn from(value: i64) -> Self {
+        Number::Int(value)
+    }
+}
+
+impl From<i32> for Number {
+    fn from(value: i32) -> Self {
+        Number::Int(value.into())
+    }
+}
+
+impl From<f64> for Number {
+    fn from(value: f64) -> Self {
+        Number::Float(value)
     }
 }
 

@@ -7,8 +7,8 @@ use claret_core::{
     Switches, Time,
 };
 use claret_types::{
-    BoundedCounter, Bytes, Counter, CounterOp, Dict, Examples, FloatCounter, List, Operation, Register,
-    ScoredSet, Set, SummaryBag, TopK, UidGenerator,
+    BoundedCounter, Bytes, Counter, CounterOp, Dict, Document, Examples, FloatCounter, List, Operation,
+    Register, ScoredSet, Set, SummaryBag, TopK, UidGenerator,
 };
 
 use crate::twins::Twins;
@@ -64,6 +64,7 @@ fn places() -> Vec<Place> {
         ("bounded", 1, ops::<BoundedCounter>()),
         ("bag", 0, ops::<SummaryBag>()),
         ("uid", 0, ops::<UidGenerator>()),
+        ("document", 1, ops::<Document>()),
     ];
     list.map(place).into()
 }

@@ -6,6 +6,7 @@ use claret_types::{
 
 use super::{OpenKey, Record, Server};
 use crate::ffi::Kind;
+use crate::parts::planted::records as planted;
 
 /// The field that every document has.
 const ROOT: &[u8] = b"$";
@@ -20,7 +21,7 @@ pub(super) fn partial_state(
     let mut fields = vec![Bytes::from(ROOT)];
     for op in ops.iter().map(|op| op.downcast::<Document>().expect("a document's")) {
         for (field, within) in op.looks_at() {
-            if within && is_object(&key, &field) {
+            if planted::looks_into(within) && is_object(&key, &field) {
                 drop(key);
                 return whole(record);
             }
@@ -55,7 +56,7 @@ pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, O
 /// Opens it; `None` when it is not there.
 fn open<S: Server>(record: &Record<'_, S>) -> Result<Option<S::Key>, OpError> {
     let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
-    match key.field(ROOT).is_some() {
+    match planted::is_document(key.field(ROOT).is_some()) {
         true => Ok(Some(key)),
         false => Err(record.wrong_type("hash without the field $", "document")),
     }
@@ -87,7 +88,7 @@ pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
             DocumentEffect::Add(field, amount) => {
                 record.write(c"HINCRBY", [&field[..], amount.to_string().as_bytes()]);
             }
-            // First what is written: a hash without fields is gone, and its expiry with it.
+            // The root stays as long as there is a document, and the record's expiry with it.
             DocumentEffect::Change { put, removed } => {
                 write(record, put.iter().map(|(field, node)| (field, node)));
                 let gone: Vec<&[u8]> = removed.iter().map(|field| &field[..]).collect();

@@ -77,7 +77,10 @@ fn content(
         (None, Kind::Hash) => hashes::whole(record),
         (None, Kind::List) => lists::whole(record),
         (None, Kind::Zset) => zsets::whole_of_either(record, length),
-        (None, Kind::Other) => Err(record.wrong_type(kind.name(), "record of a built-in type")),
+        (None, Kind::Other) => Err(record.open_any().map_or_else(
+            || record.wrong_type(kind.name(), "record of a built-in type"),
+            |key| record.wrong_kind(key, "record of a built-in type"),
+        )),
     }
 }
 

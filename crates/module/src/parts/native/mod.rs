@@ -25,6 +25,7 @@ mod strings;
 mod tests;
 mod zsets;
 
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::ffi::CStr;
 
@@ -289,12 +290,25 @@ impl<'a, S: Server> Record<'a, S> {
         if planted::is_of_kind(key.kind() == expected) {
             Ok(Some(key))
         } else {
-            Err(self.wrong_type(key.kind().name(), expected.name()))
+            Err(self.wrong_kind(key, expected.name()))
         }
     }
 
-    fn wrong_type(&self, found: &'static str, expected: &'static str) -> OpError {
+    fn wrong_type(&self, found: impl Into<Cow<'static, str>>, expected: &'static str) -> OpError {
         OpError::WrongType { found: found.into(), expected: expected.into(), method: self.method.into() }
+    }
+
+    /// The same of a key that is open: one that a stream or another module has goes by the name that it has in the server.
+    fn wrong_kind(&self, key: S::Key, expected: &'static str) -> OpError {
+        let kind = key.kind();
+        drop(key);
+        match kind {
+            Kind::Other => match self.read(c"TYPE", []).bytes() {
+                Some(name) => self.wrong_type(name.to_string(), expected),
+                None => self.wrong_type(kind.name(), expected),
+            },
+            _ => self.wrong_type(kind.name(), expected),
+        }
     }
 
     /// The bytes of a string, whose key was opened to see that it is one. Of one that is going to be written they are taken

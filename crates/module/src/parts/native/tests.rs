@@ -200,6 +200,24 @@ fn a_key_of_another_type_is_refused_by_both_names() {
     assert!(error.to_string().starts_with("WRONGTYPE the key holds a list, and SISMEMBER"), "{error}");
 }
 
+/// A JSON module has documents of its own, in keys that are no hashes.
+#[test]
+fn a_key_of_another_module_is_refused_by_its_name() {
+    let model = Model::default();
+    model.put_value(KEY, Value::Foreign("ReJSON-RL"));
+    for (name, words) in
+        [("JSON.GET", &["$"][..]), ("JSON.SET", &["$", "1"]), ("JSON.NUMINCRBY", &["$.a", "1"])]
+    {
+        let words: Vec<Bytes> = words.iter().map(|word| Bytes::from(*word)).collect();
+        let op = Operation::new::<Document>(Document::parse(name, &words).expect("well-formed"));
+        let error = partial_state(&model, &key(), &op, &[]).expect_err("it is another module's").to_string();
+        assert!(error.starts_with(&format!("WRONGTYPE the key holds a ReJSON-RL, and {name}")), "{error}");
+    }
+    let content = Operation::from(KeyspaceOp::Content);
+    let error = partial_state(&model, &key(), &content, &[]).expect_err("no words for it").to_string();
+    assert!(error.contains("the key holds a ReJSON-RL"), "{error}");
+}
+
 #[test]
 fn effects_of_other_types_are_looked_at_in_the_whole_record() {
     let model = Model::default();
