@@ -3,8 +3,8 @@
 mod common;
 
 use claret_core::message::{Refusal, Response};
-use common::beside::{Waits, bulk, commit, hold, ok, rig, vote};
 use common::Process;
+use common::beside::{Waits, bulk, commit, hold, ok, rig, vote};
 use redis::{Connection, Value};
 
 const ADA: &str = "JSON.SET $ {\"name\":\"Ada\",\"a\":{\"b\":1,\"c\":2},\"l\":[1,{\"x\":null}]}";

@@ -6,8 +6,8 @@ mod variation;
 
 use claret_types::oracle::{self, Bounds, Counterexample, Law};
 use claret_types::{
-    Bytes, DOCUMENT_DEPTH_MAX, DataType, Document, DocumentEffect, DocumentOp, DocumentState, Effect,
-    Examples, Execution, Held, Mode, Modes, OpError, Operation, Reply, State, Unique,
+    Bytes, DOCUMENT_DEPTH_MAX, DataType, Document, DocumentEffect, DocumentOp, DocumentState, Examples,
+    Execution, Held, Mode, Modes, OpError, Operation, Reply, Unique,
 };
 use variation::{Unchanged, Variation, Varied};
 
@@ -391,58 +391,4 @@ impl Variation for EmptiedObjectGoes {
 fn modes_have_the_numbers_that_the_mistakes_go_by() {
     let name = |at: usize| Document::MODES.name_of(Mode(at as u8));
     assert_eq!([WRITE, INNER, MEMBER].map(name), ["write", "inner", "member"]);
-}
-
-// --- in part ---
-
-/// The smallest partial state that a host may load.
-fn cut(whole: &DocumentState, op: &DocumentOp, own: &[&DocumentEffect]) -> DocumentState {
-    let mut names = vec![Bytes::from("$")];
-    for (field, within) in op.looks_at() {
-        if within && whole.get(&field).is_some_and(|node| node.to_bytes() == Bytes::from("{}")) {
-            return whole.clone();
-        }
-        names.push(field);
-    }
-    for effect in own {
-        match effect {
-            DocumentEffect::Add(field, _) => names.push(field.clone()),
-            DocumentEffect::Change { put, removed } => {
-                names.extend(put.iter().map(|(field, _)| field.clone()));
-                names.extend(removed.iter().cloned());
-            }
-        }
-    }
-    whole.only(|field| names.contains(field))
-}
-
-/// Operations do the same on a partial state as on the whole document, with up to two effects of their owner there.
-#[test]
-fn a_part_of_it_is_enough() {
-    let ops: Vec<Operation> = Document::operations().into_iter().map(Operation::new::<Document>).collect();
-    let cases: usize = Document::states().iter().map(|state| deeper(state, &ops, &mut Vec::new())).sum();
-    assert!(cases > 20_000, "{cases}");
-}
-
-fn deeper(state: &DocumentState, ops: &[Operation], own: &mut Vec<Effect>) -> usize {
-    let record = |state: &DocumentState| (!state.is_empty()).then(|| State::new::<Document>(state.clone()));
-    let mut cases = 0;
-    for op in ops {
-        let refs: Vec<&Effect> = own.iter().collect();
-        let typed: Vec<&DocumentEffect> =
-            own.iter().map(|it| it.downcast::<Document>().expect("its type")).collect();
-        let part = cut(state, op.downcast::<Document>().expect("its type"), &typed);
-        let outcome = |state| op.execute_in_partial(record(state), &refs, Unique(7));
-        let (expected, found) = (outcome(state), outcome(&part));
-        assert_eq!(found, expected, "{op:?} after {own:?}: in {part:?} and in {state:?}");
-        cases += 1;
-        if let Ok((executed, _)) = expected
-            && let Some(effect) = executed.effect.filter(|_| own.len() < 2)
-        {
-            own.push(effect);
-            cases += deeper(state, ops, own);
-            own.pop();
-        }
-    }
-    cases
 }

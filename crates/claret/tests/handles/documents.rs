@@ -25,11 +25,18 @@ async fn values(store: &Store, key: &str) {
     let cart = store.document(key);
     assert_eq!(cart.get::<Line>("$").await.expect("an answer"), None);
     let line = Line { count: 2, price: Some(950) };
-    cart.set("$", &serde_json::json!({ "lines": { "book": line }, "tags": [], "note": "" })).await.expect("set");
+    cart.set("$", &serde_json::json!({ "lines": { "book": line }, "tags": [], "note": "" }))
+        .await
+        .expect("set");
     assert_eq!(cart.get("$.lines.book").await.expect("an answer"), Some(line));
-    cart.merge("$.lines", &serde_json::json!({ "book": { "price": null }, "pen": { "count": 1 } })).await.expect("merged");
+    cart.merge("$.lines", &serde_json::json!({ "book": { "price": null }, "pen": { "count": 1 } }))
+        .await
+        .expect("merged");
     assert_eq!(cart.get("$.lines.book.count").await.expect("an answer"), Some(2));
-    assert_eq!(cart.keys("$.lines").await.expect("an answer"), Some(vec!["book".to_owned(), "pen".to_owned()]));
+    assert_eq!(
+        cart.keys("$.lines").await.expect("an answer"),
+        Some(vec!["book".to_owned(), "pen".to_owned()])
+    );
     assert_eq!(cart.push_returning("$.tags", "new").await.expect("an answer"), 1);
     cart.push_json("$.tags", ["1", "null"]).await.expect("pushed");
     cart.push_json("$.tags", [""; 0]).await.expect("nothing to do");
@@ -62,7 +69,10 @@ async fn in_a_transaction(store: &Store, key: &str) {
         Err::<(), _>(claret::Abort::because("no"))
     });
     given_up.await.expect_err("given up");
-    assert_eq!(store.document(key).get_json("$").await.expect("an answer").as_deref(), Some(r#"{"a":{"c":true}}"#));
+    assert_eq!(
+        store.document(key).get_json("$").await.expect("an answer").as_deref(),
+        Some(r#"{"a":{"c":true}}"#)
+    );
 }
 
 /// Each adds to one number and writes a place of its own.

@@ -63,8 +63,8 @@ fn places() -> Vec<Place> {
         ("number", 0, ops::<Counter>()),
         ("bounded", 1, ops::<BoundedCounter>()),
         ("bag", 0, ops::<SummaryBag>()),
-        ("uid", 0, ops::<UidGenerator>()),
         ("document", 1, ops::<Document>()),
+        ("uid", 0, ops::<UidGenerator>()),
     ];
     list.map(place).into()
 }
