@@ -178,9 +178,10 @@ pub use options::TxOptions;
 pub use outcome::{NoOutcomeId, Outcome, OutcomeId};
 pub use read::Read;
 pub use records::{
-    Answers, AsyncScope, Awaited, BlockingScope, BoundedRecord, CounterRecord, DictRecord, Done, FloatRecord,
-    Gives, KeyRecord, ListRecord, QueueRecord, Record, Records, RegisterRecord, Scope, ScoredSetRecord,
-    SetRecord, StackRecord, SummaryBagRecord, Ticketed, TopKRecord, TxScope, UidRecord, Waited,
+    Answers, AsyncScope, Awaited, BlockingScope, BoundedRecord, CounterRecord, DictRecord, DocumentRecord,
+    Done, FloatRecord, Gives, KeyRecord, ListRecord, QueueRecord, Record, Records, RegisterRecord, Scope,
+    ScoredSetRecord, SetRecord, StackRecord, SummaryBagRecord, Ticketed, TopKRecord, TxScope, UidRecord,
+    Waited,
 };
 pub use stats::{Latency, RestartReasons, Stats};
 pub use store::Store;

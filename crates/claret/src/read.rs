@@ -121,6 +121,28 @@ pub(crate) fn optional<V: FromValue>() -> Read<Option<V>> {
     })
 }
 
+/// A value of JSON, if there is one.
+#[cfg(feature = "json")]
+pub(crate) fn optional_json<V: serde::de::DeserializeOwned + 'static>() -> Read<Option<V>> {
+    Read::of::<crate::value::Json<V>, Option<Bytes>>(|reply| match reply {
+        Reply::Nil => Ok(None),
+        other => value(0, shape(other)?).map(|crate::value::Json(value)| Some(value)),
+    })
+}
+
+/// A value.
+pub(crate) fn one<V: FromValue>() -> Read<V> {
+    Read::of::<V, Bytes>(|reply| value(0, shape(reply)?))
+}
+
+/// Values, if there are any.
+pub(crate) fn optional_each<V: FromValue>() -> Read<Option<Vec<V>>> {
+    Read::of::<V, Option<Vec<Bytes>>>(|reply| {
+        let all = shape::<Option<Vec<Bytes>>>(reply)?;
+        all.map(|all| all.into_iter().enumerate().map(|(at, bytes)| value(at, bytes)).collect()).transpose()
+    })
+}
+
 /// Values.
 pub(crate) fn each<V: FromValue>() -> Read<Vec<V>> {
     Read::of::<V, Vec<Bytes>>(|reply| {

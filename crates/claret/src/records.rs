@@ -5,6 +5,7 @@
 //! what void and returning operations give back there.
 
 mod collections;
+mod documents;
 mod lists;
 mod living;
 mod numbers;
@@ -16,6 +17,7 @@ use std::marker::PhantomData;
 use claret_types::{Bytes, DataType, Few, FromReply, Operation, Register, RegisterOp, few};
 
 pub use collections::{DictRecord, SetRecord};
+pub use documents::DocumentRecord;
 pub use lists::{ListRecord, QueueRecord, StackRecord};
 pub use living::KeyRecord;
 pub use numbers::{BoundedRecord, CounterRecord, FloatRecord, RegisterRecord, UidRecord};
@@ -178,6 +180,11 @@ pub trait Records: Scope {
     /// Fields and their values.
     fn dict(&self, key: impl Into<Bytes>) -> DictRecord<Self> {
         DictRecord(self.record(key))
+    }
+
+    /// JSON whose places are read and written one by one.
+    fn document(&self, key: impl Into<Bytes>) -> DocumentRecord<Self> {
+        DocumentRecord(self.record(key))
     }
 
     /// Distinct members in the order of their scores.

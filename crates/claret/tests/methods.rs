@@ -118,6 +118,20 @@ fn collections(scope: &impl TxScope) {
     dict.len();
     dict.fields::<Bytes>();
     dict.all::<Bytes, Bytes>();
+    let document = scope.document("k");
+    document.set_json("$", "{}");
+    document.merge_json("$", "{}");
+    document.get_json("$");
+    document.remove("$.a");
+    document.remove_returning("$.a");
+    document.add("$.a", 1);
+    document.add_returning::<i64>("$.a", 0.5);
+    document.append("$.a", "x");
+    document.append_returning("$.a", "x");
+    document.push_json("$.a", ["1"]);
+    document.push_json_returning("$.a", ["1"]);
+    document.kind("$");
+    document.keys("$");
     let list = scope.list("k");
     list.push_front(1);
     list.push_back(1);
@@ -166,7 +180,13 @@ fn examples(arguments: &str) -> Vec<Bytes> {
         return vec!["list".into(), "a".into()];
     }
     let required = arguments.split(" [").next().unwrap_or_default().split_whitespace();
-    required.map(|_| Bytes::from("1")).collect()
+    let required = required.filter(|word| !word.starts_with('['));
+    let example = |word| match word {
+        "path" => "$",
+        "json-string" => "\"1\"",
+        _ => "1",
+    };
+    required.map(|word| Bytes::from(example(word))).collect()
 }
 
 fn any_type(scope: &Recorder) {

@@ -415,6 +415,7 @@ async fn records_come_expire_and_go_in_the_process() {
     for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::Commuting] {
         let store = Store::builder().mode(mode).build();
         handles::living::all(&store, "").await;
+        handles::documents::all(&store, "").await;
         handles::moving::all(&store, "").await;
         assert_idle(&store);
     }

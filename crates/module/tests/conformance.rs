@@ -9,9 +9,10 @@ use std::time::SystemTime;
 
 use claret_core::message::{Asks, Call, KeyedCall, Listed, Members, Refusal, Request, Response};
 use claret_types::{
-    Best, Bounded, BoundedCounter, Bytes, Content, Counter, DataType, Dict, DictOp, DictState, Examples,
-    FloatCounter, Issued, KeyspaceOp, List, ListState, Moment, OpError, Operation, Ranking, Register, Reply,
-    ScoredSet, Set, SetOp, SetState, State, Summary, SummaryBag, Text, TopK, UidGenerator, Unique,
+    Best, Bounded, BoundedCounter, Bytes, Content, Counter, DataType, Dict, DictOp, DictState, Document,
+    DocumentState, Examples, FloatCounter, Issued, KeyspaceOp, List, ListState, Moment, OpError, Operation,
+    Ranking, Register, Reply, ScoredSet, Set, SetOp, SetState, State, Summary, SummaryBag, Text, TopK,
+    UidGenerator, Unique,
 };
 use common::{Process, Server, birth, call};
 use redis::{Cmd, Connection};
@@ -104,6 +105,15 @@ impl Native for Dict {
     }
 }
 
+impl Native for Document {
+    fn write(key: &str, state: &DocumentState) -> Vec<Cmd> {
+        let write = |(field, node): (&Bytes, &claret_types::DocumentNode)| {
+            cmd("HSET", key).arg(&field[..]).arg(&node.to_bytes()[..]).to_owned()
+        };
+        state.fields().map(write).collect()
+    }
+}
+
 fn ranked(key: &str, ranking: &Ranking) -> Vec<Cmd> {
     ranking
         .iter()
@@ -187,7 +197,8 @@ fn shown(op: &[Operation], result: Result<Vec<Reply>, OpError>) -> Result<Vec<Re
 }
 
 /// Types whose records are, in Redis, also those of another type: as what they are read back says nothing of them.
-const KNOWN_AS_ANOTHER: [&str; 3] = [BoundedCounter::NAME, SummaryBag::NAME, UidGenerator::NAME];
+const KNOWN_AS_ANOTHER: [&str; 4] =
+    [BoundedCounter::NAME, SummaryBag::NAME, UidGenerator::NAME, Document::NAME];
 
 /// What can be done to records of any type, with times that no test sees the end of.
 fn on_any<T: Native>() -> Vec<Operation> {
@@ -274,6 +285,7 @@ fn every_type_answers_on_a_server_as_it_does_in_memory() {
     compared += compare::<BoundedCounter>(connection, process, 60);
     compared += compare::<Set>(connection, process, 60);
     compared += compare::<Dict>(connection, process, 60);
+    compared += compare::<Document>(connection, process, 60);
     compared += compare::<ScoredSet>(connection, process, 60);
     compared += compare::<TopK>(connection, process, 60);
     compared += compare::<SummaryBag>(connection, process, 60);

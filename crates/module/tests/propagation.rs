@@ -39,6 +39,10 @@ const CALLS: &[(&str, &str)] = &[
     ("soon", "SETEX 5000 v"),
     ("soon", "PSETEX 5000000 v"),
     ("late", "PSETEXAT 4102444800000 v"),
+    ("doc", "JSON.SET $ {\"a\":{\"b\":1,\"c\":2},\"s\":\"x\",\"l\":[]}"),
+    ("doc", "JSON.NUMINCRBY $.a.b 2"),
+    ("doc", "JSON.STRAPPEND $.s \"y\""),
+    ("doc", "JSON.ARRAPPEND $.l 1 2"),
 ];
 
 /// And one, after it, with every operation that takes away.
@@ -57,6 +61,8 @@ const REMOVALS: &[(&str, &str)] = &[
     ("user", "PERSIST"),
     ("board", "PERSIST"),
     ("soon", "DEL.RETURNING"),
+    ("doc", "JSON.MERGE $ {\"a\":{\"b\":null},\"n\":{}}"),
+    ("doc", "JSON.DEL $.a.c"),
 ];
 
 /// Everything there is, as bytes that do not depend on order.
@@ -101,11 +107,12 @@ fn commit_all(process: &mut Process) {
 }
 
 /// What the two transactions leave.
-const LEFT: [&str; 17] = [
+const LEFT: [&str; 18] = [
     "absent string [\"y\"]",
     "bids zset [\"bob\", \"2.5\", \"cy\", \"3.5\"]",
     "board zset [\"a\", \"6\"]",
     "copy set [\"a\", \"b\"]",
+    r#"doc hash ["$.a={}", "$.l=[1,2]", "$.n={}", "$.s=\"xy\"", "$={}"]"#,
     "front list [\"a\"]",
     "hits string [\"4\"]",
     "ids string [\"1\"]",
@@ -272,6 +279,9 @@ fn what_may_add_is_refused_when_memory_has_run_out() {
             "BINCRBY" | "BDECRBY" => "HINCRBY",
             "TOPK.ADD" => "ZADD",
             "UID.NEXT" => "INCR",
+            "JSON.SET" | "JSON.MERGE" | "JSON.STRAPPEND" | "JSON.ARRAPPEND" => "HSET",
+            "JSON.NUMINCRBY" => "HINCRBY",
+            "JSON.DEL" => "HDEL",
             plain => plain,
         };
         let about: redis::Value =

@@ -395,6 +395,10 @@ bugs! {
         OthersUncounted ["module/lib sets_are_as_in_memory"];
         /// A dict counts only the fields that were loaded.
         FieldsUncounted ["module/lib hashes_are_as_in_memory"];
+        /// What is in an object of a document is not read with it.
+        MembersUnread ["module/lib documents_are_as_in_memory"];
+        /// A hash without a root is taken for a document.
+        RootlessTaken ["module/documents what_is_no_document_is_refused_by_name"];
         /// A range of a list is read one short.
         ReachTooShort ["module/lib what_is_read_of_a_long_list_is_all_that_is_asked_for"];
         /// Every member of a sorted set is the lowest.

@@ -8,21 +8,24 @@
 use crate::keyspace::KEYSPACE;
 use crate::oracle::{Check, Living};
 use crate::{
-    BoundedCounter, Counter, Dict, FloatCounter, List, Register, ScoredSet, Set, SummaryBag, TopK, TypeInfo,
-    UidGenerator,
+    BoundedCounter, Counter, Dict, Document, FloatCounter, List, Register, ScoredSet, Set, SummaryBag, TopK,
+    TypeInfo, UidGenerator,
 };
 
 macro_rules! builtin {
-    ($count:literal: $($kind:ident),*) => {
+    ($count:literal: $($kind:ident),*; $($later:ident),*) => {
         /// All built-in types, in the order of the wire.
-        pub const BUILTIN: [&TypeInfo; $count] = [$(TypeInfo::of::<$kind>()),*, &KEYSPACE];
+        pub const BUILTIN: [&TypeInfo; $count] = [$(TypeInfo::of::<$kind>()),*, &KEYSPACE, $(TypeInfo::of::<$later>()),*];
 
         /// Their checks, each by itself and with what can be done to records of any type.
-        pub(crate) const CHECKS: &[Check] = &[$(Check::of::<$kind>()),*, $(Check::of::<Living<$kind>>()),*];
+        pub(crate) const CHECKS: &[Check] = &[
+            $(Check::of::<$kind>(),)* $(Check::of::<$later>(),)*
+            $(Check::of::<Living<$kind>>(),)* $(Check::of::<Living<$later>>(),)*
+        ];
     };
 }
 
-builtin![12: Register, Counter, FloatCounter, BoundedCounter, Set, Dict, ScoredSet, TopK, SummaryBag, List, UidGenerator];
+builtin![13: Register, Counter, FloatCounter, BoundedCounter, Set, Dict, ScoredSet, TopK, SummaryBag, List, UidGenerator; Document];
 
 /// All built-in types.
 pub fn builtin_types() -> &'static [&'static TypeInfo] {

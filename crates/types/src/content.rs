@@ -7,6 +7,7 @@
 //! | `bounded-counter` | value, min, max |
 //! | `set`, `list` | the members; the values from the front |
 //! | `dict` | field and value, each |
+//! | `document` | path and JSON text, each |
 //! | `scored-set` | score and member, each |
 //! | `topk` | the capacity, then score and member, each |
 //! | `summary-bag` | count, sum, min, max |
@@ -17,9 +18,9 @@
 use crate::data_type::{DataType, arguments};
 use crate::erased::State;
 use crate::{
-    Best, Bounded, BoundedCounter, BoundedCounterOp, Bytes, Dict, DictState, DictValue, FromReply, Issued,
-    List, OpError, Ranking, Register, Reply, ScoredSet, Set, SetState, Summary, SummaryBag, Text, TopK,
-    UidGenerator,
+    Best, Bounded, BoundedCounter, BoundedCounterOp, Bytes, Dict, DictState, DictValue, Document,
+    DocumentState, FromReply, Issued, List, OpError, Ranking, Register, Reply, ScoredSet, Set, SetState,
+    Summary, SummaryBag, Text, TopK, UidGenerator,
 };
 
 /// A record with more bytes cannot be moved: the words are counted, and 16 for each.
@@ -114,6 +115,9 @@ fn elements_of(state: &State) -> usize {
     if let Some(dict) = state.downcast::<Dict>() {
         return dict.len();
     }
+    if let Some(document) = state.downcast::<Document>() {
+        return document.len();
+    }
     state.downcast::<ScoredSet>().map_or(1, Ranking::len)
 }
 
@@ -142,6 +146,10 @@ pub(crate) fn any_words_of(state: &State) -> Result<Vec<Bytes>, OpError> {
     if let Some(dict) = state.downcast::<Dict>() {
         let pairs = dict.sorted().into_iter().flat_map(|(field, value)| [field.clone(), value.to_bytes()]);
         return Ok(of(Dict::NAME, pairs.collect()));
+    }
+    if let Some(document) = state.downcast::<Document>() {
+        let pairs = document.fields().flat_map(|(field, node)| [field.clone(), node.to_bytes()]);
+        return Ok(of(Document::NAME, pairs.collect()));
     }
     if let Some(ranking) = state.downcast::<ScoredSet>() {
         return Ok(of(ScoredSet::NAME, scored(ranking).collect()));
@@ -197,6 +205,10 @@ pub(crate) fn any_state_of(words: &[Bytes]) -> Result<State, OpError> {
         (Dict::NAME, [_, ..]) => {
             let pair = |pair: &[Bytes]| (pair[0].clone(), DictValue::Bytes(pair[1].clone()));
             State::new::<Dict>(DictState::partial(pairs(rest)?.map(pair), 0))
+        }
+        (Document::NAME, [_, ..]) => {
+            let fields = pairs(rest)?.map(|pair| (pair[0].clone(), pair[1].clone()));
+            State::new::<Document>(DocumentState::whole(fields)?)
         }
         (ScoredSet::NAME, [_, ..]) => State::new::<ScoredSet>(ranking(rest)?),
         (TopK::NAME, [capacity, members @ ..]) if !members.is_empty() => topk(capacity, members)?,
@@ -281,6 +293,7 @@ mod tests {
         there_and_back::<Set>();
         there_and_back::<List>();
         there_and_back::<Dict>();
+        there_and_back::<Document>();
         there_and_back::<ScoredSet>();
         there_and_back::<TopK>();
         there_and_back::<SummaryBag>();
@@ -296,6 +309,13 @@ mod tests {
             ("register a b", "register with 2 words"),
             ("set", "set with 0 words"),
             ("dict a", "1 words, which are no pairs"),
+            ("document $", "1 words, which are no pairs"),
+            ("document $.a 1", "'$' is no object"),
+            ("document $ 1 $.a 1", "'$' is no object"),
+            ("document $ {} a 1", "'a', which is no path"),
+            ("document $ {} $['a'] 1", "which is no path"),
+            ("document $ {", "is not JSON"),
+            ("document $ {\"a\":1}", "a field of its own"),
             ("scored-set nan a", "NaN"),
             ("scored-set x a", "'x'"),
             ("bounded-counter 5 0 4", "5 (with min 0, max 4)"),

@@ -152,7 +152,9 @@ pub enum OpError {
         nodes: String,
     },
     /// In mode `none`: no plain command comes near the operation. A rename consists of two such ones.
-    #[error("{method} has no plain Redis command of its own; use RENAME, or a mode other than none")]
+    #[error(
+        "{method} has no plain Redis command of its own; use a mode other than none, or RENAME to move a record"
+    )]
     NoPlainCommand {
         /// The operation.
         #[serde(deserialize_with = "one_line")]

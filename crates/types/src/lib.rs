@@ -15,6 +15,7 @@ mod content;
 mod counter;
 mod data_type;
 mod dict;
+mod document;
 mod erased;
 mod error;
 mod exact;
@@ -45,6 +46,11 @@ pub use data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,
 };
 pub use dict::{Dict, DictEffect, DictOp, DictState, DictValue};
+pub use document::{
+    DEPTH_MAX as DOCUMENT_DEPTH_MAX, Document, DocumentEffect, DocumentOp, DocumentState, Json as JsonValue,
+    Node as DocumentNode, Number as JsonNumber, PATH_BYTES_MAX as DOCUMENT_PATH_BYTES_MAX,
+    Path as DocumentPath,
+};
 pub use erased::{Effect, Executed, Operation, State, TypeInfo};
 pub use error::OpError;
 pub use float_counter::{FloatCounter, FloatCounterEffect, FloatCounterOp};

@@ -15,8 +15,8 @@ use crate::carried::long_list;
 use crate::content::{any_state_of, any_words_of};
 use crate::keyspace::KeyspaceEffect;
 use crate::{
-    BoundedCounter, Bytes, Counter, DataType, Dict, Effect, Expiry, FloatCounter, List, OpError, Register,
-    ScoredSet, Set, State, SummaryBag, TopK, UidGenerator,
+    BoundedCounter, Bytes, Counter, DataType, Dict, Document, Effect, Expiry, FloatCounter, List, OpError,
+    Register, ScoredSet, Set, State, SummaryBag, TopK, UidGenerator,
 };
 
 macro_rules! effects_of {
@@ -65,7 +65,8 @@ effects_of!(
     7 TopK,
     8 SummaryBag,
     9 List,
-    10 UidGenerator
+    10 UidGenerator,
+    12 Document
 );
 
 impl<'de> Deserialize<'de> for Effect {
@@ -149,7 +150,8 @@ mod tests {
     fn places_of_effects_are_those_of_their_types() {
         let names: Vec<_> = BUILTIN.iter().map(|info| info.name).collect();
         assert!(PLACES.iter().all(|(place, name)| names[*place] == *name));
-        assert_eq!(PLACES.len(), usize::from(KEYSPACE_PLACE));
+        assert_eq!(PLACES.len() + 1, BUILTIN.len());
+        assert!(PLACES.iter().all(|(place, _)| *place != usize::from(KEYSPACE_PLACE)));
         assert!(BUILTIN[usize::from(KEYSPACE_PLACE)].is_of_any());
     }
 }

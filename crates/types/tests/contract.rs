@@ -5,8 +5,8 @@
 //! own earlier changes while another holds a claim.
 
 use claret_types::{
-    Access, Bounded, BoundedCounter, Claims, Counter, DataType, Dict, Effect, Examples, FloatCounter, Held,
-    Modes, OpError, Operation, Register, Reply, Set, State, Text, Unique,
+    Access, Bounded, BoundedCounter, Claims, Counter, DataType, Dict, Document, Effect, Examples,
+    FloatCounter, Held, Modes, OpError, Operation, Register, Reply, Set, State, Text, Unique,
 };
 
 struct Cases {
@@ -287,6 +287,20 @@ fn dict() {
     let adds = ["HINCRBY f 1", "HINCRBY.RETURNING f -1"];
     let reads = ["HGET f", "HMGET f g", "HEXISTS f", "HLEN", "HKEYS", "HGETALL"];
     check_names::<Dict>(&[&writes[..], &adds, &reads].concat());
+}
+
+#[test]
+fn document() {
+    check_contract::<Document>();
+    check_commuting(&cases::<Document>());
+    let changes =
+        ["JSON.SET $.a {\"b\":[1]}", "JSON.DEL $.a", "JSON.DEL.RETURNING $", "JSON.MERGE $ {\"a\":null}"];
+    let adds = ["JSON.NUMINCRBY $.a 1", "JSON.NUMINCRBY.RETURNING $.a 0.5"];
+    let appends =
+        ["JSON.STRAPPEND $.a \"x\"", "JSON.STRAPPEND.RETURNING $.a \"x\"", "JSON.ARRAPPEND $.a 1 2"];
+    let reads =
+        ["JSON.GET $.a", "JSON.TYPE $", "JSON.OBJKEYS $[\"a.b\"]", "JSON.ARRAPPEND.RETURNING $.a null"];
+    check_names::<Document>(&[&changes[..], &adds, &appends, &reads].concat());
 }
 
 /// The check itself can fail: it finds the overdraft of three withdrawals when the draws are left out.

@@ -6,9 +6,9 @@
 mod cut;
 
 use claret_types::{
-    Best, BoundedCounter, Bytes, Counter, Dict, Effect, End, Examples, Few, FloatCounter, List, ListOp,
-    ListState, OpError, Operation, Ranking, Register, ScoreBound, ScoredSet, ScoredSetOp, Set, SetOp,
-    SetState, State, SummaryBag, TopK, TopKOp, UidGenerator, Unique,
+    Best, BoundedCounter, Bytes, Counter, Dict, Document, DocumentOp, Effect, End, Examples, Few,
+    FloatCounter, List, ListOp, ListState, OpError, Operation, Ranking, Register, ScoreBound, ScoredSet,
+    ScoredSetOp, Set, SetOp, SetState, State, SummaryBag, TopK, TopKOp, UidGenerator, Unique,
 };
 use cut::Cut;
 
@@ -92,6 +92,19 @@ fn dicts_by_fields() {
     };
     let states: Vec<_> = Dict::states().iter().map(many).collect();
     check::<Dict>(&states, &Dict::operations());
+}
+
+#[test]
+fn documents_by_places() {
+    examples::<Document>();
+    let loaded = |name: &str, path: &str| {
+        let whole = &Document::states()[2];
+        Document::cut(whole, &DocumentOp::new(name, &[path.into()]), &[]).len()
+    };
+    assert_eq!(
+        (loaded("JSON.GET", "$.a.b"), loaded("JSON.TYPE", "$.a"), loaded("JSON.GET", "$.a")),
+        (3, 2, 3)
+    );
 }
 
 fn ranked(names: &str) -> impl Iterator<Item = (Bytes, f64)> {

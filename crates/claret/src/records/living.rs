@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime};
 use claret_types::{Bytes, Content, ExpiresAt, FromReply, KeyspaceOp, Moment, Operation, Ttl};
 
 use super::{
-    BoundedRecord, CounterRecord, DictRecord, FloatRecord, Gives, ListRecord, QueueRecord, Record,
-    RegisterRecord, Scope, ScoredSetRecord, SetRecord, StackRecord, SummaryBagRecord, TopKRecord, UidRecord,
+    BoundedRecord, CounterRecord, DictRecord, DocumentRecord, FloatRecord, Gives, ListRecord, QueueRecord,
+    Record, RegisterRecord, Scope, ScoredSetRecord, SetRecord, StackRecord, SummaryBagRecord, TopKRecord,
+    UidRecord,
 };
 use crate::read::Read;
 use crate::value::IntoValue;
@@ -229,6 +230,7 @@ living!(
     BoundedRecord.0,
     CounterRecord.0,
     DictRecord.0,
+    DocumentRecord.0,
     FloatRecord.0,
     ListRecord.0,
     QueueRecord.0,

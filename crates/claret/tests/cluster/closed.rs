@@ -178,6 +178,7 @@ async fn records_come_expire_and_go_on_a_cluster() {
     for mode in MODES {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
         handles::living::all(&store, &prefix()).await;
+        handles::documents::all(&store, &prefix()).await;
         handles::moving::all(&store, &prefix()).await;
         store.close().await;
     }

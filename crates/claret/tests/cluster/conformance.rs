@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use claret::cluster::{Command, Plain};
 use claret::types::{
-    Bounded, BoundedCounter, Counter, DataType, Dict, DictOp, Examples, FloatCounter, List, ListOp, Ranking,
-    Register, RegisterOp, ScoredSet, Set, SetOp, SummaryBag, TopK, UidGenerator,
+    Bounded, BoundedCounter, Counter, DataType, Dict, DictOp, Document, Examples, FloatCounter, List, ListOp,
+    Ranking, Register, RegisterOp, ScoredSet, Set, SetOp, SummaryBag, TopK, UidGenerator,
 };
 use claret::{Abort, Batch, Bytes, Error, Operation, Reply, Store};
 
@@ -138,6 +138,10 @@ fn families() -> Vec<Family> {
     let top = |store: &Store, key: &str| ranked(store.peek::<TopK>(key).unwrap_or_default().ranking());
     let set = |store: &Store, key: &str| unordered(shown::<Set>(store, key, SetOp::Members));
     let dict = |store: &Store, key: &str| Content::Pairs(pairs(shown::<Dict>(store, key, DictOp::All)));
+    let document = |store: &Store, key: &str| {
+        let held = store.peek::<Document>(key).unwrap_or_default();
+        Content::Pairs(held.fields().map(|(field, node)| (field.clone(), node.to_bytes())).collect())
+    };
     let list = |store: &Store, key: &str| {
         Content::Listed(shown::<List>(store, key, ListOp::Range { start: 0, stop: -1 }))
     };
@@ -148,6 +152,7 @@ fn families() -> Vec<Family> {
         Family::new("bag", operations::<SummaryBag>(), bag, &["HGETALL"]),
         Family::new("set", operations::<Set>(), set, &["SMEMBERS"]),
         Family::new("dict", operations::<Dict>(), dict, &["HGETALL"]),
+        Family::new("document", operations::<Document>(), document, &["HGETALL"]),
         Family::new("scored", operations::<ScoredSet>(), scored, ranks),
         Family::new("top", operations::<TopK>(), top, ranks),
         Family::new("list", operations::<List>(), list, &["LRANGE", "0", "-1"]),

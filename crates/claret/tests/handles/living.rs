@@ -26,13 +26,14 @@ pub(crate) async fn all(store: &Store, prefix: &str) {
 
 pub(crate) type Make = (&'static str, fn(&Tx, &str) -> Result<(), Error>);
 
-pub(crate) const EVERY_TYPE: [Make; 11] = [
+pub(crate) const EVERY_TYPE: [Make; 12] = [
     ("register", |tx, key| tx.register(key).set("v")),
     ("counter", |tx, key| tx.counter(key).add(1)),
     ("float-counter", |tx, key| tx.float_counter(key).add(1.5)),
     ("bounded-counter", |tx, key| tx.bounded_counter(key).create(1, 0, 2)),
     ("set", |tx, key| tx.set(key).add("v")),
     ("dict", |tx, key| tx.dict(key).set("f", "v")),
+    ("document", |tx, key| tx.document(key).set_json("$", "{}")),
     ("scored-set", |tx, key| tx.scored_set(key).add("v", 1.0)),
     ("topk", |tx, key| tx.top_k(key, 3).add("v", 1.0)),
     ("summary-bag", |tx, key| tx.summary_bag(key).add(1.0)),

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 pub(crate) mod closing;
+pub(crate) mod documents;
 pub(crate) mod living;
 pub(crate) mod moving;
 

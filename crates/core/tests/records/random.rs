@@ -7,8 +7,8 @@ use claret_core::{
     Switches, Time,
 };
 use claret_types::{
-    BoundedCounter, Bytes, Counter, CounterOp, Dict, Examples, FloatCounter, List, Operation, Register,
-    ScoredSet, Set, SummaryBag, TopK, UidGenerator,
+    BoundedCounter, Bytes, Counter, CounterOp, Dict, Document, Examples, FloatCounter, List, Operation,
+    Register, ScoredSet, Set, SummaryBag, TopK, UidGenerator,
 };
 
 use crate::twins::Twins;
@@ -63,6 +63,7 @@ fn places() -> Vec<Place> {
         ("number", 0, ops::<Counter>()),
         ("bounded", 1, ops::<BoundedCounter>()),
         ("bag", 0, ops::<SummaryBag>()),
+        ("document", 1, ops::<Document>()),
         ("uid", 0, ops::<UidGenerator>()),
     ];
     list.map(place).into()

@@ -8,8 +8,8 @@ use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
 };
 use claret_types::{
-    BUILTIN, BoundedCounter, Bytes, Claims, Counter, Dict, Draw, Examples, FloatCounter, List, Mode, OpError,
-    Operation, Register, Reply, Scope, ScoredSet, Set, SummaryBag, TopK, UidGenerator,
+    BUILTIN, BoundedCounter, Bytes, Claims, Counter, Dict, Document, Draw, Examples, FloatCounter, List,
+    Mode, OpError, Operation, Register, Reply, Scope, ScoredSet, Set, SummaryBag, TopK, UidGenerator,
 };
 
 fn examples<T: Examples>() -> impl Iterator<Item = Operation> {
@@ -37,6 +37,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     all.extend(examples::<SummaryBag>());
     all.extend(examples::<List>());
     all.extend(examples::<UidGenerator>());
+    all.extend(examples::<Document>());
     all.push(op("register", "SET", &[&"long ".repeat(1000)]));
     for number in ["-9223372036854775808", "9223372036854775807", "0"] {
         all.push(op("counter", "INCRBY", &[number]));

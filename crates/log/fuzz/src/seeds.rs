@@ -7,7 +7,7 @@ use claret_core::{Incarnation, Limits, Shard, ShardId, Switches, key_hash, write
 use claret_log::{Gathered, Tail};
 use claret_log_fuzz::add_body;
 use claret_types::{
-    BoundedCounter, Bytes, Counter, Dict, Examples, FloatCounter, List, Operation, Register, ScoredSet, Set,
+    BoundedCounter, Bytes, Counter, Dict, Document, Examples, FloatCounter, List, Operation, Register, ScoredSet, Set,
     SummaryBag, TopK, UidGenerator,
 };
 
@@ -58,5 +58,6 @@ fn main() -> std::io::Result<()> {
     of::<TopK>()?;
     of::<List>()?;
     of::<SummaryBag>()?;
-    of::<UidGenerator>()
+    of::<UidGenerator>()?;
+    of::<Document>()
 }

@@ -9,7 +9,7 @@ use super::load::Unfit;
 use crate::ffi::{Answer, Ctx, Flag, Text};
 
 /// The commands that the module runs for itself (`docs/plain-commands.md`); first the one that finds the others.
-const NEEDED: [&str; 33] = [
+const NEEDED: [&str; 34] = [
     "COMMAND",
     "ACL",
     "APPEND",
@@ -36,6 +36,7 @@ const NEEDED: [&str; 33] = [
     "SMEMBERS",
     "SMISMEMBER",
     "SREM",
+    "TYPE",
     "ZADD",
     "ZINCRBY",
     "ZRANGE",

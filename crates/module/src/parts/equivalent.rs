@@ -9,6 +9,15 @@ pub(crate) fn equivalent(method: &'static str) -> (&'static str, Option<&'static
         "BINCRBY" | "BINCRBY.RETURNING" | "BDECRBY" | "BDECRBY.RETURNING" => "HINCRBY",
         "BGET" => "HGET",
         "BBOUNDS" | "BAG.COUNT" | "BAG.SUM" | "BAG.MEAN" | "BAG.MIN" | "BAG.MAX" | "BAG.SUMMARY" => "HMGET",
+        "JSON.SET" | "JSON.MERGE" => "HSET",
+        "JSON.STRAPPEND" | "JSON.STRAPPEND.RETURNING" | "JSON.ARRAPPEND" | "JSON.ARRAPPEND.RETURNING" => {
+            "HSET"
+        }
+        "JSON.NUMINCRBY" | "JSON.NUMINCRBY.RETURNING" => "HINCRBY",
+        "JSON.DEL" | "JSON.DEL.RETURNING" => "HDEL",
+        "JSON.GET" => "HGETALL",
+        "JSON.TYPE" => "HGET",
+        "JSON.OBJKEYS" => "HKEYS",
         "TOPK.ADD" => return ("ZADD", Some("SET")),
         "TOPK.MAX" | "TOPK.LIST" => return ("ZRANGE", Some("GET")),
         "TOPK.COUNT" => return ("ZCARD", Some("GET")),

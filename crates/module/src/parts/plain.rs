@@ -85,6 +85,10 @@ pub(crate) fn operation(
     let of = |kind: &'static TypeInfo| {
         let known = kind.methods.iter().find(|method| method.name == seen);
         let known = known.or_else(|| kind.methods.iter().find(|method| method.name == name))?;
+        // On a server the commands of these names are those of a JSON module, on keys of its own.
+        if Stored::of(kind) == Stored::Document {
+            return None;
+        }
         // One that changes when a key expires, or removes it, concerns whoever holds the key.
         let is_about_the_key = Stored::of(kind) == Stored::Keyspace && known.access == Access::Write;
         // What answers nothing as an operation, and something as a command, shows more than its claims cover.
@@ -107,6 +111,7 @@ pub(crate) fn whole_read(kind: &TypeInfo) -> Operation {
         Stored::Text => &["GET"],
         Stored::Set => &["SMEMBERS"],
         Stored::Dict => &["HGETALL"],
+        Stored::Document => &["JSON.GET"],
         Stored::ScoredSet => &["ZRANGE", "0", "-1"],
         Stored::List => &["LRANGE", "0", "-1"],
         Stored::Uid
@@ -162,6 +167,7 @@ mod tests {
         assert_eq!(named(&["APPEND", "v"]), None, "it answers the length");
         assert_eq!(named(&["DEL"]), None, "of a list, too");
         assert_eq!(named(&["GETRANGE", "0", "1"]), None);
+        assert_eq!(named(&["JSON.GET", "$"]), None, "it is on keys of a JSON module");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::any::TypeId;
 
 use claret_types::{
-    BoundedCounter, Counter, Dict, FloatCounter, KeyspaceOp, List, Register, ScoredSet, Set, SummaryBag,
-    TopK, TypeInfo, UidGenerator,
+    BoundedCounter, Counter, Dict, Document, FloatCounter, KeyspaceOp, List, Register, ScoredSet, Set,
+    SummaryBag, TopK, TypeInfo, UidGenerator,
 };
 
 use crate::parts::plain::Plain;
@@ -17,8 +17,9 @@ pub(crate) enum Stored {
     /// A string that counts up.
     Uid,
     Set,
-    /// A hash, as the next two.
+    /// A hash, as the next three.
     Dict,
+    Document,
     BoundedCounter,
     SummaryBag,
     /// A sorted set.
@@ -33,7 +34,7 @@ pub(crate) enum Stored {
 }
 
 /// Those that are used most come first.
-const ALL: [(TypeId, Stored); 13] = [
+const ALL: [(TypeId, Stored); 14] = [
     (TypeId::of::<Set>(), Stored::Set),
     (TypeId::of::<Counter>(), Stored::Text),
     (TypeId::of::<Register>(), Stored::Text),
@@ -45,6 +46,7 @@ const ALL: [(TypeId, Stored); 13] = [
     (TypeId::of::<TopK>(), Stored::TopK),
     (TypeId::of::<SummaryBag>(), Stored::SummaryBag),
     (TypeId::of::<UidGenerator>(), Stored::Uid),
+    (TypeId::of::<Document>(), Stored::Document),
     (TypeId::of::<KeyspaceOp>(), Stored::Keyspace),
     (TypeId::of::<Plain>(), Stored::Plain),
 ];

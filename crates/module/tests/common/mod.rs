@@ -437,9 +437,17 @@ pub(crate) fn example(kind: &TypeInfo, method: &Method) -> String {
     let arguments = match method.name {
         "BCREATE" => " 1 0 2".to_owned(),
         "RECORD.PUT" => " set 1".to_owned(),
-        _ => " 1".repeat(method.arguments.split(' ').filter(is_required).count()),
+        _ => method.arguments.split(' ').filter(is_required).map(argument).collect(),
     };
     format!("{}:{}{arguments}", kind.name, method.name)
+}
+
+fn argument(name: &str) -> &'static str {
+    match name {
+        "path" => " $",
+        "json-string" => " \"1\"",
+        _ => " 1",
+    }
 }
 
 /// `SADD red`, or `set:SADD red` where several types have the name.

@@ -16,6 +16,8 @@ const PURE_DEPENDENCIES: &[&str] = &[
     "indexmap",
     "postcard",
     "serde",
+    // Reads and writes bytes in memory; what reads from files and sockets takes them as arguments.
+    "serde_json",
     "sha2",
     "slab",
     "smallvec",

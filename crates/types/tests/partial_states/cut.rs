@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use claret_types::{
-    Best, BoundedCounter, Bytes, Counter, DataType, Dict, DictEffect, DictOp, DictState, Effect, End,
-    FloatCounter, List, ListEffect, ListOp, ListState, Operation, Ranking, Register, ScoreBound, ScoredSet,
-    ScoredSetEffect, ScoredSetOp, Set, SetEffect, SetOp, SetState, State, SummaryBag, TopK, TopKEffect,
-    TopKOp, UidGenerator,
+    Best, BoundedCounter, Bytes, Counter, DataType, Dict, DictEffect, DictOp, DictState, Document,
+    DocumentEffect, DocumentNode, DocumentOp, DocumentState, Effect, End, FloatCounter, List, ListEffect,
+    ListOp, ListState, Operation, Ranking, Register, ScoreBound, ScoredSet, ScoredSetEffect, ScoredSetOp,
+    Set, SetEffect, SetOp, SetState, State, SummaryBag, TopK, TopKEffect, TopKOp, UidGenerator,
 };
 
 /// A type whose records can be held in part.
@@ -31,6 +31,7 @@ pub(crate) fn cut(whole: &State, op: &Operation, own: &[&Effect]) -> State {
         of::<BoundedCounter>,
         of::<Set>,
         of::<Dict>,
+        of::<Document>,
         of::<ScoredSet>,
         of::<TopK>,
         of::<SummaryBag>,
@@ -98,6 +99,27 @@ impl Cut for Dict {
             names.into_iter().filter_map(|name| Some((name.clone(), whole.get(name)?.clone()))).collect();
         let elsewhere = whole.len() - here.len();
         DictState::partial(here, elsewhere)
+    }
+}
+
+impl Cut for Document {
+    fn cut(whole: &DocumentState, op: &DocumentOp, own: &[&DocumentEffect]) -> DocumentState {
+        let looks_at = op.looks_at();
+        let is_object = |field: &Bytes| whole.get(field) == Some(&DocumentNode::Object);
+        if looks_at.iter().any(|(field, within)| *within && is_object(field)) {
+            return whole.clone();
+        }
+        let root = Bytes::from("$");
+        let mut names: Names<'_> = looks_at.iter().map(|(field, _)| field).chain([&root]).collect();
+        for effect in own {
+            match effect {
+                DocumentEffect::Add(field, _) => drop(names.insert(field)),
+                DocumentEffect::Change { put, removed } => {
+                    names.extend(put.iter().map(|(field, _)| field).chain(removed));
+                }
+            }
+        }
+        whole.only(|field| names.contains(field))
     }
 }
 

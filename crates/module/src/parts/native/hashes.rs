@@ -2,7 +2,7 @@
 
 use claret_types::{
     Bounded, BoundedCounter, BoundedCounterEffect, Bytes, DataType, Dict, DictEffect, DictOp, DictState,
-    DictValue, Effect, OpError, Operation, State, Summary, SummaryBag, SummaryBagEffect,
+    DictValue, Document, Effect, OpError, Operation, State, Summary, SummaryBag, SummaryBagEffect,
 };
 
 use super::{OpenKey, Record, Server};
@@ -140,6 +140,8 @@ pub(super) fn put(record: &Record<'_, impl Server>, state: &State) {
         apply_bounded(record, &BoundedCounterEffect::Replace(Some(*bounded)));
     } else if let Some(summary) = state.downcast::<SummaryBag>() {
         put_bag(record, summary);
+    } else if let Some(document) = state.downcast::<Document>() {
+        super::documents::put(record, document);
     } else {
         let fields = state.downcast::<Dict>().expect("a record of a type that the wire knows").sorted();
         let fields: Vec<(&Bytes, Bytes)> =

@@ -1,9 +1,9 @@
 //! What is done to keys of any type: whether they are there, when they expire, their end.
 
 use claret_types::{
-    Bytes, CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Dict, DictEffect, Effect, Expiry, Issued, KeyspaceEffect,
-    KeyspaceOp, List, ListEffect, OpError, Operation, Register, ScoredSet, ScoredSetEffect, Set, State, Text,
-    TopK, TypeInfo, UidGenerator,
+    Bytes, CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Dict, DictEffect, Document, DocumentEffect, Effect,
+    Expiry, Issued, KeyspaceEffect, KeyspaceOp, List, ListEffect, OpError, Operation, Register, ScoredSet,
+    ScoredSetEffect, Set, State, Text, TopK, TypeInfo, UidGenerator,
 };
 
 use super::{OpenKey, Record, Server, hashes, lists, sets, strings, whole, zsets};
@@ -77,7 +77,10 @@ fn content(
         (None, Kind::Hash) => hashes::whole(record),
         (None, Kind::List) => lists::whole(record),
         (None, Kind::Zset) => zsets::whole_of_either(record, length),
-        (None, Kind::Other) => Err(record.wrong_type(kind.name(), "record of a built-in type")),
+        (None, Kind::Other) => Err(record.open_any().map_or_else(
+            || record.wrong_type(kind.name(), "record of a built-in type"),
+            |key| record.wrong_kind(key, "record of a built-in type"),
+        )),
     }
 }
 
@@ -92,6 +95,9 @@ fn may_be_emptied(record: &Record<'_, impl Server>, effects: &[&Effect]) -> bool
 fn elements_removed(effect: &Effect) -> usize {
     if let Some(effect) = effect.downcast::<Set>() {
         return effect.removed().len();
+    }
+    if let Some(DocumentEffect::Change { removed, .. }) = effect.downcast::<Document>() {
+        return removed.len();
     }
     match (effect.downcast::<Dict>(), effect.downcast::<ScoredSet>(), effect.downcast::<List>()) {
         (Some(DictEffect::Change { removed, .. }), _, _) => removed.len(),

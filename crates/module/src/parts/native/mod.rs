@@ -9,6 +9,7 @@
 
 use crate::parts::planted::records as planted;
 
+mod documents;
 mod ends;
 mod hashes;
 mod held_ends;
@@ -24,6 +25,7 @@ mod strings;
 mod tests;
 mod zsets;
 
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::ffi::CStr;
 
@@ -79,6 +81,7 @@ fn content(
         Stored::Text => strings::partial_state(record, op, own),
         Stored::Set => sets::partial_state(record, op, own),
         Stored::Dict => hashes::partial_state(record, op, own),
+        Stored::Document => documents::partial_state(record, &[op], own),
         Stored::ScoredSet => zsets::partial_state(record, op, own),
         Stored::TopK => zsets::partial_topk(record, op, own),
         Stored::List => lists::partial_state(record, op, own),
@@ -115,6 +118,7 @@ fn content_for_all(
         Stored::Text => strings::partial_state_for_all(record, ops, own),
         Stored::Set => sets::partial_state_for_all(record, ops, own),
         Stored::Dict => hashes::partial_state_for_all(record, ops, own),
+        Stored::Document => Ok((documents::partial_state(record, ops, own)?, ops.len())),
         Stored::ScoredSet => zsets::partial_state_for_all(record, ops, own),
         Stored::TopK => zsets::partial_topk_for_all(record, ops, own),
         Stored::List => lists::partial_state_for_all(record, ops, own),
@@ -153,6 +157,7 @@ fn carry_out_alike(record: &Record<'_, impl Server>, effects: &[&Effect]) {
         Stored::Text | Stored::Uid => strings::apply(record, effects),
         Stored::Set => sets::apply(record, effects),
         Stored::Dict | Stored::BoundedCounter | Stored::SummaryBag => hashes::apply(record, effects),
+        Stored::Document => documents::apply(record, effects),
         Stored::ScoredSet => zsets::apply(record, effects),
         Stored::TopK => effects.iter().for_each(|effect| zsets::apply_topk(record, effect)),
         Stored::List => lists::apply(record, effects),
@@ -176,7 +181,7 @@ pub(crate) fn may_order(server: &impl Server, key: &Bytes, op: &Operation) -> bo
         Stored::List => Kind::List,
         Stored::Text => Kind::String,
         // Not every hash, sorted set or string is one of these.
-        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag | Stored::TopK => {
+        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag | Stored::TopK | Stored::Document => {
             return partial_state(server, key, op, &[])
                 .is_ok_and(|state| state.is_none_or(|state| state.expiry().is_none()));
         }
@@ -201,6 +206,7 @@ fn whole(record: &Record<'_, impl Server>, kind: &TypeInfo) -> Result<Option<Sta
         Stored::Uid => strings::whole_uid(record),
         Stored::BoundedCounter => hashes::whole_bounded(record),
         Stored::Dict => hashes::whole(record),
+        Stored::Document => documents::whole(record),
         Stored::SummaryBag => hashes::whole_bag(record),
         Stored::Set => sets::whole(record),
         Stored::ScoredSet => zsets::whole(record),
@@ -284,12 +290,25 @@ impl<'a, S: Server> Record<'a, S> {
         if planted::is_of_kind(key.kind() == expected) {
             Ok(Some(key))
         } else {
-            Err(self.wrong_type(key.kind().name(), expected.name()))
+            Err(self.wrong_kind(key, expected.name()))
         }
     }
 
-    fn wrong_type(&self, found: &'static str, expected: &'static str) -> OpError {
+    fn wrong_type(&self, found: impl Into<Cow<'static, str>>, expected: &'static str) -> OpError {
         OpError::WrongType { found: found.into(), expected: expected.into(), method: self.method.into() }
+    }
+
+    /// The same of a key that is open: one that a stream or another module has goes by the name that it has in the server.
+    fn wrong_kind(&self, key: S::Key, expected: &'static str) -> OpError {
+        let kind = key.kind();
+        drop(key);
+        match kind {
+            Kind::Other => match self.read(c"TYPE", []).bytes() {
+                Some(name) => self.wrong_type(name.to_string(), expected),
+                None => self.wrong_type(kind.name(), expected),
+            },
+            _ => self.wrong_type(kind.name(), expected),
+        }
     }
 
     /// The bytes of a string, whose key was opened to see that it is one. Of one that is going to be written they are taken

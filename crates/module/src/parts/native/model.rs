@@ -18,6 +18,8 @@ pub(super) enum Value {
     Hash(BTreeMap<Bytes, Bytes>),
     Set(BTreeSet<Bytes>),
     Zset(BTreeMap<Bytes, f64>),
+    /// Another module's, which has this name.
+    Foreign(&'static str),
 }
 
 /// See the module's text.
@@ -88,6 +90,10 @@ impl Model {
                 }
                 Answer::Int(1)
             }
+            "TYPE" => match &value {
+                Some(Value::Foreign(name)) => Answer::Bytes(Bytes::from(*name)),
+                other => panic!("nobody asks for the type of {other:?}"),
+            },
             "GET" | "SET" | "APPEND" | "INCRBY" => text(name, &mut value, arguments),
             "LPUSH" | "RPUSH" | "LPOP" | "RPOP" | "LRANGE" => list(name, &mut value, arguments),
             "HSET" | "HDEL" | "HINCRBY" | "HGETALL" => hash(name, &mut value, arguments),
@@ -111,7 +117,7 @@ impl Model {
 
 fn is_empty(value: &Value) -> bool {
     match value {
-        Value::Text(_) => false,
+        Value::Text(_) | Value::Foreign(_) => false,
         Value::List(list) => list.is_empty(),
         Value::Hash(hash) => hash.is_empty(),
         Value::Set(set) => set.is_empty(),
@@ -382,6 +388,7 @@ impl OpenKey for Opened {
             Value::Hash(_) => Kind::Hash,
             Value::Set(_) => Kind::Set,
             Value::Zset(_) => Kind::Zset,
+            Value::Foreign(_) => Kind::Other,
         }
     }
 
@@ -396,6 +403,7 @@ impl OpenKey for Opened {
             Value::Hash(hash) => hash.len(),
             Value::Set(set) => set.len(),
             Value::Zset(zset) => zset.len(),
+            Value::Foreign(_) => 1,
         }
     }
 

@@ -2,9 +2,9 @@
 
 use claret_core::{Applied, HeldEnd};
 use claret_types::{
-    BoundedCounter, Bytes, Counter, DataType, Dict, Effect, Examples, Expiry, FloatCounter, KeyspaceOp, List,
-    Moment, Operation, Register, RegisterOp, Reply, ScoredSet, Set, SetOp, State, SummaryBag, TopK, TopKOp,
-    TypeInfo, UidGenerator, Unique,
+    BoundedCounter, Bytes, Counter, DataType, Dict, Document, Effect, Examples, Expiry, FloatCounter,
+    KeyspaceOp, List, Moment, Operation, Register, RegisterOp, Reply, ScoredSet, Set, SetOp, State,
+    SummaryBag, TopK, TopKOp, TypeInfo, UidGenerator, Unique,
 };
 
 use claret_types::oracle::Living;
@@ -81,7 +81,8 @@ fn check<T: Examples>() {
     let kind = TypeInfo::of::<T>();
     // With those on keys of any type; a string is written where the record may be one. Some types look like another.
     let is_text = State::new::<T>(T::State::default()).downcast::<Register>().is_some();
-    let is_known = ![BoundedCounter::NAME, SummaryBag::NAME, UidGenerator::NAME].contains(&T::NAME);
+    let is_known =
+        ![BoundedCounter::NAME, SummaryBag::NAME, UidGenerator::NAME, Document::NAME].contains(&T::NAME);
     let is_fit = |op: &Operation| match op.keyspace() {
         Some(KeyspaceOp::SetUntil { .. }) => is_text,
         Some(KeyspaceOp::Content) => is_known,
@@ -152,6 +153,11 @@ fn hashes_are_as_in_memory() {
 }
 
 #[test]
+fn documents_are_as_in_memory() {
+    check::<Document>();
+}
+
+#[test]
 fn sets_are_as_in_memory() {
     check::<Set>();
 }
@@ -194,6 +200,24 @@ fn a_key_of_another_type_is_refused_by_both_names() {
     assert!(error.to_string().starts_with("WRONGTYPE the key holds a list, and SISMEMBER"), "{error}");
 }
 
+/// A JSON module has documents of its own, in keys that are no hashes.
+#[test]
+fn a_key_of_another_module_is_refused_by_its_name() {
+    let model = Model::default();
+    model.put_value(KEY, Value::Foreign("ReJSON-RL"));
+    for (name, words) in
+        [("JSON.GET", &["$"][..]), ("JSON.SET", &["$", "1"]), ("JSON.NUMINCRBY", &["$.a", "1"])]
+    {
+        let words: Vec<Bytes> = words.iter().map(|word| Bytes::from(*word)).collect();
+        let op = Operation::new::<Document>(Document::parse(name, &words).expect("well-formed"));
+        let error = partial_state(&model, &key(), &op, &[]).expect_err("it is another module's").to_string();
+        assert!(error.starts_with(&format!("WRONGTYPE the key holds a ReJSON-RL, and {name}")), "{error}");
+    }
+    let content = Operation::from(KeyspaceOp::Content);
+    let error = partial_state(&model, &key(), &content, &[]).expect_err("no words for it").to_string();
+    assert!(error.contains("the key holds a ReJSON-RL"), "{error}");
+}
+
 #[test]
 fn effects_of_other_types_are_looked_at_in_the_whole_record() {
     let model = Model::default();
@@ -220,6 +244,7 @@ fn records_that_are_used_as_two_types_are_as_in_memory() {
         examples::<Dict>(),
         examples::<BoundedCounter>(),
         examples::<SummaryBag>(),
+        examples::<Document>(),
         examples::<Set>(),
         examples::<ScoredSet>(),
         examples::<TopK>(),

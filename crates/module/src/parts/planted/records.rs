@@ -152,6 +152,16 @@ pub(crate) fn is_of_kind(is: bool) -> bool {
     is || is_planted(Bug::AnyKindTaken)
 }
 
+/// Whether all that is in an object is read: [`Bug::MembersUnread`].
+pub(crate) fn looks_into(within: bool) -> bool {
+    within && !is_planted(Bug::MembersUnread)
+}
+
+/// Whether a hash is a document: [`Bug::RootlessTaken`].
+pub(crate) fn is_document(has_root: bool) -> bool {
+    has_root || is_planted(Bug::RootlessTaken)
+}
+
 /// Whether effects are of an operation's own type: [`Bug::OtherTypesUnread`].
 pub(crate) fn are_own(are_own: bool) -> bool {
     are_own || is_planted(Bug::OtherTypesUnread)

@@ -1,0 +1,99 @@
+//! Documents: Redis hashes with a field for each place that holds something. The field of the root tells them from other hashes.
+
+use claret_types::{
+    Bytes, Document, DocumentEffect, DocumentNode, DocumentState, Effect, OpError, Operation, State,
+};
+
+use super::{OpenKey, Record, Server};
+use crate::ffi::Kind;
+use crate::parts::planted::records as planted;
+
+/// The field that every document has.
+const ROOT: &[u8] = b"$";
+
+/// For calls one after the other: the fields that they look at, or all if one looks into an object.
+pub(super) fn partial_state(
+    record: &Record<'_, impl Server>,
+    ops: &[&Operation],
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
+    let Some(key) = open(record)? else { return Ok(None) };
+    let mut fields = vec![Bytes::from(ROOT)];
+    for op in ops.iter().map(|op| op.downcast::<Document>().expect("a document's")) {
+        for (field, within) in op.looks_at() {
+            if planted::looks_into(within) && is_object(&key, &field) {
+                drop(key);
+                return whole(record);
+            }
+            fields.push(field);
+        }
+    }
+    for effect in own.iter().filter_map(|effect| effect.downcast::<Document>()) {
+        match effect {
+            DocumentEffect::Change { put, removed } => {
+                fields.extend(put.iter().map(|(field, _)| field.clone()));
+                fields.extend(removed.iter().cloned());
+            }
+            DocumentEffect::Add(field, _) => fields.push(field.clone()),
+        }
+    }
+    fields.sort_unstable();
+    fields.dedup();
+    let text = |field: &Bytes| key.field(field).map(|text| Bytes::from(text.as_ref()));
+    let found = fields.into_iter().filter_map(|field| text(&field).map(|text| (field, text)));
+    Ok(Some(State::new::<Document>(DocumentState::partial(found)?)))
+}
+
+pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
+    if open(record)?.is_none() {
+        return Ok(None);
+    }
+    let flat: Vec<Bytes> = record.read(c"HGETALL", []).list().collect();
+    let pairs = flat.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
+    Ok(Some(State::new::<Document>(DocumentState::whole(pairs)?)))
+}
+
+/// Opens it; `None` when it is not there.
+fn open<S: Server>(record: &Record<'_, S>) -> Result<Option<S::Key>, OpError> {
+    let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
+    match planted::is_document(key.field(ROOT).is_some()) {
+        true => Ok(Some(key)),
+        false => Err(record.wrong_type("hash without the field $", "document")),
+    }
+}
+
+fn is_object(key: &impl OpenKey, field: &[u8]) -> bool {
+    // Whoever wrote it with a plain command may have left spaces.
+    key.field(field).is_some_and(|text| text.as_ref().trim_ascii().first() == Some(&b'{'))
+}
+
+/// Writes a whole record where there is none.
+pub(super) fn put(record: &Record<'_, impl Server>, state: &DocumentState) {
+    write(record, state.fields());
+}
+
+fn write<'a>(
+    record: &Record<'_, impl Server>,
+    fields: impl IntoIterator<Item = (&'a Bytes, &'a DocumentNode)>,
+) {
+    let pairs: Vec<(&Bytes, Bytes)> =
+        fields.into_iter().map(|(field, node)| (field, node.to_bytes())).collect();
+    let words: Vec<&[u8]> = pairs.iter().flat_map(|(field, text)| [&field[..], &text[..]]).collect();
+    record.write_all(c"HSET", 2, &words);
+}
+
+pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+    for effect in effects {
+        match effect.downcast::<Document>().expect("a document's") {
+            DocumentEffect::Add(field, amount) => {
+                record.write(c"HINCRBY", [&field[..], amount.to_string().as_bytes()]);
+            }
+            // The root stays as long as there is a document, and the record's expiry with it.
+            DocumentEffect::Change { put, removed } => {
+                write(record, put.iter().map(|(field, node)| (field, node)));
+                let gone: Vec<&[u8]> = removed.iter().map(|field| &field[..]).collect();
+                record.write_all(c"HDEL", 1, &gone);
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! JSON values: reading and writing them.
+//!
+//! Integers of 64 bits stay exact, any other number is a 64-bit float. Members of objects are in bytewise order of their
+//! names, and of two with one name the last counts. So a value has one text, and equal values have equal texts. Reading
+//! is bounded in depth (`serde_json` reads no more than 127 levels), whatever it is given.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Bytes, OpError};
+
+/// A JSON value.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Json {
+    Null,
+    Bool(bool),
+    Int(i64),
+    /// Finite.
+    Float(f64),
+    Text(String),
+    Array(Vec<Json>),
+    Object(BTreeMap<String, Json>),
+}
+
+impl Json {
+    /// Reads a JSON text. O(length).
+    ///
+    /// # Errors
+    /// It is none, or nested more than 127 levels deep; the error says in which line and column.
+    pub fn parse(given: &Bytes) -> Result<Self, OpError> {
+        serde_json::from_slice(given).map_err(|error| OpError::Argument {
+            given: given.to_string(),
+            expected: format!("JSON ({error})").into(),
+        })
+    }
+
+    /// The text, without spaces. O(size).
+    pub fn to_text(&self) -> Bytes {
+        // Floats are finite and names are text: nothing in it has no JSON.
+        Bytes::from(serde_json::to_vec(self).expect("a JSON value has a text"))
+    }
+
+    /// What `JSON.TYPE` calls it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Json::Null => "null",
+            Json::Bool(_) => "boolean",
+            Json::Int(_) => "integer",
+            Json::Float(_) => "number",
+            Json::Text(_) => "string",
+            Json::Array(_) => "array",
+            Json::Object(_) => "object",
+        }
+    }
+
+    /// How deep it is nested: 1 for what has nothing in it. O(size).
+    pub fn depth(&self) -> usize {
+        match self {
+            Json::Array(items) => 1 + items.iter().map(Json::depth).max().unwrap_or(0),
+            Json::Object(members) => 1 + members.values().map(Json::depth).max().unwrap_or(0),
+            _ => 1,
+        }
+    }
+
+    /// What is at the end of these names, if they lead through objects to something.
+    pub fn at(&self, names: &[String]) -> Option<&Json> {
+        match (names, self) {
+            ([], _) => Some(self),
+            ([name, rest @ ..], Json::Object(members)) => members.get(name)?.at(rest),
+            _ => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyJson)
+    }
+}
+
+struct AnyJson;
+
+impl<'de> Visitor<'de> for AnyJson {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(i64::try_from(value).map_or(Json::Float(value as f64), Json::Int))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Json, E> {
+        if value.is_finite() { Ok(Json::Float(value)) } else { Err(E::custom("number out of range")) }
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(Json::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Json, E> {
+        Ok(Json::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Json, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = elements.next_element()? {
+            items.push(item);
+        }
+        Ok(Json::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
+        let mut members = BTreeMap::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            members.insert(name, entries.next_value()?);
+        }
+        Ok(Json::Object(members))
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Json::Null => serializer.serialize_unit(),
+            Json::Bool(value) => serializer.serialize_bool(*value),
+            Json::Int(value) => serializer.serialize_i64(*value),
+            Json::Float(value) => serializer.serialize_f64(*value),
+            Json::Text(value) => serializer.serialize_str(value),
+            Json::Array(items) => {
+                let mut elements = serializer.serialize_seq(Some(items.len()))?;
+                items.iter().try_for_each(|item| elements.serialize_element(item))?;
+                elements.end()
+            }
+            Json::Object(members) => {
+                let mut entries = serializer.serialize_map(Some(members.len()))?;
+                members.iter().try_for_each(|(name, value)| entries.serialize_entry(name, value))?;
+                entries.end()
+            }
+        }
+    }
+}
+
+/// A name as a JSON text.
+pub(super) fn quoted(name: &str) -> String {
+    serde_json::to_string(name).expect("text has a JSON text")
+}
+
+/// Reads a name in quotes, as JSON writes it or in single ones: the name, and how many bytes it takes with its quotes.
+pub(super) fn quoted_name(text: &str, quote: char) -> Option<(String, usize)> {
+    let mut is_escaped = false;
+    let end = text.char_indices().skip(1).find(|(_, it)| {
+        let is_end = *it == quote && !is_escaped;
+        is_escaped = *it == '\\' && !is_escaped;
+        is_end
+    });
+    let length = end?.0 + 1;
+    if quote == '"' {
+        return Some((serde_json::from_str(&text[..length]).ok()?, length));
+    }
+    // In single quotes only these are written otherwise.
+    let mut inner = String::from("\"");
+    let mut letters = text[1..length - 1].chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => inner.push_str("\\\""),
+            '\\' => match letters.next()? {
+                '\'' => inner.push('\''),
+                other => inner.extend(['\\', other]),
+            },
+            other => inner.push(other),
+        }
+    }
+    inner.push('"');
+    Some((serde_json::from_str(&inner).ok()?, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Json, OpError> {
+        Json::parse(&Bytes::from(text))
+    }
+
+    #[test]
+    fn a_value_has_one_text() {
+        for (given, written) in [
+            (" { \"b\" : 1 , \"a\" : [ 1.0 , null ] } ", "{\"a\":[1.0,null],\"b\":1}"),
+            ("{\"a\":1,\"a\":2}", "{\"a\":2}"),
+            ("9223372036854775807", "9223372036854775807"),
+            ("-9223372036854775808", "-9223372036854775808"),
+            ("-0", "-0.0"),
+            ("1e2", "100.0"),
+            ("\"\\u00e9\\n\"", "\"é\\n\""),
+            ("true", "true"),
+        ] {
+            let value = read(given).expect(given);
+            assert_eq!(value.to_text(), Bytes::from(written), "{given}");
+            assert_eq!(Json::parse(&value.to_text()), Ok(value));
+        }
+        assert_eq!(read("9223372036854775808"), Ok(Json::Float(9_223_372_036_854_775_808.0)));
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused_with_its_position() {
+        for (given, says) in [
+            ("", "line 1 column 0"),
+            ("{\"a\":}", "line 1 column 6"),
+            ("[1,\n2,]", "line 2 column 3"),
+            ("{a:1}", "line 1 column 2"),
+            ("nul", "line 1 column 3"),
+            ("1 2", "line 1 column 3"),
+            ("1e999", "number out of range at line 1 column 5"),
+            ("NaN", "line 1 column 1"),
+            ("\"\\ud800\"", "line 1 column"),
+        ] {
+            let error = read(given).expect_err(given).to_string();
+            assert!(error.contains("is not JSON (") && error.contains(says), "{given}: {error}");
+        }
+        assert!(Json::parse(&Bytes::from(&b"\"\xff\""[..])).is_err());
+    }
+
+    /// Its reader is a recursion, and so must not be led on.
+    #[test]
+    fn deep_json_is_refused() {
+        let error = read(&"[".repeat(1 << 20)).expect_err("too deep").to_string();
+        assert!(error.contains("recursion limit exceeded at line 1 column 128"), "{error}");
+        assert_eq!(
+            read(&format!("{}1{}", "[".repeat(100), "]".repeat(100))).expect("not too deep").depth(),
+            101
+        );
+    }
+}
