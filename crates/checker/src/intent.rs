@@ -366,7 +366,7 @@ fn number(reply: &Reply) -> Option<Option<u64>> {
         Reply::Int(value) => u64::try_from(*value).ok().map(Some),
         Reply::Bytes(bytes) => bytes.as_str()?.parse().ok().map(Some),
         Reply::Nil => Some(None),
-        Reply::Ok | Reply::Float(_) | Reply::Array(_) => None,
+        Reply::Ok | Reply::Float(_) | Reply::Array(_) | Reply::Failed(_) => None,
     }
 }
 

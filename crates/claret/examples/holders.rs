@@ -42,7 +42,11 @@ impl Rig {
         let call = Call { no: CallNo(0), op, member: Member(0), reserve: None };
         let calls = [call].into_iter().collect();
         let key = Bytes::from("hot");
-        self.shard.handle(Time(0), LINK, Request::Execute { attempt, birth, incarnation: None, key, calls });
+        self.shard.handle(
+            Time(0),
+            LINK,
+            Request::Execute { attempt, birth, incarnation: None, key, calls, undone: Vec::new() },
+        );
         while self.shard.poll_output().is_some() {}
         attempt
     }

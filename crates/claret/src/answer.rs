@@ -90,7 +90,7 @@ impl<R> Future for Answer<R> {
 }
 
 impl Started {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Error>> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Error>> {
         let result = match self {
             Started::Ready(_) => {
                 let Started::Ready(result) = std::mem::replace(self, Started::Taken) else {

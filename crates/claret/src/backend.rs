@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use claret_core::message::{Refusal, Seen};
+use claret_core::message::{Refusal, Seen, Undone};
 use claret_core::{AttemptId, CallNo, Closed, Event, Limits, Time};
 use claret_types::{Bytes, Claims, OpError, Operation, Reply, State};
 use smallvec::SmallVec;
@@ -286,6 +286,26 @@ pub(crate) trait Driver: fmt::Debug + Send {
 
     /// The attempt cannot commit, and is to be run again: [`Event::Restart`] follows.
     fn renounce(&mut self, _attempt: u32, _refusal: Refusal) -> Result<(), Closed> {
+        Err(Closed)
+    }
+
+    /// From this call on, one that cannot be done is an answer (N5 of `docs/nesting.md`).
+    fn may_fail_from(&mut self, _attempt: u32, _inside: Option<CallNo>) -> Result<(), Closed> {
+        Ok(())
+    }
+
+    /// Undoes the calls from this one on (N1). Where nothing is promised, nothing is undone.
+    fn undo(&mut self, _attempt: u32, _from: CallNo) -> Result<(), Closed> {
+        Ok(())
+    }
+
+    /// Executes what is buffered: the calls that are answered, with their records (N8).
+    fn settle(&mut self, _attempt: u32, _buffered: &mut Vec<Call>) -> Result<Vec<(CallNo, Bytes)>, Closed> {
+        Ok(Vec::new())
+    }
+
+    /// Calls with these numbers, which come with the commit, are executed and not carried out (N6).
+    fn only_check(&mut self, _attempt: u32, _ranges: &[Undone]) -> Result<(), Closed> {
         Err(Closed)
     }
 

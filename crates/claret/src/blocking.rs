@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use claret_types::{Bytes, DataType, FromReply, Operation, Reply};
 
-use crate::answer::Answer;
 use crate::backend::Backend;
 use crate::batch::{Replies, Ticket};
 use crate::deadline::Deadline;
@@ -31,6 +30,7 @@ use crate::read::Read;
 use crate::records::{Scope, Ticketed, TxScope, Waited};
 use crate::runtime;
 use crate::stats::Stats;
+use crate::tx::Savepoint;
 use crate::value::{FromValue, IntoValue, ValueError};
 
 /// A thread for connections. It ends when it is dropped.
@@ -261,9 +261,50 @@ impl Tx {
         self.inner.issue(key, op)
     }
 
+    /// See [`crate::Tx::nested`].
+    ///
+    /// # Errors
+    /// The closure's, or what it makes of an [`Error`].
+    pub fn nested<T, E: From<Error>>(&self, body: impl FnOnce(&Tx) -> Result<T, E>) -> Result<T, E> {
+        let Tx { deadline, until, .. } = *self;
+        self.inner.nested_now(|inner| body(&Tx { inner: inner.clone(), deadline, until }))
+    }
+
+    /// See [`crate::Tx::savepoint`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn savepoint(&self) -> Result<Savepoint, Error> {
+        self.inner.savepoint()
+    }
+
+    /// See [`crate::Tx::rollback_to`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<(), Error> {
+        self.inner.rollback_to(savepoint)
+    }
+
+    /// See [`crate::Tx::release`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn release(&self, savepoint: &Savepoint) -> Result<(), Error> {
+        self.inner.release(savepoint)
+    }
+
+    /// See [`crate::Tx::settle`].
+    ///
+    /// # Errors
+    /// What cannot be done.
+    pub fn settle(&self) -> Result<(), Error> {
+        self.wait(self.inner.settle())
+    }
+
     /// Waits for an answer until the deadline, and then ends the attempt. The closure holds the thread, so nobody else
     /// can end the wait.
-    fn wait<R>(&self, answer: Answer<R>) -> Result<R, Error> {
+    fn wait<R>(&self, answer: impl Future<Output = Result<R, Error>>) -> Result<R, Error> {
         let backend = &*self.inner.shared.backend;
         let answered = match self.until {
             None => wait_on(backend, answer),
@@ -273,13 +314,13 @@ impl Tx {
                 wait_on(backend, async {
                     match deadline.race(answer).await {
                         Some(answered) => answered,
-                        None => Err(self.inner.fail(self.inner.late(self.deadline).await)),
+                        None => Err(self.inner.fail_all(self.inner.late(self.deadline).await)),
                     }
                 })
             }
         };
         answered.map_err(|error| match error {
-            Error::BlocksRuntime => self.inner.fail(error),
+            Error::BlocksRuntime => self.inner.fail_all(error),
             error => error,
         })
     }

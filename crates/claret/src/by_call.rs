@@ -41,6 +41,14 @@ impl<T> ByCall<T> {
         }
     }
 
+    /// Takes out what belongs to some calls: which. In any order. O(all).
+    pub(crate) fn take_where(&mut self, is_meant: impl Fn(CallNo) -> bool) -> Vec<CallNo> {
+        let few = self.few.iter().map(|(no, _)| *no);
+        let taken: Vec<CallNo> = few.chain(self.many.keys().copied()).filter(|no| is_meant(*no)).collect();
+        taken.iter().for_each(|no| drop(self.take(*no)));
+        taken
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.few.is_empty() && self.many.is_empty()
     }

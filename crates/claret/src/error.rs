@@ -145,6 +145,25 @@ pub enum Error {
     /// The transaction was already committed or aborted: a handle outlived it. Final.
     #[error("the transaction is over; begin a new one")]
     Finished,
+    /// The handle of a transaction was used while one within it is open: that one's closure has a handle of its own. Final: use
+    /// that handle, or wait for the nested transaction to end.
+    #[error(
+        "a nested transaction is open, and this is the handle of the one around it; use the nested closure's own handle, or \
+         wait until the nested one has ended"
+    )]
+    NestedOpen,
+    /// Too many savepoints and nested transactions are open at once. Final: release some.
+    #[error("over {limit} savepoints and nested transactions open at once; release some, or nest less deep")]
+    TooDeep {
+        /// How many there may be.
+        limit: usize,
+    },
+    /// A savepoint that was released or undone, or is of another attempt, of another transaction or of the one around this one.
+    /// Final: make another one.
+    #[error(
+        "the savepoint is not one that is open here: it was released or undone, or is another transaction's; make another"
+    )]
+    NoSavepoint,
     /// The transaction with this id was done before, and what it answered is gone. Final: read what it wrote.
     #[error("the transaction '{id}' was done before, and what it answered is gone; read what it wrote")]
     AlreadyDone {
@@ -198,6 +217,9 @@ impl Error {
             | Error::LogStopped { .. }
             | Error::TooManyCalls { .. }
             | Error::Finished
+            | Error::NestedOpen
+            | Error::TooDeep { .. }
+            | Error::NoSavepoint
             | Error::AlreadyDone { .. }
             | Error::Closed
             | Error::BlocksRuntime

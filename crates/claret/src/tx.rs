@@ -10,6 +10,9 @@
 //! Dropping the future of `Store::transaction` in mid-flight, or a panic in the closure, aborts the attempt: its
 //! locks are released and nothing is applied.
 
+mod errors;
+mod levels;
+mod nested;
 mod observed;
 mod one_shot;
 mod optimistic;
@@ -39,6 +42,9 @@ use crate::observe::{AttemptSpan, WaitEvents};
 use crate::outcome::OutcomeId;
 use crate::planted;
 use crate::read::{Keys, Read};
+pub(crate) use errors::as_error;
+use levels::Levels;
+pub use nested::Savepoint;
 use observed::{Optimistic, Seeing};
 pub(crate) use one_shot::{OneShot, in_order};
 
@@ -86,6 +92,8 @@ struct State {
     answers: ByCall<Reply>,
     /// It looks without locks.
     optimistic: Option<Box<Optimistic>>,
+    /// What is open within it.
+    levels: Levels,
     /// Of those whose answers came with the commit.
     committed: Vec<(CallNo, Reply)>,
     /// What a shard said of who is in the way, once that was asked for.
@@ -114,6 +122,8 @@ pub struct Tx {
     pub(crate) shared: Arc<Shared>,
     /// As its driver counts them.
     pub(crate) attempt: u32,
+    /// The nested transaction that it is the handle of; 0: of the transaction itself.
+    scope: u32,
 }
 
 impl Tx {
@@ -145,6 +155,7 @@ impl Tx {
                 unanswered: ByCall::default(),
                 answers: ByCall::default(),
                 optimistic: None,
+                levels: Levels::default(),
                 committed: Vec::new(),
                 behind: None,
                 committing: false,
@@ -161,7 +172,7 @@ impl Tx {
     }
 
     pub(crate) fn of(shared: Arc<Shared>, attempt: u32) -> Self {
-        Tx { shared, attempt }
+        Tx { shared, attempt, scope: 0 }
     }
 
     /// Which attempt of the transaction this handle is of: 1 for the first, and one more each time the store runs the
@@ -193,13 +204,14 @@ impl Tx {
         state.committed.clear();
         state.calls = 0;
         state.unanswered.clear();
+        state.levels.begin_again();
         (state.writes, state.executed, state.committing) = (false, false, false);
         state.end = None;
         state.wait_events = WaitEvents::of(span);
         if let Some(nested) = &self.shared.nested {
             nested.begin_again();
         }
-        Ok(Tx { shared: Arc::clone(&self.shared), attempt: state.attempt })
+        Ok(Tx { shared: Arc::clone(&self.shared), attempt: state.attempt, scope: 0 })
     }
 
     /// Runs an operation whose answer the transaction needs now. An operation that returns nothing is kept for the
@@ -288,14 +300,12 @@ impl Tx {
             return Started::Ready(Ok(Reply::Ok));
         }
         state.executed = true;
-        let (driver, buffered) = self.shared.driver(&mut state);
-        let Ok(no) = driver.execute(self.attempt, buffered, call, reserve) else {
+        let Ok(no) = self.execute_call(&mut state, call, reserve) else {
             return Started::Ready(Err(self.closed(&mut state)));
         };
-        state.unanswered.put(no, ());
         self.shared.pump(&mut state);
-        match state.answers.take(no) {
-            Some(reply) => Started::Ready(Ok(reply)),
+        match state.answer(no) {
+            Some(answer) => Started::Ready(answer),
             None => Started::Waits { tx: self.clone(), no, timer: None },
         }
     }
@@ -336,8 +346,17 @@ impl Tx {
         if !state.unanswered.is_empty() {
             return false;
         }
+        if let Some(error) = state.fails_to_commit() {
+            self.shared.doom_all(&mut state, error);
+            if state.end.is_some() {
+                return true;
+            }
+        }
+        let only_checked = state.only_checked(state.buffered.len());
         let checks = state.gather_observed();
-        if let Some(end) = self.shared.commit_instantly(&mut state, checks) {
+        if only_checked.is_empty()
+            && let Some(end) = self.shared.commit_instantly(&mut state, checks)
+        {
             match end {
                 End::Restart(Cause::Refused(refusal)) => self.shared.renounce(&mut state, refusal),
                 end => state.end = Some(end),
@@ -345,10 +364,14 @@ impl Tx {
             return true;
         }
         let (driver, buffered) = self.shared.driver(&mut state);
-        let begun = match checks {
+        let told = match only_checked.is_empty() {
+            true => Ok(()),
+            false => driver.only_check(self.attempt, &only_checked),
+        };
+        let begun = told.and_then(|()| match checks {
             true => driver.check(self.attempt, buffered),
             false => driver.commit(self.attempt, buffered),
-        };
+        });
         match begun {
             Ok(()) => {
                 state.committing = true;
@@ -406,7 +429,18 @@ impl Tx {
         state.end.clone()
     }
 
-    /// Ends the attempt because of an error, which is what it answers from now on; or what it answers, if it was over.
+    /// Ends the attempt because of an error, whatever is open within it.
+    pub(crate) fn fail_all(&self, error: Error) -> Error {
+        let mut state = self.shared.state.lock();
+        if let Err(over) = self.check_attempt(&mut state) {
+            return over;
+        }
+        self.shared.doom_all(&mut state, error.clone());
+        error
+    }
+
+    /// Ends the innermost nested transaction, or the attempt, because of an error, which is what it answers from now on; or what it
+    /// answers, if it was over.
     pub(crate) fn fail(&self, error: Error) -> Error {
         let mut state = self.shared.state.lock();
         if let Err(over) = self.check_open(&mut state) {
@@ -437,8 +471,14 @@ impl Tx {
         Err(error)
     }
 
-    /// Whether this attempt runs, by all that has come of it.
+    /// Whether something may be done by this handle, by all that has come of it.
     fn check_open(&self, state: &mut State) -> Result<(), Error> {
+        self.check_handle(state)?;
+        state.levels.doomed().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Whether this attempt runs, by all that has come of it.
+    fn check_attempt(&self, state: &mut State) -> Result<(), Error> {
         if state.attempt != self.attempt {
             return Err(Error::Finished);
         }
@@ -455,36 +495,11 @@ impl Tx {
 
     /// The driver did not take a call, for the attempt is over: why.
     fn closed(&self, state: &mut State) -> Error {
-        let known = self.check_open(state).err();
+        let known = self.check_attempt(state).err();
         known.unwrap_or_else(|| {
             self.shared.end_by(state, End::Failed(Error::Finished));
             Error::Finished
         })
-    }
-}
-
-/// The error that a refusal is to an operation.
-pub(crate) fn as_error(refusal: &Refusal) -> Error {
-    match refusal {
-        Refusal::Operation { key, error } | Refusal::OperationBehind { key, error, .. } => {
-            Error::Invalid { key: key.clone(), error: (**error).clone() }
-        }
-        Refusal::Crowded(key) => Error::Crowded(key.clone()),
-        Refusal::Denied { .. } | Refusal::NoMemory { .. } | Refusal::Resolved | Refusal::TooMuch { .. } => {
-            Error::Refused(refusal.to_string())
-        }
-        Refusal::Elsewhere { .. }
-        | Refusal::ReadOnly
-        | Refusal::Vanished { .. }
-        | Refusal::Withdrawn
-        | Refusal::Recovered
-        | Refusal::LeaseExpired
-        | Refusal::LostLocks
-        | Refusal::Unknown
-        | Refusal::Unlisted
-        | Refusal::Unstamped
-        | Refusal::Changed { .. }
-        | Refusal::Stale => Error::Restart,
     }
 }
 
@@ -604,10 +619,10 @@ impl Shared {
         state: &mut State,
         bring: impl FnOnce(&mut Option<Box<dyn Driver>>, &mut dyn FnMut(Event)),
     ) {
-        let State { driver, unanswered, answers, committed, optimistic, behind, end, over, writes, .. } =
-            state;
+        let State { driver, unanswered, answers, committed, optimistic, levels, behind, .. } = state;
+        let State { end, over, writes, .. } = state;
         let mut answered = SmallVec::<[CallNo; 8]>::new();
-        let (mut is_news, mut restarts, mut refused) = (false, None, None);
+        let (mut is_news, mut restarts, mut refused, mut fails) = (false, None, None, None);
         bring(driver, &mut |event| {
             *over |= event.is_last();
             match event {
@@ -617,8 +632,7 @@ impl Shared {
                 // That of an issued call, which went along, nobody waits for.
                 Event::Answer { no, reply } => {
                     if unanswered.take(no).is_some() {
-                        answers.put(no, reply);
-                        answered.push(no);
+                        fails = fails.take().or(levels.hear(no, reply, answers, &mut answered));
                     }
                     return;
                 }
@@ -628,7 +642,10 @@ impl Shared {
                         answers.put(no, reply);
                         return answered.push(no);
                     }
-                    Some(Seeing::Error) => drop(unanswered.take(no)),
+                    Some(Seeing::Fails { error, at }) => {
+                        unanswered.take(no);
+                        fails = fails.take().or(levels.hear_seen(error, at));
+                    }
                     Some(Seeing::Restarts(refusal)) => restarts = Some(refusal),
                     Some(Seeing::Refused(refusal)) => refused = Some(refusal),
                     Some(Seeing::Nothing) | None => return,
@@ -662,12 +679,7 @@ impl Shared {
         } else if !answered.is_empty() {
             self.mailbox.wake_for(&answered);
         }
-        if let Some(refusal) = restarts {
-            self.renounce(state, refusal);
-        }
-        if let Some(refusal) = refused {
-            self.refuse(state, refusal);
-        }
+        self.follow(state, fails, restarts, refused);
     }
 
     /// Takes part in the exchange of messages until `done`, or arranges to be woken: by this answer and by what is no

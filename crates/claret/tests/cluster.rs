@@ -25,6 +25,8 @@ mod handles;
 mod limit;
 #[path = "cluster/moves.rs"]
 mod moves;
+#[path = "nesting/mod.rs"]
+mod nesting_cases;
 #[path = "cluster/observe.rs"]
 mod observe;
 #[path = "cluster/opening.rs"]

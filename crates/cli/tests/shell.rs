@@ -47,6 +47,12 @@ fn every_type() {
     compare(include_str!("shell/types.txt"));
 }
 
+/// What is undone has no effect, and what cannot be done ends no more than that.
+#[test]
+fn savepoints() {
+    compare(include_str!("shell/savepoints.txt"));
+}
+
 #[test]
 fn keys() {
     compare(include_str!("shell/keys.txt"));

@@ -37,7 +37,7 @@ pub use ids::{
 };
 pub use journal::{Journal, Malformed, Noted, read_effects, read_records, write_effect, write_record};
 pub use limits::Limits;
-pub use observations::{Observations, Saw};
+pub use observations::{Observations, Place, Saw};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, with_bug};
 pub use records::{Applied, HeldEnd, Records};

@@ -29,6 +29,22 @@ pub struct Call {
     pub reserve: Option<Box<Claims>>,
 }
 
+/// Calls of an attempt that its user has undone: all with these numbers (N1 of `docs/nesting.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undone {
+    /// The first.
+    pub from: CallNo,
+    /// The one behind the last: it, and those after it, do not see what these did.
+    pub to: CallNo,
+}
+
+impl Undone {
+    /// Whether a call is one of them.
+    pub fn has(&self, no: CallNo) -> bool {
+        self.from <= no && no < self.to
+    }
+}
+
 /// A call and its key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeyedCall {
@@ -67,6 +83,9 @@ pub enum Request {
         /// Buffered operations of the transaction on this record, and then the one that is waited for (P10, P12).
         #[serde(deserialize_with = "short_list")]
         calls: SmallVec<[Call; 1]>,
+        /// What the attempt has undone so far of what it did at this shard (N3).
+        #[serde(deserialize_with = "long_list")]
+        undone: Vec<Undone>,
     },
     /// Round one. For a single participant, or the last one, it is the whole commit (P9).
     Prepare {
@@ -85,6 +104,9 @@ pub enum Request {
         members: Members,
         /// What the yes is to be.
         asks: Asks,
+        /// What the attempt has undone (N3). Calls of it that come with this are executed, and not carried out (N6).
+        #[serde(deserialize_with = "long_list")]
+        undone: Vec<Undone>,
     },
     /// Round two: everybody voted yes.
     Apply {

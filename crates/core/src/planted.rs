@@ -109,6 +109,20 @@ bugs! {
     /// What is only to be checked is carried out.
     ChecksApplied "checks-applied" "O5";
 
+    // --- savepoints and nested transactions ---
+    /// What was seen and is undone is not locked any more.
+    UndoneReadsDropped "undone-reads-dropped" "N2";
+    /// What is undone is carried out.
+    UndoneApplied "undone-applied" "N3";
+    /// A call that comes after it was undone is executed.
+    LateUndoneExecuted "late-undone-executed" "N4";
+    /// A prepare relies on calls that are undone.
+    UndoneReliedOn "undone-relied-on" "N4";
+    /// What was looked at and is undone is not checked.
+    SeenUndoneUnchecked "seen-undone-unchecked" "N6";
+    /// What is undone and only to be checked is carried out.
+    CheckedUndoneApplied "checked-undone-applied" "N6";
+
     // --- attempts that are over ---
     /// A call or a commit of an attempt that is over is taken.
     ClosedTakesCalls "closed-takes-calls" "P61";

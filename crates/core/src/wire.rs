@@ -22,13 +22,13 @@ use thiserror::Error;
 use crate::backup::Change;
 use crate::ids::{AttemptId, Birth, ShardId};
 use crate::limits::Limits;
-use crate::message::{Call, KeyedCall, Members, Participants, PeerMessage, Request, Response};
+use crate::message::{Call, KeyedCall, Members, Participants, PeerMessage, Request, Response, Undone};
 
 use writer::Writer;
 
 /// What both sides must agree on before the first frame: changes with any change of a message, of the order of
 /// types in [`BUILTIN`](claret_types::BUILTIN), or of the order of methods in a type.
-pub const VERSION: u16 = 10;
+pub const VERSION: u16 = 11;
 
 /// Where the last request of a frame may begin, in bytes from the frame's start.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -38,6 +38,9 @@ pub const PARTICIPANTS_MAX: usize = 1 << 14;
 
 /// Operations in one look: what the transaction did on the record before, and what is asked. With more of them it locks.
 pub const LOOK_OPS_MAX: usize = 256;
+
+/// So many ranges of calls that were undone a message names, at most.
+pub const UNDONE_MAX: usize = 1 << 16;
 
 /// Claims in one reserve.
 pub const CLAIMS_MAX: usize = 1 << 16;
@@ -261,12 +264,14 @@ struct Checker<'a> {
 impl Checker<'_> {
     fn request(&self, request: &Request) -> Result<(), WireError> {
         match request {
-            Request::Execute { attempt, birth, key, calls, .. } => {
+            Request::Execute { attempt, birth, key, calls, undone, .. } => {
                 self.birth(*attempt, *birth)?;
+                self.undone(undone)?;
                 self.execute(key, calls)
             }
-            Request::Prepare { attempt, birth, participants, calls, members, .. } => {
+            Request::Prepare { attempt, birth, participants, calls, members, undone, .. } => {
                 self.birth(*attempt, *birth)?;
+                self.undone(undone)?;
                 self.prepare(participants, calls, members)
             }
             Request::Look { key, ops, .. } => self.look(key, ops),
@@ -317,6 +322,14 @@ impl Checker<'_> {
             self.key(&keyed.key)?;
             self.call(&keyed.key, &keyed.call)
         })
+    }
+
+    fn undone(&self, undone: &[Undone]) -> Result<(), WireError> {
+        self.within("undone ranges", undone.len(), UNDONE_MAX)?;
+        match undone.iter().all(|range| range.from < range.to) {
+            true => Ok(()),
+            false => self.senseless("a range of undone calls that has none"),
+        }
     }
 
     fn look(&self, key: &Bytes, ops: &[Operation]) -> Result<(), WireError> {

@@ -44,7 +44,14 @@ fn call(no: u32) -> Call {
 fn execute(attempt: AttemptId, no: u32) -> Request {
     let birth = Birth { time: NOW, tx: attempt.tx };
     let key = Bytes::copy_from(attempt.to_string().as_bytes());
-    Request::Execute { attempt, birth, incarnation: None, key, calls: [call(no)].into_iter().collect() }
+    Request::Execute {
+        attempt,
+        birth,
+        incarnation: None,
+        key,
+        calls: [call(no)].into_iter().collect(),
+        undone: Vec::new(),
+    }
 }
 
 fn prepare(attempt: AttemptId, relies_on: u32, calls: u32, listed: &[(ShardId, Incarnation)]) -> Request {
@@ -59,6 +66,7 @@ fn prepare(attempt: AttemptId, relies_on: u32, calls: u32, listed: &[(ShardId, I
         calls: (0..calls).map(call).collect(),
         members: Members::All,
         asks: Asks::Decision,
+        undone: Vec::new(),
     }
 }
 

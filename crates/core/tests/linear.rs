@@ -97,6 +97,7 @@ fn prepare(calls: Vec<KeyedCall>, others: bool) -> Request {
         calls,
         members: Members::All,
         asks: if others { Asks::Vote } else { Asks::Decision },
+        undone: Vec::new(),
     }
 }
 
@@ -134,7 +135,11 @@ fn n_executes_on_elements_of_one_record_cost_n() {
             for no in 0..count / 8 {
                 let calls = [call(no, op(no))].into_iter().collect();
                 let (attempt, birth, key) = (attempt(1), birth(1), Bytes::from("k"));
-                shard.handle(NOW, LINK, Request::Execute { attempt, birth, incarnation: None, key, calls });
+                shard.handle(
+                    NOW,
+                    LINK,
+                    Request::Execute { attempt, birth, incarnation: None, key, calls, undone: Vec::new() },
+                );
                 finish(&mut shard);
             }
             work(&shard)
@@ -166,6 +171,7 @@ fn one_input_executes_no_more_calls_than_it_may() {
                 incarnation: None,
                 key: "other".into(),
                 calls: [call(0, Operation::new::<Counter>(CounterOp::AddReturning(1)))].into_iter().collect(),
+                undone: Vec::new(),
             },
         );
         shard.handle(NOW, LINK, Request::Withdraw { attempt: other });
@@ -220,6 +226,7 @@ fn a_deserted_session_lets_go_bit_by_bit() {
                 incarnation: None,
                 key: name(sequence as u32),
                 calls: [call(0, Operation::new::<Counter>(CounterOp::AddReturning(1)))].into_iter().collect(),
+                undone: Vec::new(),
             },
         );
     }
@@ -274,6 +281,7 @@ fn execute(sequence: u64, key: &str, calls: impl IntoIterator<Item = Call>) -> R
         incarnation: None,
         key: key.into(),
         calls: calls.into_iter().collect(),
+        undone: Vec::new(),
     }
 }
 
@@ -293,7 +301,14 @@ fn who_is_put_off_keeps_no_lease_from_ending_and_no_session_from_being_cleared()
         let tx = TxId { session, sequence: Sequence(1) };
         let (attempt, birth) = (AttemptId { tx, attempt: 1 }, Birth { time: NOW, tx });
         let (link, calls) = (Link { session, connection: 1 }, [call(0, increment())].into_iter().collect());
-        let request = Request::Execute { attempt, birth, incarnation: None, key: key.into(), calls };
+        let request = Request::Execute {
+            attempt,
+            birth,
+            incarnation: None,
+            key: key.into(),
+            calls,
+            undone: Vec::new(),
+        };
         shard.handle(NOW, link, request);
     }
     let late = NOW.plus(Limits::default().lease_us);
@@ -399,8 +414,14 @@ fn many_sessions_that_are_deserted_together_let_go_bit_by_bit() {
         let tx = TxId { session: SessionId(session), sequence: Sequence(1) };
         let (attempt, birth) = (AttemptId { tx, attempt: 1 }, Birth { time: NOW, tx });
         let calls = [call(0, increment())].into_iter().collect();
-        let request =
-            Request::Execute { attempt, birth, incarnation: None, key: name(session as u32), calls };
+        let request = Request::Execute {
+            attempt,
+            birth,
+            incarnation: None,
+            key: name(session as u32),
+            calls,
+            undone: Vec::new(),
+        };
         shard.handle(NOW, Link { session: tx.session, connection: 1 }, request);
     }
     for session in 0..3 * most as u64 {

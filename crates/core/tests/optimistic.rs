@@ -86,6 +86,7 @@ fn prepare(
         calls: calls.collect(),
         members,
         asks: Asks::Vote,
+        undone: Vec::new(),
     };
     shard.handle(NOW, LINK, request);
     said(shard)
@@ -164,6 +165,7 @@ fn a_look_waits_for_nobody_who_thinks() {
             member: Member(0),
             reserve: None
         }],
+        undone: Vec::new(),
     };
     shard.handle(NOW, LINK, execute);
     said(&mut shard);

@@ -25,7 +25,14 @@ fn execute(key: &str, call: Call) -> Vec<u8> {
     let attempt = attempt(1, 1, 1);
     let birth = claret_core::Birth { time: Time(1), tx: attempt.tx };
     let calls = [call].into_iter().collect();
-    encode_requests(&[Request::Execute { attempt, birth, incarnation: None, key: key.into(), calls }])
+    encode_requests(&[Request::Execute {
+        attempt,
+        birth,
+        incarnation: None,
+        key: key.into(),
+        calls,
+        undone: Vec::new(),
+    }])
 }
 
 #[track_caller]
@@ -205,6 +212,7 @@ fn many_requests_are_divided_into_frames() {
         incarnation: None,
         key: "k".into(),
         calls: [call(0, op("register", "SET", &[&"v".repeat(400_000)]))].into_iter().collect(),
+        undone: Vec::new(),
     };
     let requests: Vec<Request> = (0..10).map(big).collect();
     let frames = encode_frames(&requests);
@@ -233,12 +241,12 @@ fn an_operation_of_a_custom_type_is_not_sent() {
 
 #[test]
 fn operations_that_are_none_are_named() {
-    // The frame ends in: type, method, number of arguments, member, no reserve.
+    // The frame ends in: type, method, number of arguments, member, no reserve, nothing undone.
     let frame = execute("k", call(0, op("register", "GET", &[])));
-    assert_eq!(frame[frame.len() - 5..], [0, 2, 0, 0, 0]);
+    assert_eq!(frame[frame.len() - 6..], [0, 2, 0, 0, 0, 0]);
     let with = |from_end: usize, byte: u8| {
         let mut frame = frame.clone();
-        let at = frame.len() - from_end;
+        let at = frame.len() - 1 - from_end;
         frame[at] = byte;
         refused(&frame)
     };
@@ -257,7 +265,7 @@ fn bad_arguments_are_named() {
     // `INCRBY 12` with other text in place of the number.
     let with = |text: &[u8; 2]| {
         let mut frame = execute("hits", call(0, op("counter", "INCRBY", &["12"])));
-        let at = frame.len() - 4;
+        let at = frame.len() - 5;
         assert_eq!(frame[at..at + 2], *b"12");
         frame[at..at + 2].copy_from_slice(text);
         frame
@@ -266,12 +274,12 @@ fn bad_arguments_are_named() {
     assert!(decode(&with(b"-1")).is_ok());
     let nan = op("float-counter", "INCRBYFLOAT", &["123"]);
     let mut frame = execute("k", call(0, nan));
-    let text = frame.len() - 7;
+    let text = frame.len() - 8;
     assert_eq!(frame[text..text + 5], *b"123.0");
     frame[text..text + 5].copy_from_slice(b"  nan");
     assert!(refused(&frame).contains("'  nan' is not a number"));
     let mut frame = execute("k", call(0, op("float-counter", "INCRBYFLOAT", &["1"])));
-    let text = frame.len() - 5;
+    let text = frame.len() - 6;
     frame[text..text + 3].copy_from_slice(b"NaN");
     assert!(refused(&frame).contains("float increment cannot be NaN"));
 }
@@ -361,8 +369,14 @@ fn reserves_are_bounded_and_of_their_type() {
 fn an_execute_has_a_call() {
     let attempt = attempt(1, 1, 1);
     let birth = claret_core::Birth { time: Time(1), tx: attempt.tx };
-    let empty =
-        Request::Execute { attempt, birth, incarnation: None, key: "k".into(), calls: Default::default() };
+    let empty = Request::Execute {
+        attempt,
+        birth,
+        incarnation: None,
+        key: "k".into(),
+        calls: Default::default(),
+        undone: Vec::new(),
+    };
     assert!(refused(&encode_requests(&[empty])).contains("an execute without a call"));
 }
 
@@ -493,7 +507,14 @@ fn a_birth_that_changes_is_not_believed() {
         let attempt = attempt(1, sequence, 1);
         let birth = claret_core::Birth { time: Time(time), tx: attempt.tx };
         let calls = [call(time as u32, op("counter", "INCRBY.RETURNING", &["1"]))].into_iter().collect();
-        let request = Request::Execute { attempt, birth, incarnation: None, key: key.into(), calls };
+        let request = Request::Execute {
+            attempt,
+            birth,
+            incarnation: None,
+            key: key.into(),
+            calls,
+            undone: Vec::new(),
+        };
         shard.handle(Time(0), link, request);
         attempt
     };
@@ -562,5 +583,5 @@ fn noise_is_refused() {
 #[test]
 fn a_message_is_copied_in_place() {
     assert!(size_of::<Response>() <= 128, "{}", size_of::<Response>());
-    assert!(size_of::<Request>() <= 144, "{}", size_of::<Request>());
+    assert!(size_of::<Request>() <= 168, "{}", size_of::<Request>());
 }

@@ -96,7 +96,7 @@ fn plain_commands_on_a_document_that_is_held_use_all_of_it() {
 
 /// Transactions on different places vote side by side; those on what is around wait.
 #[test]
-fn trap_42_an_emptied_object_stays_on_a_server() {
+fn trap_45_an_emptied_object_stays_on_a_server() {
     let (server, mut process, mut plain) = rig();
     done(&mut process, "d", ADA);
     let mut other = Process::hello(&server, 8);

@@ -85,6 +85,7 @@ fn locked(
                     calls: calls.collect(),
                     members: Members::All,
                     asks: Asks::Vote,
+                    undone: Vec::new(),
                 }
             })
             .collect();

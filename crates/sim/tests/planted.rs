@@ -13,7 +13,7 @@ const SEEDS_MAX: u64 = 4_000;
 const STARTS: [u64; 3] = [0, 100_000, 200_000];
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [(&str, &str, &str); 29] = [
+const SCRIPTED: [(&str, &str, &str); 35] = [
     ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
     ("calls-of-one-record-part", MOVED, "with_bug(Some(Bug::CallsOfOneRecordPart),"),
     ("unsettled-counts", TOLD, "with_bug(Some(Bug::UnsettledCounts),"),
@@ -42,12 +42,19 @@ const SCRIPTED: [(&str, &str, &str); 29] = [
     ("drawn-anew", OPTIMISTIC, "Some(Bug::DrawnAnew)"),
     ("never-locks", OPTIMISTIC, "with_bug(Some(Bug::NeverLocks),"),
     ("looks-beside-lock", OPTIMISTIC, "with_bug(Some(Bug::LooksBesideLock),"),
+    ("undone-reads-dropped", NESTING, "with_bug(Some(Bug::UndoneReadsDropped),"),
+    ("undone-applied", NESTING, "with_bug(Some(Bug::UndoneApplied),"),
+    ("late-undone-executed", NESTING, "with_bug(Some(Bug::LateUndoneExecuted),"),
+    ("undone-relied-on", NESTING, "with_bug(Some(Bug::UndoneReliedOn),"),
+    ("seen-undone-unchecked", NESTING, "with_bug(Some(Bug::SeenUndoneUnchecked),"),
+    ("checked-undone-applied", NESTING, "with_bug(Some(Bug::CheckedUndoneApplied),"),
     ("promoted-answers-anew", PROMOTED, "with_bug(Some(Bug::PromotedAnswersAnew),"),
 ];
 
 const LOCKS: &str = include_str!("../../core/tests/locks.rs");
 const MOVED: &str = include_str!("../../core/tests/moved.rs");
 const CLOCKS: &str = include_str!("../../core/tests/traps/clocks.rs");
+const NESTING: &str = include_str!("../../core/tests/nesting.rs");
 const OPTIMISTIC: &str = include_str!("../../core/tests/optimistic.rs");
 const PROMOTED: &str = include_str!("../../core/tests/traps/promoted.rs");
 const TOLD: &str = include_str!("../../core/tests/traps/told.rs");

@@ -312,13 +312,23 @@ impl DataType for Unread {
 
 impl<'de> Deserialize<'de> for Reply {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Nested(NESTING_MAX).deserialize(deserializer)
+        Nested { deeper: NESTING_MAX, may_fail: true }.deserialize(deserializer)
     }
 }
 
-/// Reads an answer that may contain others, to this depth.
+/// Reads the answer that is in an error: that one is no error.
+pub(crate) fn found<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<Reply>, D::Error> {
+    Nested { deeper: NESTING_MAX, may_fail: false }.deserialize(deserializer).map(Box::new)
+}
+
+/// Reads an answer that may contain others.
 #[derive(Clone, Copy)]
-struct Nested(u8);
+struct Nested {
+    /// To this depth.
+    deeper: u8,
+    /// It may be an error. None of those in it may: or one could be in the other for ever.
+    may_fail: bool,
+}
 
 /// Reads the answers in an answer.
 struct Items(Nested);
@@ -331,13 +341,18 @@ enum ReplyKind {
     Float,
     Bytes,
     Array,
+    Failed,
 }
 
 impl<'de> DeserializeSeed<'de> for Nested {
     type Value = Reply;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Reply, D::Error> {
-        deserializer.deserialize_enum("Reply", &["Nil", "Ok", "Int", "Float", "Bytes", "Array"], self)
+        deserializer.deserialize_enum(
+            "Reply",
+            &["Nil", "Ok", "Int", "Float", "Bytes", "Array", "Failed"],
+            self,
+        )
     }
 }
 
@@ -356,8 +371,13 @@ impl<'de> Visitor<'de> for Nested {
             ReplyKind::Int => content.newtype_variant().map(Reply::Int),
             ReplyKind::Float => content.newtype_variant().map(Reply::Float),
             ReplyKind::Bytes => content.newtype_variant().map(Reply::Bytes),
-            ReplyKind::Array => match self.0.checked_sub(1) {
-                Some(deeper) => content.newtype_variant_seed(Items(Nested(deeper))).map(Reply::Array),
+            ReplyKind::Failed if self.may_fail => content.newtype_variant().map(Reply::Failed),
+            ReplyKind::Failed => Err(A::Error::custom("an error in an answer")),
+            ReplyKind::Array => match self.deeper.checked_sub(1) {
+                Some(deeper) => {
+                    let items = Items(Nested { deeper, may_fail: false });
+                    content.newtype_variant_seed(items).map(Reply::Array)
+                }
                 None => Err(A::Error::custom("an answer is nested too deep")),
             },
         }

@@ -145,7 +145,7 @@ impl Operation {
 
     /// Whether it answers with something.
     pub fn returns(&self) -> bool {
-        self.method().returns
+        self.method().returns || self.is_tried()
     }
 
     /// [`DataType::size`].

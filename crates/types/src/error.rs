@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::Reply;
-use crate::carried::one_line;
+use crate::carried::{found, one_line};
 
 /// Words of an error: those of this program, or what another process sent.
 type Words = Cow<'static, str>;
@@ -170,6 +170,7 @@ pub enum OpError {
         #[serde(deserialize_with = "one_line")]
         method: Words,
         /// What it would answer.
+        #[serde(deserialize_with = "found")]
         found: Box<Reply>,
     },
     /// It would not answer any more what an optimistic transaction has seen.

@@ -26,6 +26,9 @@ const WHOLE: u8 = 0;
 const DIGEST: u8 = 1;
 const ERROR: u8 = 5;
 
+/// The flags of what may answer anything.
+const ANY: u8 = 8;
+
 /// What an operation must answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
@@ -33,6 +36,8 @@ pub(crate) struct Expected {
     is_seen: bool,
     /// It is that the operation cannot be done.
     is_error: bool,
+    /// Anything, also that it cannot be done.
+    is_any: bool,
     /// The number that went into it.
     unique: Option<u64>,
     /// [`WHOLE`] and the bytes, or [`DIGEST`] and theirs.
@@ -41,7 +46,13 @@ pub(crate) struct Expected {
 
 impl Expected {
     fn of(answer: Result<&Reply, &OpError>, is_seen: bool, unique: Option<u64>) -> Self {
-        Expected { is_seen, is_error: answer.is_err(), unique, answer: as_bytes(answer) }
+        Expected { is_seen, is_error: answer.is_err(), is_any: false, unique, answer: as_bytes(answer) }
+    }
+
+    /// Whatever it is.
+    fn any() -> Self {
+        let answer = Bytes::from(vec![WHOLE]);
+        Expected { is_seen: false, is_error: false, is_any: true, unique: None, answer }
     }
 
     /// Whether an error takes the place of an answer.
@@ -53,6 +64,7 @@ impl Expected {
     pub(crate) fn to_argument(&self) -> Bytes {
         let flags =
             u8::from(self.is_seen) | u8::from(self.is_error) << 1 | u8::from(self.unique.is_some()) << 2;
+        let flags = flags | u8::from(self.is_any) << 3;
         let mut bytes = vec![flags];
         if let Some(unique) = self.unique {
             bytes.extend_from_slice(&unique.to_le_bytes());
@@ -63,7 +75,10 @@ impl Expected {
 
     /// `None`: this is none.
     pub(crate) fn of_argument(bytes: &[u8]) -> Option<Self> {
-        let (&flags, rest) = bytes.split_first().filter(|(flags, _)| **flags < 8)?;
+        let (&flags, rest) = bytes.split_first().filter(|(flags, _)| **flags < 8 || **flags == ANY)?;
+        if flags == ANY {
+            return (*rest == [WHOLE]).then(Expected::any);
+        }
         let (unique, answer) = match flags & 4 {
             0 => (None, rest),
             _ => {
@@ -79,7 +94,13 @@ impl Expected {
         let (is_seen, is_error) = (flags & 1 > 0, flags & 2 > 0);
         let says_error = answer.strip_prefix(&[WHOLE]).is_some_and(|rest| rest.first() == Some(&ERROR));
         let agrees = is_error == says_error || is_error && answer.first() == Some(&DIGEST);
-        (is_right && agrees).then(|| Expected { is_seen, is_error, unique, answer: Bytes::copy_from(answer) })
+        (is_right && agrees).then(|| Expected {
+            is_seen,
+            is_error,
+            is_any: false,
+            unique,
+            answer: Bytes::copy_from(answer),
+        })
     }
 }
 
@@ -117,6 +138,8 @@ fn append(reply: &Reply, depth: usize, bytes: &mut Vec<u8>) {
             put(4, &(value.len() as u64).to_le_bytes());
             bytes.extend_from_slice(value);
         }
+        // Nothing that is compared answers so.
+        Reply::Failed(error) => put(7, error.to_string().as_bytes()),
         Reply::Array(items) => {
             put(6, &(items.len() as u64).to_le_bytes());
             // No type answers so deep.
@@ -130,6 +153,11 @@ fn append(reply: &Reply, depth: usize, bytes: &mut Vec<u8>) {
 /// Of what fails as it was seen to: it does nothing, and tells of all of the record (P15).
 fn as_it_failed() -> Executed {
     Execution::read(Reply::Ok, Claims::record(Mode::EXCLUSIVE))
+}
+
+/// That it cannot be done is the answer, which tells of all of the record.
+fn failed(error: OpError) -> Executed {
+    Execution::read(Reply::Failed(Box::new(error)), Claims::record(Mode::EXCLUSIVE))
 }
 
 /// See the module's text.
@@ -152,6 +180,18 @@ impl Operation {
     #[must_use]
     pub fn seen(&self, answer: Result<&Reply, &OpError>, unique: Unique) -> Operation {
         self.expecting(Expected::of(answer, true, Some(unique.0)))
+    }
+
+    /// The same operation, whose answer says whether it can be done: it answers also where it returns nothing, and that it cannot
+    /// be done is an answer, [`Reply::Failed`], for which it does nothing and claims its record alone (N5 of `docs/nesting.md`).
+    #[must_use]
+    pub fn tried(&self) -> Operation {
+        self.expecting(Expected::any())
+    }
+
+    /// Whether it is one that is [tried](Self::tried).
+    pub fn is_tried(&self) -> bool {
+        self.expected().is_some_and(|expected| expected.is_any)
     }
 
     pub(crate) fn expecting(&self, expected: Expected) -> Operation {
@@ -179,6 +219,7 @@ impl Operation {
     /// That, or [`OpError::Changed`].
     pub fn not_executed(&self, error: OpError) -> Result<Executed, OpError> {
         match self.expected() {
+            Some(expected) if expected.is_any => Ok(failed(error)),
             Some(expected) if expected.is_met(Err(&error)) => Ok(as_it_failed()),
             Some(expected) if expected.is_seen => Err(OpError::Changed),
             _ => Err(error),
@@ -240,6 +281,9 @@ impl AnyOp for Expecting {
     fn execute(&self, state: Option<&State>, unique: Unique) -> Result<Executed, OpError> {
         let unique = self.expected.unique.map_or(unique, Unique);
         let executed = self.op.execute(state, unique);
+        if self.expected.is_any {
+            return Ok(executed.unwrap_or_else(failed));
+        }
         let is_met = self.expected.is_met(executed.as_ref().map(|executed| &executed.reply));
         match executed {
             // Nobody waits for what is known.
@@ -269,7 +313,11 @@ impl AnyOp for Expecting {
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = if self.expected.is_seen { "seen" } else { "demanded" };
+        let word = match &self.expected {
+            Expected { is_any: true, .. } => "tried",
+            Expected { is_seen: true, .. } => "seen",
+            Expected { .. } => "demanded",
+        };
         // All of it: who explores states tells operations apart by this text.
         write!(f, "{:?} ({word} {:?})", self.op, self.expected.to_argument())
     }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::Bytes;
+use crate::{Bytes, OpError};
 
 /// The answer of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -25,6 +25,8 @@ pub enum Reply {
     Bytes(Bytes),
     /// Several answers. Pairs (member, score; field, value) lie flat, as in Redis.
     Array(Vec<Reply>),
+    /// It cannot be done: the answer of an operation that was [tried](crate::Operation::tried), and of no other.
+    Failed(Box<OpError>),
 }
 
 impl Reply {
@@ -44,6 +46,7 @@ impl Reply {
             Reply::Nil | Reply::Ok | Reply::Int(_) | Reply::Float(_) => 0,
             Reply::Bytes(bytes) => bytes.len(),
             Reply::Array(items) => items.iter().map(Reply::size).sum(),
+            Reply::Failed(error) => error.size(),
         };
         size_of::<Reply>() + beside
     }
@@ -65,6 +68,7 @@ impl fmt::Display for Reply {
                 }
                 write!(f, "]")
             }
+            Reply::Failed(error) => write!(f, "(error) {error}"),
         }
     }
 }
@@ -150,7 +154,7 @@ impl FromReply for bool {
             Reply::Int(value) => Some(value != 0),
             Reply::Ok => Some(true),
             Reply::Nil => Some(false),
-            Reply::Float(_) | Reply::Bytes(_) | Reply::Array(_) => None,
+            Reply::Float(_) | Reply::Bytes(_) | Reply::Array(_) | Reply::Failed(_) => None,
         }
     }
 }

@@ -271,7 +271,7 @@ fn different_places_commute() {
 
 /// A subtree conflicts with what is in it.
 #[test]
-fn trap_41_parent_and_child() {
+fn trap_44_parent_and_child() {
     let doc = state(r#"{"a":{"b":1,"c":"s"},"d":[1]}"#);
     for whole in
         ["JSON.SET $.a 1", "JSON.DEL $.a", "JSON.DEL.RETURNING $.a", "JSON.GET $.a", "JSON.MERGE $.a 5"]
@@ -297,7 +297,7 @@ fn trap_41_parent_and_child() {
 
 /// Two that each remove one of an object's last members leave it empty, in whatever order they are applied.
 #[test]
-fn trap_42_the_emptied_object() {
+fn trap_45_the_emptied_object() {
     let before = state(r#"{"a":{"b":1,"c":2}}"#);
     assert!(share(&before, "JSON.DEL $.a.b", "JSON.DEL $.a.c"));
     let both = ["JSON.DEL $.a.b", "JSON.DEL $.a.c"].map(|it| execute(&before, it).expect(it).effect);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-use claret_core::message::{Refusal, Seen};
+use claret_core::message::{Refusal, Seen, Undone};
 use claret_core::{AttemptId, CallNo, Closed, Delivery, Limits, Switches, Time, TxHandle};
 use claret_identity::Identity;
 use claret_types::{Bytes, Claims, OpError, Operation};
@@ -305,6 +305,26 @@ impl Driver for Remote {
             machine.buffer(now, (tx, attempt), calls.iter().cloned(), &slots)?;
             machine.client.commit(now, (tx, attempt))
         })
+    }
+
+    fn may_fail_from(&mut self, attempt: u32, inside: Option<CallNo>) -> Result<(), Closed> {
+        self.visit(|machine, now, tx| machine.client.may_fail_from(now, (tx, attempt), inside))
+    }
+
+    fn undo(&mut self, attempt: u32, from: CallNo) -> Result<(), Closed> {
+        self.visit(|machine, now, tx| machine.client.undo(now, (tx, attempt), from))
+    }
+
+    fn settle(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<Vec<(CallNo, Bytes)>, Closed> {
+        let slots = slots_of(buffered);
+        self.visit(|machine, now, tx| {
+            machine.buffer(now, (tx, attempt), buffered.drain(..), &slots)?;
+            machine.client.settle_buffered(now, (tx, attempt))
+        })
+    }
+
+    fn only_check(&mut self, attempt: u32, ranges: &[Undone]) -> Result<(), Closed> {
+        self.visit(|machine, now, tx| machine.client.only_check(now, (tx, attempt), ranges))
     }
 
     fn abort(&mut self) {

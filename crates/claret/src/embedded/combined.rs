@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use claret_core::message::{Output, Refusal, Request, Response};
+use claret_core::message::{Output, Refusal, Request, Response, Undone};
 use claret_core::{AttemptId, CallNo, Client, Closed, Limits, Shard, ShardId, Switches, Time, TxHandle};
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
@@ -160,6 +160,23 @@ impl Driver for Combined {
 
     fn renounce(&mut self, attempt: u32, refusal: Refusal) -> Result<(), Closed> {
         self.visit(|client, now, tx| client.renounce(now, (tx, attempt), refusal))
+    }
+
+    fn may_fail_from(&mut self, attempt: u32, inside: Option<CallNo>) -> Result<(), Closed> {
+        self.visit(|client, now, tx| client.may_fail_from(now, (tx, attempt), inside))
+    }
+
+    fn undo(&mut self, attempt: u32, from: CallNo) -> Result<(), Closed> {
+        self.visit(|client, now, tx| client.undo(now, (tx, attempt), from))
+    }
+
+    fn settle(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<Vec<(CallNo, Bytes)>, Closed> {
+        self.buffer(attempt, buffered)?;
+        self.visit(|client, now, tx| client.settle_buffered(now, (tx, attempt)))
+    }
+
+    fn only_check(&mut self, attempt: u32, ranges: &[Undone]) -> Result<(), Closed> {
+        self.visit(|client, now, tx| client.only_check(now, (tx, attempt), ranges))
     }
 
     fn abort(&mut self) {

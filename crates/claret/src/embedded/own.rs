@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
-use claret_core::message::{Output, Refusal, Request, Response};
+use claret_core::message::{Output, Refusal, Request, Response, Undone};
 use claret_core::{AttemptId, Birth, CallNo, Closed, Coordinator, Event, Sequence, ShardId, Time, TxId};
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
@@ -114,6 +114,23 @@ impl Driver for OwnCoordinator {
     fn renounce(&mut self, attempt: u32, refusal: Refusal) -> Result<(), Closed> {
         let attempt = self.named(attempt);
         self.coordinator.renounce(self.store.elapsed(), attempt, refusal)
+    }
+
+    fn may_fail_from(&mut self, attempt: u32, inside: Option<CallNo>) -> Result<(), Closed> {
+        self.coordinator.may_fail_from(self.named(attempt), inside)
+    }
+
+    fn undo(&mut self, attempt: u32, from: CallNo) -> Result<(), Closed> {
+        self.coordinator.undo(self.store.elapsed(), self.named(attempt), from)
+    }
+
+    fn settle(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<Vec<(CallNo, Bytes)>, Closed> {
+        self.buffer(attempt, buffered)?;
+        self.coordinator.settle(self.store.elapsed(), self.named(attempt))
+    }
+
+    fn only_check(&mut self, attempt: u32, ranges: &[Undone]) -> Result<(), Closed> {
+        self.coordinator.only_check(self.named(attempt), ranges)
     }
 
     fn abort(&mut self) {

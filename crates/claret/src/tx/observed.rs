@@ -1,7 +1,7 @@
 //! What an optimistic transaction has seen, as a store needs it.
 
 use claret_core::message::{Refusal, Seen};
-use claret_core::{CallNo, Cause, Observations, Saw};
+use claret_core::{CallNo, Cause, Observations, Place, Saw};
 use claret_types::Reply;
 
 use super::End;
@@ -24,7 +24,11 @@ pub(super) struct Optimistic {
 /// What follows from what was seen.
 pub(super) enum Seeing {
     Answer(Reply),
-    Error,
+    /// Something cannot be done: what stands there.
+    Fails {
+        error: Error,
+        at: Place,
+    },
     /// The attempt cannot commit.
     Restarts(Refusal),
     /// Nor can any other.
@@ -54,11 +58,10 @@ impl Optimistic {
         self.awaited = self.awaited.saturating_sub(1);
         match self.observations.saw(no, seen) {
             Saw::Answer(reply) => Seeing::Answer(reply),
-            Saw::Fails { key, error } => {
+            Saw::Fails { key, error, at } => {
                 let error = Error::Invalid { key, error };
                 self.errors.push((no, error.clone()));
-                self.doomed.get_or_insert(error);
-                Seeing::Error
+                Seeing::Fails { error, at }
             }
             Saw::Changed { key } => Seeing::Restarts(Refusal::Changed { key }),
             Saw::Refused(refusal) if refusal.is_retryable() => Seeing::Restarts(refusal),

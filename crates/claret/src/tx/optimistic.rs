@@ -42,13 +42,21 @@ impl Tx {
         call: Call,
         reserve: Option<&Claims>,
     ) -> Result<Started, Call> {
+        let innermost = state.levels.open.last().and_then(|level| level.observed);
         let State { optimistic: Some(optimistic), buffered, .. } = state else { return Err(call) };
         let observations = &mut optimistic.observations;
+        if !call.op.returns() && reserve.is_none() && observations.is_locked_alone(&call.key) {
+            return Err(call);
+        }
         if !call.op.returns() && reserve.is_none() {
             observations.add(call.key, call.op);
             return Ok(Started::Ready(Ok(Reply::Ok)));
         }
         if reserve.is_some() || !observations.looks_at(&call.key, &call.op) {
+            if observations.is_to_lock_from_start(&call.key, innermost) {
+                self.shared.renounce(state, Refusal::Withdrawn);
+                return Ok(Started::Ready(Err(Error::Restart)));
+            }
             let own = observations.take_of(&call.key).into_iter();
             buffered.extend(own.map(|op| Call { key: call.key.clone(), op }));
             return Err(call);
@@ -99,6 +107,12 @@ impl Tx {
 impl State {
     /// The answer of a call, or why there is none.
     pub(super) fn answer(&mut self, no: CallNo) -> Option<Result<Reply, Error>> {
+        if let Some(error) = self.levels.error_of(no) {
+            return Some(Err(error));
+        }
+        if self.levels.is_held_back(no) {
+            return None;
+        }
         if let Some(reply) = self.answers.take(no) {
             return Some(Ok(reply));
         }
@@ -108,8 +122,10 @@ impl State {
     /// Keeps a call for the commit.
     pub(super) fn keep(&mut self, call: Call) {
         match &mut self.optimistic {
-            Some(optimistic) => optimistic.observations.add(call.key, call.op),
-            None => self.buffered.push(call),
+            Some(optimistic) if !optimistic.observations.is_locked_alone(&call.key) => {
+                optimistic.observations.add(call.key, call.op);
+            }
+            _ => self.buffered.push(call),
         }
     }
 
@@ -129,7 +145,7 @@ impl State {
 
 impl Shared {
     /// A look came back, and nothing else.
-    fn see(&self, state: &mut State, no: CallNo, seen: Seen) {
+    pub(super) fn see(&self, state: &mut State, no: CallNo, seen: Seen) {
         self.hear(state, |_, note| note(Event::Seen { no, seen }));
     }
 
@@ -159,7 +175,7 @@ impl Shared {
     }
 
     /// What an attempt found wrong ends it: at once, or once all that it saw was checked.
-    pub(super) fn doom(&self, state: &mut State, error: Error) {
+    pub(super) fn doom_all(&self, state: &mut State, error: Error) {
         match &mut state.optimistic {
             Some(optimistic) if optimistic.observations.has_seen() => {
                 optimistic.doomed.get_or_insert(error);

@@ -95,7 +95,7 @@ fn bytes(reply: Reply) -> Bytes {
         Reply::Bytes(bytes) => bytes,
         Reply::Int(number) => number.to_string().into(),
         Reply::Float(number) => format!("{number:?}").into(),
-        Reply::Ok | Reply::Nil | Reply::Array(_) => panic!("a word, not {reply}"),
+        Reply::Ok | Reply::Nil | Reply::Array(_) | Reply::Failed(_) => panic!("a word, not {reply}"),
     }
 }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use claret::{Error, Mode, OpError, Records, Store, TxOptions};
 
-use crate::optimistic_cases;
 use crate::rig::{fresh, keys, shared};
 use crate::strict::{begin_to_move, set_slot};
+use crate::{nesting_cases, optimistic_cases};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn optimistic_transactions_on_a_cluster() {
@@ -15,6 +15,17 @@ async fn optimistic_transactions_on_a_cluster() {
     for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriter] {
         let store = Store::cluster(cluster.url()).mode(mode).connect().await.expect("a store");
         optimistic_cases::all(&store, &format!("optimistic:{mode:?}:")).await;
+        store.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nesting_on_a_cluster() {
+    let _limit = crate::limit::of_test();
+    let cluster = shared();
+    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriterPhased] {
+        let store = Store::cluster(cluster.url()).mode(mode).connect().await.expect("a store");
+        nesting_cases::all(&store, &format!("nesting:{mode:?}:"), true).await;
         store.close().await;
     }
 }

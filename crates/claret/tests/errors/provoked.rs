@@ -25,8 +25,39 @@ pub(crate) async fn provoke(ground: &Ground<'_>, name: &str) -> Option<Provoked>
     let key = format!("{}table:{name}", ground.prefix);
     match of_a_store(ground, name, &key).await {
         Some(provoked) => Some(provoked),
-        None => of_an_operation(ground, name, &key).await,
+        None => match of_levels(ground.store, name, &key).await {
+            Some(provoked) => Some(provoked),
+            None => of_an_operation(ground, name, &key).await,
+        },
     }
+}
+
+async fn of_levels(store: &Store, name: &str, key: &str) -> Option<Provoked> {
+    Some(match name {
+        "NestedOpen" => {
+            let used = store.transaction(async |tx| {
+                tx.nested(async |_| tx.counter(key).add(1)).await?;
+                Ok(())
+            });
+            let error = matched!(used.await, Error::NestedOpen);
+            Provoked::new(error, ["a nested transaction is open", "own handle"])
+        }
+        "TooDeep" => {
+            let deep = store.transaction(async |tx| Ok((0..17).try_for_each(|_| tx.savepoint().map(drop))?));
+            let error = matched!(deep.await, Error::TooDeep { limit: 16 });
+            Provoked::new(error, ["over 16 savepoints", "release some"])
+        }
+        "NoSavepoint" => {
+            let released = store.transaction(async |tx| {
+                let point = tx.savepoint()?;
+                tx.release(&point)?;
+                Ok(tx.rollback_to(&point)?)
+            });
+            let error = matched!(released.await, Error::NoSavepoint);
+            Provoked::new(error, ["released or undone", "make another"])
+        }
+        _ => return None,
+    })
 }
 
 async fn of_a_store(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provoked> {

@@ -39,7 +39,22 @@ pub(crate) const OWN: &[Own] = &[
     },
     Own { name: "COMMIT", arguments: "", summary: "commits the open transaction" },
     Own { name: "ABORT", arguments: "", summary: "drops the open transaction, also while it waits" },
-    Own { name: "ROLLBACK", arguments: "", summary: "the same as ABORT" },
+    Own {
+        name: "ROLLBACK",
+        arguments: "[TO name]",
+        summary: "the same as ABORT; TO: undoes what was done since the savepoint, which stays",
+    },
+    Own {
+        name: "SAVEPOINT",
+        arguments: "name",
+        summary: "marks a point of the open transaction; what cannot be done from then on is undone with ROLLBACK TO",
+    },
+    Own { name: "RELEASE", arguments: "name", summary: "forgets a savepoint, and those made later" },
+    Own {
+        name: "SETTLE",
+        arguments: "",
+        summary: "executes what waits for the commit, so that what cannot be done shows now",
+    },
     Own {
         name: "SESSION",
         arguments: "n",

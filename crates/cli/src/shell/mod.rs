@@ -234,6 +234,12 @@ impl Shell {
             }
             ("COMMIT", []) => self.commit(number, statement.text),
             ("ABORT" | "ROLLBACK", []) => self.abort(number),
+            ("SAVEPOINT", [name]) => self.within(number, Deed::Savepoint(name.to_string()), statement.text),
+            ("ROLLBACK", [to, name]) if to.to_string().eq_ignore_ascii_case("TO") => {
+                self.within(number, Deed::RollbackTo(name.to_string()), statement.text);
+            }
+            ("RELEASE", [name]) => self.within(number, Deed::Release(name.to_string()), statement.text),
+            ("SETTLE", []) => self.within(number, Deed::Settle, statement.text),
             ("SESSION", [to]) => self.switch(number, to),
             ("SESSIONS", []) => self.say(number, Kind::Answer, &self.describe_sessions()),
             ("TYPES", []) => self.say(number, Kind::Answer, &catalog::types()),
@@ -291,6 +297,19 @@ impl Shell {
             return self.say(number, Kind::Error, "no transaction is open; BEGIN opens one");
         }
         self.session(number).commit(text);
+        self.settle(number);
+    }
+
+    /// Does what makes sense in a transaction alone.
+    fn within(&mut self, number: u32, deed: Deed, text: String) {
+        if self.refuse_waiting(number) {
+            return;
+        }
+        if !self.sessions[&number].is_open() {
+            return self.say(number, Kind::Error, "no transaction is open; BEGIN opens one");
+        }
+        let store = self.store.clone();
+        self.session(number).issue(&store, deed, text);
         self.settle(number);
     }
 
@@ -475,6 +494,7 @@ impl Shell {
         let Happened { text, waited, outcome } = happened;
         let (kind, said) = match outcome {
             Outcome::Answer(reply) => (Kind::Answer, reply.to_string()),
+            Outcome::Refused(error) => (Kind::Error, error.to_string()),
             Outcome::Queued => (Kind::Answer, "QUEUED until commit".to_owned()),
             Outcome::Committed => (Kind::Answer, "COMMITTED".to_owned()),
             Outcome::Failed { error, of_many } => (Kind::Error, describe_failure(&error, of_many)),

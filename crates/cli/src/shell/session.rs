@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use claret::{Abort, Error, Store, Tx, TxOptions};
+use claret::{Abort, Error, Savepoint, Store, Tx, TxOptions};
 use claret_types::{Bytes, Operation, Reply};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -43,6 +43,8 @@ pub(crate) enum Outcome {
     Answer(Reply),
     /// The operation will be done at commit.
     Queued,
+    /// It was not done, and the transaction goes on.
+    Refused(Error),
     /// The transaction is committed.
     Committed,
     /// The transaction is over, and nothing of it was applied.
@@ -61,11 +63,39 @@ pub(crate) enum Deed {
     Operation(Bytes, Operation),
     /// `RENAME`: from one key to another.
     Rename(Bytes, Bytes),
+    /// `SAVEPOINT`, by its name.
+    Savepoint(String),
+    /// `ROLLBACK TO` the latest savepoint of this name.
+    RollbackTo(String),
+    /// `RELEASE` it, and those made later.
+    Release(String),
+    /// `SETTLE`: execute what waits for the commit.
+    Settle,
 }
 
+/// The savepoints of a transaction that are open, with their names.
+type Savepoints = Vec<(String, Savepoint)>;
+
 impl Deed {
-    async fn within(self, tx: &Tx) -> Result<Reply, Error> {
+    async fn within(self, tx: &Tx, points: &mut Savepoints) -> Result<Reply, Error> {
         match self {
+            Deed::Savepoint(name) => {
+                points.push((name, tx.savepoint()?));
+                Ok(Reply::Ok)
+            }
+            Deed::RollbackTo(name) => {
+                let at = place_of(points, &name)?;
+                tx.rollback_to(&points[at].1)?;
+                points.truncate(at + 1);
+                Ok(Reply::Ok)
+            }
+            Deed::Release(name) => {
+                let at = place_of(points, &name)?;
+                tx.release(&points[at].1)?;
+                points.truncate(at);
+                Ok(Reply::Ok)
+            }
+            Deed::Settle => tx.settle().await.map(|()| Reply::Ok),
             Deed::Operation(key, op) if op.returns() => tx.execute(key, op).await,
             Deed::Operation(key, op) => tx.issue(key, op).map(|()| Reply::Ok),
             Deed::Rename(from, to) => tx.rename(from, to).await.map(Reply::bool),
@@ -79,8 +109,17 @@ impl Deed {
                 Ok(replies.pop().expect("one operation, one answer"))
             }
             Deed::Rename(from, to) => store.rename(from, to).await.map(Reply::bool),
+            // The shell lets none of them in without a transaction.
+            Deed::Savepoint(_) | Deed::RollbackTo(_) | Deed::Release(_) | Deed::Settle => {
+                Err(Error::NoSavepoint)
+            }
         }
     }
+}
+
+/// Where the latest savepoint of a name is.
+fn place_of(points: &Savepoints, name: &str) -> Result<usize, Error> {
+    points.iter().rposition(|(known, _)| known == name).ok_or(Error::NoSavepoint)
 }
 
 #[derive(Debug)]
@@ -116,7 +155,7 @@ struct Work {
     future: Pin<Box<dyn Future<Output = Result<(), Error>>>>,
     woken: Arc<Woken>,
     steps: UnboundedSender<Step>,
-    answers: UnboundedReceiver<Reply>,
+    answers: UnboundedReceiver<Result<Reply, Error>>,
     pending: Option<Pending>,
     /// Which types it used on which keys.
     used: Vec<(Bytes, &'static str)>,
@@ -227,8 +266,9 @@ impl Session {
         let outcome = match (ended, answer) {
             (None, None) => return None,
             (Some(Err(error)), _) => Outcome::Failed { error, of_many },
-            (_, Some(_)) if work.pending.as_ref().is_some_and(|pending| pending.void) => Outcome::Queued,
-            (_, Some(reply)) => Outcome::Answer(reply),
+            (_, Some(Err(error))) => Outcome::Refused(error),
+            (_, Some(Ok(_))) if work.pending.as_ref().is_some_and(|pending| pending.void) => Outcome::Queued,
+            (_, Some(Ok(reply))) => Outcome::Answer(reply),
             (Some(Ok(())), None) => Outcome::Committed,
         };
         let pending = work.pending.take();
@@ -244,7 +284,7 @@ impl Work {
     fn new(
         future: Pin<Box<dyn Future<Output = Result<(), Error>>>>,
         steps: UnboundedSender<Step>,
-        answers: UnboundedReceiver<Reply>,
+        answers: UnboundedReceiver<Result<Reply, Error>>,
         of_many: bool,
     ) -> Self {
         let woken = Woken { is_woken: AtomicBool::new(true), shell: std::thread::current() };
@@ -262,7 +302,7 @@ async fn transaction(
     store: Store,
     options: TxOptions,
     steps: UnboundedReceiver<Step>,
-    answers: UnboundedSender<Reply>,
+    answers: UnboundedSender<Result<Reply, Error>>,
 ) -> Result<(), Error> {
     let mut steps = Some(steps);
     store
@@ -276,12 +316,23 @@ async fn transaction(
 async fn follow(
     tx: Tx,
     mut steps: UnboundedReceiver<Step>,
-    answers: UnboundedSender<Reply>,
+    answers: UnboundedSender<Result<Reply, Error>>,
 ) -> Result<(), Abort> {
+    let mut points = Savepoints::new();
     loop {
         match steps.recv().await {
             Some(Step::Deed(deed)) => {
-                if answers.send(deed.within(&tx).await?).is_err() {
+                let done = deed.within(&tx, &mut points).await;
+                // What cannot be done ends no more than what came after the latest savepoint.
+                let goes_on = match &done {
+                    Err(Error::NoSavepoint | Error::TooDeep { .. }) => true,
+                    Err(Error::Invalid { .. } | Error::Value { .. } | Error::TooManyCalls { .. }) => {
+                        !points.is_empty()
+                    }
+                    _ => false,
+                };
+                let answer = if goes_on { done } else { Ok(done?) };
+                if answers.send(answer).is_err() {
                     return Err(Abort::because("the session is gone"));
                 }
             }
@@ -292,8 +343,12 @@ async fn follow(
 }
 
 /// A transaction of its own.
-async fn single(store: Store, deed: Deed, answers: UnboundedSender<Reply>) -> Result<(), Error> {
-    answers.send(deed.alone(&store).await?).map_err(|_| Error::Finished)
+async fn single(
+    store: Store,
+    deed: Deed,
+    answers: UnboundedSender<Result<Reply, Error>>,
+) -> Result<(), Error> {
+    answers.send(Ok(deed.alone(&store).await?)).map_err(|_| Error::Finished)
 }
 
 /// Of a transaction that a person makes.

@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 
 use super::{Client, is_about_places};
 use crate::coordinator::{Closed, TxHandle};
-use crate::ids::{LookNo, ShardId, Time};
+use crate::ids::{CallNo, LookNo, ShardId, Time};
 use crate::limits::Limits;
-use crate::message::{Refusal, Request, Seen};
+use crate::message::{Refusal, Request, Seen, Undone};
 
 /// So often whoever has voted is waited for, with pauses that double. Then what is there counts.
 const LATERS_MAX: u32 = 8;
@@ -171,6 +171,47 @@ impl Client {
     pub fn check(&mut self, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
         self.suggest(now);
         self.transactions.check(now, tx)
+    }
+
+    /// From this call on, one that is executed and cannot be done is an answer, and no end of the attempt (N5 of `docs/nesting.md`).
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more), or is run again first: an event tells of that.
+    pub fn may_fail_from(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+        inside: Option<CallNo>,
+    ) -> Result<(), Closed> {
+        self.transactions.may_fail_from(now, tx, inside)
+    }
+
+    /// Undoes the calls from this one on (N1).
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more).
+    pub fn undo(&mut self, now: Time, tx: (TxHandle, u32), from: CallNo) -> Result<(), Closed> {
+        self.transactions.undo(now, tx, from)
+    }
+
+    /// Executes what is buffered (N8): the calls that are answered, with their records.
+    ///
+    /// # Errors
+    /// As of [`Self::may_fail_from`].
+    pub fn settle_buffered(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+    ) -> Result<Vec<(CallNo, Bytes)>, Closed> {
+        self.transactions.settle_buffered(now, tx)
+    }
+
+    /// Calls with these numbers, which go with the commit, are executed and not carried out (N6).
+    ///
+    /// # Errors
+    /// As of [`Self::may_fail_from`].
+    pub fn only_check(&mut self, now: Time, tx: (TxHandle, u32), ranges: &[Undone]) -> Result<(), Closed> {
+        self.transactions.only_check(now, tx, ranges)
     }
 
     /// The attempt's user has found that it cannot commit, and may run it again: [`Event::Restart`](crate::Event::Restart) follows.

@@ -17,7 +17,7 @@ use crate::message::{Call, KeyedCall, Listed, Members, Refusal};
 impl Coordinator {
     /// Lets in what names the attempt that runs, and nothing else (P61).
     #[inline]
-    fn check_running(&self, attempt: AttemptId) -> Result<(), Closed> {
+    pub(super) fn check_running(&self, attempt: AttemptId) -> Result<(), Closed> {
         if rules::is_named(self, attempt) { self.check_open() } else { Err(Closed) }
     }
 
@@ -56,20 +56,44 @@ impl Coordinator {
         reserve: Option<Claims>,
     ) -> Result<CallNo, Closed> {
         self.check_open()?;
+        let mut calls = self.take_due(&key, member);
+        let no = self.number_call();
+        calls.push(Call { no, op, member, reserve: reserve.map(bounded).map(Box::new) });
+        self.send_calls(now, member, shard, key, calls);
+        Ok(no)
+    }
+
+    /// Takes out what a member has buffered for a record.
+    pub(super) fn take_due(&mut self, key: &Bytes, member: Member) -> SmallVec<[Call; 1]> {
         let mut calls: SmallVec<[Call; 1]> = SmallVec::new();
-        let is_due = |buffered: &KeyedCall| buffered.key == key && buffered.call.member == member;
+        let is_due = |buffered: &KeyedCall| buffered.key == *key && buffered.call.member == member;
         if self.buffered.iter().any(|(_, buffered)| is_due(buffered)) {
             let all = std::mem::take(&mut self.buffered);
             let (mine, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, buffered)| is_due(buffered));
             self.buffered = rest;
             calls.extend(mine.into_iter().map(|(_, buffered)| buffered.call));
         }
-        let no = self.number_call();
-        calls.push(Call { no, op, member, reserve: reserve.map(bounded).map(Box::new) });
+        calls
+    }
+
+    /// Sends calls of a member on one record, of which the last one is answered.
+    pub(super) fn send_calls(
+        &mut self,
+        now: Time,
+        member: Member,
+        shard: ShardId,
+        key: Bytes,
+        mut calls: SmallVec<[Call; 1]>,
+    ) {
+        let Some(no) = calls.last().map(|call| call.no) else { return };
+        self.try_inside(&mut calls);
         if let Some(known) = self.reserves.take(&key, &calls[0].op) {
             add_modes(calls[0].reserve.get_or_insert_default(), &known);
         }
-        self.touched.extend(calls.iter().map(|Call { op, member, reserve, .. }| Touched {
+        self.touched.extend(calls.iter().map(|Call { no, op, member, reserve }| Touched {
+            no: *no,
+            shard,
+            is_undone: false,
             key: key.clone(),
             op: op.clone(),
             member: *member,
@@ -78,8 +102,7 @@ impl Coordinator {
         self.participant(shard);
         let (under_way, kept_back) = self.under_way(&key, member);
         if let Some(at) = kept_back {
-            self.outstanding.add(at, calls);
-            return Ok(no);
+            return self.outstanding.add(at, calls);
         }
         let is_kept_back = under_way.len() >= REPEATS_MAX;
         let returning = calls.iter().filter(|call| call.op.returns()).map(|call| call.no).collect();
@@ -94,7 +117,6 @@ impl Coordinator {
         if !is_kept_back {
             self.send_execute(now, self.outstanding.len() - 1);
         }
-        Ok(no)
     }
 
     /// Keeps an operation until the commit, or until its record is executed on. O(1).
@@ -330,6 +352,8 @@ impl Coordinator {
         self.buffered.clear();
         self.touched.clear();
         self.next_call = 0;
+        self.inside = None;
+        self.only_checked.clear();
         self.elder = None;
         self.tries = 0;
         self.replies.clear();

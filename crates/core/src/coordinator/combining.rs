@@ -476,6 +476,11 @@ impl Frontend {
             && rules::may_share(it.log.get(key).is_some_and(|touch| touch.wrote))
     }
 
+    /// Whether a transaction may combine in this attempt.
+    pub(super) fn combines_yet(&self, tx: TxHandle) -> bool {
+        self.txs.get(&tx).is_some_and(|it| self.combines(it))
+    }
+
     pub(super) fn combines(&self, it: &Tx) -> bool {
         self.switches.combining && it.retries == 0
     }
@@ -686,7 +691,7 @@ impl Frontend {
     }
 
     /// Where the named attempt may still do something (P61).
-    fn running(&self, tx: TxHandle, attempt: u32) -> Result<(usize, Member), Closed> {
+    pub(super) fn running(&self, tx: TxHandle, attempt: u32) -> Result<(usize, Member), Closed> {
         let it = self.txs.get(&tx).ok_or(Closed)?;
         let is_meant = rules::is_same_attempt(attempt, it.attempt());
         let (at, member) = it.place.filter(|_| is_meant).ok_or(Closed)?;

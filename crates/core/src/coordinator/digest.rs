@@ -25,6 +25,8 @@ impl Coordinator {
             listed,
             members,
             next_call,
+            inside,
+            only_checked,
             in_turn,
             suggested,
             placed_at,
@@ -46,7 +48,17 @@ impl Coordinator {
         } = self;
         let attempt =
             (birth, number, state, participants, met, outstanding, buffered, touched, reserves.content());
-        let round = (listed, members, next_call, (in_turn, first), elder, replies, closing, sends, events);
+        let round = (
+            listed,
+            members,
+            (next_call, inside, only_checked),
+            (in_turn, first),
+            elder,
+            replies,
+            closing,
+            sends,
+            events,
+        );
         let round = (round, (suggested, placed_at, told_at, horizon, (failure, lost_answers)));
         (attempt, round, (blocked_since, resend_at, backoff_at, tries, jitter))
     }

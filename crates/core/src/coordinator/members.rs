@@ -5,7 +5,7 @@ use claret_types::{Bytes, Operation};
 
 use super::touched::Touched;
 use super::{Closed, Coordinator, State};
-use crate::ids::{Member, ShardId, Time};
+use crate::ids::{CallNo, Member, ShardId, Time};
 use crate::message::Members;
 
 impl Coordinator {
@@ -27,6 +27,11 @@ impl Coordinator {
             return;
         }
         self.outstanding.retain(|it| !it.stale);
+        self.recount_outstanding();
+    }
+
+    /// What participants have not answered follows from the list.
+    pub(super) fn recount_outstanding(&mut self) {
         for participant in &mut self.participants {
             let here = || self.outstanding.iter().filter(|it| it.shard == participant.shard);
             participant.outstanding = here().count();
@@ -55,7 +60,9 @@ impl Coordinator {
             return Err(Closed);
         }
         self.buffered.clear();
-        let touched = |(key, op)| Touched { key, op, member: Member(0), reserve: None };
+        let (no, shard) = (CallNo(0), ShardId(0)); // Of an attempt that is over.
+        let touched =
+            |(key, op)| Touched { no, shard, is_undone: false, key, op, member: Member(0), reserve: None };
         self.touched = used.into_iter().map(touched).collect();
         self.begin_next();
         Ok(())

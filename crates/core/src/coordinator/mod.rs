@@ -29,6 +29,7 @@ mod group;
 mod held_reads;
 mod incarnations;
 mod members;
+mod nesting;
 mod outcome;
 mod outstanding;
 mod placing;
@@ -38,6 +39,7 @@ mod right;
 mod session;
 mod touched;
 mod turns;
+mod undoing;
 mod unheard;
 mod waits;
 #[cfg(feature = "planted-bugs")]
@@ -51,7 +53,7 @@ use smallvec::SmallVec;
 use crate::asked::Asked;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, ShardId, Time, Timestamp};
 use crate::limits::Limits;
-use crate::message::{KeyedCall, Members, Participants, Refusal, Request, Response, Status};
+use crate::message::{KeyedCall, Members, Participants, Refusal, Request, Response, Status, Undone};
 use crate::switches::{Delivery, Switches};
 
 use closing::Closing;
@@ -86,6 +88,8 @@ struct ParticipantState {
     /// Of these, those that wait, as far as it said so: those that began below.
     waiting: usize,
     waiting_below: CallNo,
+    /// What was undone of what it was asked to execute.
+    undone: Vec<Undone>,
     /// What it voted, once that is known.
     vote: Option<bool>,
     /// It lost its memory since the prepare left: what it voted is not known.
@@ -152,6 +156,10 @@ pub struct Coordinator {
     members: Members,
     /// The number of the next call: each is given once in an attempt.
     next_call: u32,
+    /// From this call on, one that cannot be done is no end of the attempt (N5).
+    inside: Option<CallNo>,
+    /// Buffered calls that are executed with the commit, and not carried out (N6).
+    only_checked: Vec<Undone>,
     /// An earlier attempt gave way between prepares: they leave in turn, so that two that met do not meet again.
     in_turn: bool,
     /// About which timestamp it is to have (P73).
@@ -206,6 +214,8 @@ impl Coordinator {
             listed: None,
             members: Members::All,
             next_call: 0,
+            inside: None,
+            only_checked: Vec::new(),
             in_turn: false,
             suggested: None,
             placed_at: None,
@@ -564,9 +574,9 @@ impl Coordinator {
         let (shard, key, calls) = (*shard, key.clone(), calls.clone());
         let participant = self.participant(shard);
         participant.executed = true;
-        let incarnation = participant.incarnation;
+        let (incarnation, undone) = (participant.incarnation, participant.undone.clone());
         let birth = self.birth;
-        self.sends.push_back((shard, Request::Execute { attempt, birth, incarnation, key, calls }));
+        self.sends.push_back((shard, Request::Execute { attempt, birth, incarnation, key, calls, undone }));
         self.expect_answers(now);
     }
 
@@ -711,6 +721,7 @@ impl Coordinator {
             outstanding: 0,
             waiting: 0,
             waiting_below: CallNo(0),
+            undone: Vec::new(),
             vote: None,
             placed: None,
             lost: false,

@@ -188,6 +188,33 @@ impl Outstandings {
         list.into_iter().filter(keep).for_each(|it| self.push(it));
     }
 
+    /// Takes out the calls from this one on, which are undone, and those before them that would be executed with them alone.
+    /// The latter, which are to be executed otherwise, and the keys of what changed.
+    pub(super) fn undo(&mut self, from: CallNo) -> (Vec<(ShardId, Bytes, Call)>, Vec<Bytes>) {
+        let (mut left, mut keys) = (Vec::new(), Vec::new());
+        let list = std::mem::take(&mut self.list);
+        self.index = None;
+        for mut it in list {
+            if it.calls.last().is_some_and(|call| call.no >= from) {
+                keys.push(it.key.clone());
+                it.calls.retain(|call| call.no < from);
+                it.returning.retain(|no| *no < from);
+                it.answered = it.answered.min(it.returning.len());
+                while it.calls.last().is_some_and(|call| !call.op.returns()) {
+                    left.extend(it.calls.pop().map(|call| (it.shard, it.key.clone(), call)));
+                }
+            }
+            if !it.unanswered().is_empty() {
+                self.push(it);
+            }
+        }
+        // What other messages carry comes with them.
+        left.retain(|(_, _, call)| !self.list.iter().any(|it| it.calls.iter().any(|own| own.no == call.no)));
+        left.sort_by_key(|(_, _, call)| call.no);
+        left.dedup_by_key(|(_, _, call)| call.no);
+        (left, keys)
+    }
+
     pub(super) fn clear(&mut self) {
         self.list.clear();
         self.index = None;

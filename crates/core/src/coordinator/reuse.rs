@@ -29,6 +29,8 @@ impl Coordinator {
             listed,
             members,
             next_call,
+            inside,
+            only_checked,
             in_turn,
             suggested,
             placed_at,
@@ -53,6 +55,8 @@ impl Coordinator {
         (*suggested, *placed_at, *told_at) = (None, None, None);
         (*horizon, *failure, *lost_answers) = (Timestamp::default(), None, false);
         (*listed, *members, *in_turn, *first) = (None, Members::All, false, None);
+        *inside = None;
+        only_checked.clear();
         participants.clear();
         met.clear();
         outstanding.clear();

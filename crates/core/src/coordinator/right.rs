@@ -8,7 +8,7 @@ use super::combining::Frontend;
 use super::group::Claimed;
 use super::{Coordinator, KeyedCall, Time};
 use crate::ids::{AttemptId, Member, ShardId, Timestamp};
-use crate::message::Members;
+use crate::message::{Members, Undone};
 
 // --- which attempt is meant (P61) ---
 
@@ -128,4 +128,18 @@ pub(super) fn is_buried(coordinator: &Coordinator) -> bool {
 #[inline]
 pub(super) fn of_check() -> Members {
     Members::Only(SmallVec::new())
+}
+
+// --- what is undone (docs/nesting.md) ---
+
+/// Whether a call does not count among those on which a prepare relies (N4).
+#[inline]
+pub(super) fn is_undone(is: bool) -> bool {
+    is
+}
+
+/// What a prepare says is undone (N3).
+#[inline]
+pub(super) fn undone(ranges: Vec<Undone>) -> Vec<Undone> {
+    ranges
 }

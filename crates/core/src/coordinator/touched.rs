@@ -5,11 +5,15 @@ use claret_types::{Bytes, Claims, Operation};
 
 use super::reserves::{add_modes, state_free};
 use super::{Coordinator, Frontend, TxHandle};
-use crate::ids::Member;
+use crate::ids::{CallNo, Member, ShardId};
 
 /// An operation that was sent to be executed, or goes with one.
 #[derive(Clone, Debug)]
 pub(super) struct Touched {
+    pub(super) no: CallNo,
+    /// Where it was sent.
+    pub(super) shard: ShardId,
+    pub(super) is_undone: bool,
     pub(super) key: Bytes,
     pub(super) op: Operation,
     pub(super) member: Member,

@@ -111,6 +111,7 @@ impl Coordinator {
 
     pub(super) fn send_prepare(&mut self, at: usize) {
         let (attempt, asks) = (self.attempt(), self.asks(self.is_last(at)));
+        let (relies_on, undone) = (self.relies_on(at), self.undone_at(at));
         let participant = &mut self.participants[at];
         participant.asked = true;
         let shard = participant.shard;
@@ -119,10 +120,11 @@ impl Coordinator {
             attempt,
             birth: self.birth,
             participants: self.listed.clone().expect("listed"),
-            relies_on: participant.granted,
+            relies_on,
             calls: mine.map(|(_, call)| call.clone()).collect(),
             members: self.members.clone(),
             asks,
+            undone,
         };
         self.sends.push_back((shard, request));
     }

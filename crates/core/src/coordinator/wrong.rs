@@ -122,3 +122,10 @@ pub(super) fn is_buried(coordinator: &Coordinator) -> bool {
 pub(super) fn of_check() -> Members {
     if is(Bug::ChecksApplied) { Members::All } else { right::of_check() }
 }
+
+/// [`Bug::UndoneReliedOn`].
+pub(super) fn is_undone(is_it: bool) -> bool {
+    right::is_undone(is_it) && !is(Bug::UndoneReliedOn)
+}
+
+pub(super) use right::undone;

@@ -5,6 +5,7 @@
 //! calls, so a commit is one for shards that know nothing of optimistic transactions.
 
 mod right;
+mod undoing;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
 
@@ -29,6 +30,10 @@ const TRIES_MAX: u32 = 3;
 /// Looks are numbered from here, and calls that a coordinator numbers below it.
 const FIRST: u32 = 1 << 31;
 
+/// Where a call stands among those that an optimistic transaction has made in an attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(pub u32);
+
 /// A call of this attempt.
 #[derive(Clone, Debug)]
 struct Entry {
@@ -39,6 +44,10 @@ struct Entry {
     awaits: Option<CallNo>,
     /// What it answered, for who asks the same again.
     answer: Option<Reply>,
+    /// Its place among all that were made in the attempt.
+    place: Place,
+    /// It is undone, and those made from here on do not see what it did.
+    undone_at: Option<Place>,
 }
 
 /// What became of a look.
@@ -52,6 +61,8 @@ pub enum Saw {
         key: Bytes,
         /// Why.
         error: OpError,
+        /// Which call it is that cannot be done.
+        at: Place,
     },
     /// What was seen before has changed, or nobody would check what was seen now: the attempt cannot commit.
     Changed {
@@ -77,6 +88,10 @@ pub struct Observations {
     outrun: Vec<(CallNo, Bytes)>,
     /// Numbers of looks go on over attempts: late answers find nothing.
     next: u32,
+    /// The place of the next call of the attempt.
+    next_place: Place,
+    /// Ranges of places that are undone.
+    undone: Vec<(Place, Place)>,
     /// Records of which something changed.
     changed: BTreeSet<Bytes>,
     failures: u32,
@@ -87,6 +102,12 @@ pub struct Observations {
     has_seen_locked: bool,
     /// Everything is locked.
     locks_all: bool,
+}
+
+impl Entry {
+    fn is_undone(&self) -> bool {
+        self.undone_at.is_some()
+    }
 }
 
 impl Observations {
@@ -101,6 +122,8 @@ impl Observations {
         self.by_key.clear();
         self.outrun.clear();
         self.locked.clear();
+        self.undone.clear();
+        self.next_place = Place(0);
         self.has_seen_locked = false;
     }
 
@@ -118,20 +141,31 @@ impl Observations {
 
     /// Whether an operation is looked at, and not executed under its lock (O7, O8). O(1).
     pub fn looks_at(&self, key: &Bytes, op: &Operation) -> bool {
-        let is_to_lock =
-            !self.never_locks && self.failures >= rules::tries_max(TRIES_MAX) && self.changed.contains(key);
-        let is_locked = is_to_lock
-            || self.locks_all
-            || self.beside.contains(key)
-            || rules::is_locked(self.locked.contains(key));
+        let is_locked = self.locks(key);
         // What the clock goes into is never the same again; what its user demands is looked at once.
         op.returns() && !op.is_timed() && !op.expects() && !is_locked && self.of(key).len() < LOOK_OPS_MAX
+    }
+
+    /// Whether a record is locked in this attempt, from its first touch or by now.
+    fn locks(&self, key: &Bytes) -> bool {
+        let is_to_lock =
+            !self.never_locks && self.failures >= rules::tries_max(TRIES_MAX) && self.changed.contains(key);
+        is_to_lock
+            || self.locks_all
+            || self.beside.contains(key)
+            || rules::is_locked(self.locked.contains(key))
     }
 
     /// The calls on a record.
     fn of(&self, key: &Bytes) -> impl DoubleEndedIterator<Item = &Entry> + ExactSizeIterator {
         let places = self.by_key.get(key).map_or(&[][..], Vec::as_slice);
         places.iter().map(|at| &self.log[*at])
+    }
+
+    fn entry(&mut self, key: Bytes, op: Operation, awaits: Option<CallNo>) -> Entry {
+        let place = self.next_place;
+        self.next_place.0 += 1;
+        Entry { key, op, awaits, answer: None, place, undone_at: None }
     }
 
     fn push(&mut self, entry: Entry) {
@@ -146,22 +180,29 @@ impl Observations {
     /// What the same question was answered before, if the transaction did nothing to the record since (O6). O(calls on the record).
     pub fn known(&self, key: &Bytes, op: &Operation) -> Option<&Reply> {
         let is_read = |entry: &&Entry| rules::outlives(entry.op.method().access == Access::Read);
-        let reads = self.of(key).rev().take_while(is_read);
+        let reads = self.of(key).rev().filter(|entry| !entry.is_undone()).take_while(is_read);
         let mut same = reads.filter(|entry| entry.op.plain() == op);
         same.find_map(|entry| entry.answer.as_ref()).filter(|_| op.method().access == Access::Read)
     }
 
     /// Adds a call whose answer nobody waits for.
     pub fn add(&mut self, key: Bytes, op: Operation) {
-        self.push(Entry { key, op, awaits: None, answer: None });
+        let entry = self.entry(key, op, None);
+        self.push(entry);
     }
 
     /// Adds a call whose answer is wanted now: its number, and what to look at.
     pub fn look(&mut self, key: Bytes, op: Operation) -> (CallNo, SmallVec<[Operation; 1]>) {
         let no = CallNo(FIRST + self.next);
         self.next = (self.next + 1) % FIRST;
-        self.push(Entry { key: key.clone(), op, awaits: Some(no), answer: None });
-        (no, self.of(&key).map(|entry| entry.op.clone()).collect())
+        let entry = self.entry(key.clone(), op, Some(no));
+        self.push(entry);
+        (no, self.ops_of(&key))
+    }
+
+    /// What the transaction did on a record and did not undo.
+    fn ops_of(&self, key: &Bytes) -> SmallVec<[Operation; 1]> {
+        self.of(key).filter(|entry| !entry.is_undone()).map(|entry| entry.op.clone()).collect()
     }
 
     /// A look came back.
@@ -181,8 +222,12 @@ impl Observations {
         match seen {
             Seen::Answer { reply, unique } => {
                 let entry = &mut self.log[at];
-                entry.op = rules::seal(&entry.op, Ok(&reply), unique);
-                (entry.awaits, entry.answer) = (None, Some(reply.clone()));
+                // What answers nothing was looked at to see whether it can be done, and nothing was seen.
+                if entry.op.returns() {
+                    entry.op = rules::seal(&entry.op, Ok(&reply), unique);
+                    entry.answer = Some(reply.clone());
+                }
+                entry.awaits = None;
                 Saw::Answer(reply)
             }
             Seen::Fails { at: failing, error, unique } => {
@@ -192,11 +237,12 @@ impl Observations {
                 }
                 // It is among those of its record, up to the one that was asked.
                 let own = self.by_key.get(&key).map_or(&[][..], Vec::as_slice);
-                let place = own.get(failing as usize).copied().unwrap_or(at).min(at);
+                let mut asked = own.iter().copied().filter(|at| !self.log[*at].is_undone());
+                let place = asked.nth(failing as usize).unwrap_or(at).min(at);
                 let entry = &mut self.log[place];
                 entry.op = rules::seal(&entry.op, Err(&error), unique);
                 entry.awaits = None;
-                Saw::Fails { key, error: *error }
+                Saw::Fails { key, error: *error, at: entry.place }
             }
             Seen::Refused(refusal) => Saw::Refused(refusal),
             // Whoever asks does so again.
@@ -230,20 +276,24 @@ impl Observations {
         self.log.iter().map(|entry| (&entry.key, &entry.op))
     }
 
-    /// Those that show whether all that was seen is still so, and what the transaction did on the records before. They are to be
-    /// executed and not carried out. O(calls).
-    pub fn to_check(&self) -> Vec<(&Bytes, &Operation)> {
+    fn checked(&self) -> Vec<&Entry> {
         let mut counting = Vec::new();
         let mut seen_later: BTreeSet<&Bytes> = BTreeSet::new();
-        for Entry { key, op, .. } in self.log.iter().rev() {
-            if op.is_seen() {
-                seen_later.insert(key);
+        for entry in self.log.iter().rev() {
+            if entry.op.is_seen() {
+                seen_later.insert(&entry.key);
             }
-            if rules::is_checked(seen_later.contains(key)) {
-                counting.push((key, op));
+            if rules::is_checked(seen_later.contains(&entry.key)) {
+                counting.push(entry);
             }
         }
         counting.reverse();
         counting
+    }
+
+    /// Those that show whether all that was seen is still so, and what the transaction did on the records before. They are to be
+    /// executed and not carried out. O(calls).
+    pub fn to_check(&self) -> Vec<(&Bytes, &Operation)> {
+        self.checked().into_iter().map(|entry| (&entry.key, &entry.op)).collect()
     }
 }

@@ -37,3 +37,15 @@ pub(super) fn is_checked(is: bool) -> bool {
 pub(super) fn tries_max(tries: u32) -> u32 {
     tries
 }
+
+/// Whether what was seen is checked though it is undone (N6).
+#[inline]
+pub(super) fn stays_seen(is_seen: bool) -> bool {
+    is_seen
+}
+
+/// Whether calls that are checked and undone are not carried out (N6).
+#[inline]
+pub(super) fn is_noted(is: bool) -> bool {
+    is
+}

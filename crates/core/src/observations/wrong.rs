@@ -37,3 +37,13 @@ pub(super) fn is_checked(is_it: bool) -> bool {
 pub(super) fn tries_max(tries: u32) -> u32 {
     if is(Bug::NeverLocks) { u32::MAX } else { right::tries_max(tries) }
 }
+
+/// [`Bug::SeenUndoneUnchecked`].
+pub(super) fn stays_seen(is_seen: bool) -> bool {
+    right::stays_seen(is_seen) && !is(Bug::SeenUndoneUnchecked)
+}
+
+/// [`Bug::CheckedUndoneApplied`].
+pub(super) fn is_noted(is_it: bool) -> bool {
+    right::is_noted(is_it) && !is(Bug::CheckedUndoneApplied)
+}

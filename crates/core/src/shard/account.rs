@@ -4,7 +4,7 @@
 //! With direct delivery nothing is counted: the caller of the shard is in the process that pays for it.
 
 use super::{AttemptId, Call, Delivery, Limits, Shard};
-use crate::message::{Bound, Refusal};
+use crate::message::{Bound, Refusal, Undone};
 
 /// About what an attempt takes that has no calls.
 const ATTEMPT_BYTES: usize = 1_024;
@@ -87,6 +87,11 @@ impl Shard {
             Delivery::Direct => Taken { count, bytes: 0 },
             Delivery::Network => Taken { count, bytes: calls.map(|(key, call)| bytes_of(key, call)).sum() },
         }
+    }
+
+    /// What ranges of undone calls take.
+    pub(super) fn size_up_undone(&self, ranges: usize) -> Taken {
+        Taken { count: 0, bytes: ranges * size_of::<Undone>() }
     }
 
     /// Counts calls that an open attempt makes, unless they are too many.

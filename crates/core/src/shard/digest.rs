@@ -67,6 +67,7 @@ impl Shard {
             granted,
             replies,
             seen,
+            undone,
             deadline,
             account: _,
             met_as,
@@ -76,6 +77,6 @@ impl Shard {
         let key = |record: &RecordIx| self.table.key(*record);
         let held: Vec<_> = held.iter().map(key).collect();
         let blocked: Vec<_> = blocked.iter().map(|(key, it)| (key, &it.calls, it.is_put_off())).collect();
-        (owner, stage, held, blocked, behind, granted, replies, seen, (deadline, met_as))
+        (owner, stage, held, blocked, behind, granted, replies, seen, (deadline, met_as, undone))
     }
 }

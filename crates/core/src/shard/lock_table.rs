@@ -29,6 +29,7 @@ mod looking;
 mod replicating;
 mod right;
 mod top;
+mod undoing;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
 
@@ -48,7 +49,8 @@ use clocks::Clocks;
 pub(crate) use deciding::{Answers, Stop};
 use expiring::expiry_of;
 use heat::Heat;
-use holder::{Holder, Item};
+use holder::Holder;
+pub(crate) use holder::Item;
 use hot::Hot;
 pub use hot::Waited;
 pub(crate) use line::Carried;

@@ -11,6 +11,7 @@
 //! Other files have locks (`lock_table`), queues (`phaser`) and recovery (`recovery`).
 
 mod account;
+mod again;
 mod deadlines;
 mod departed;
 mod digest;
@@ -34,6 +35,7 @@ mod replicating;
 mod restart;
 mod right;
 mod top;
+mod undoing;
 mod waking;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
@@ -50,7 +52,7 @@ use crate::ids::{AttemptId, Birth, CallNo, Incarnation, SessionId, ShardId, Time
 use crate::limits::Limits;
 use crate::message::{
     Asks, Call, KeyedCall, Link, Members, Output, Participants, PeerMessage, Refusal, Request, Response,
-    Status,
+    Status, Undone,
 };
 use crate::switches::{Delivery, Switches};
 
@@ -68,6 +70,7 @@ pub use restart::Survives;
 #[cfg(not(feature = "planted-bugs"))]
 use right as rules;
 pub use top::{Behind, Counted, HotRecord, Top};
+use waking::Ran;
 #[cfg(feature = "planted-bugs")]
 use wrong as rules;
 
@@ -256,13 +259,24 @@ impl Shard {
         match request {
             // As if it was lost: it comes again.
             Request::Execute { .. } | Request::Prepare { .. } if rules::is_in_doubt(self) => {}
-            Request::Execute { attempt, birth, incarnation, key, calls } => {
+            Request::Execute { attempt, birth, incarnation, key, calls, undone } => {
                 if let Some(owner) = self.admit(now, link, attempt, birth, incarnation) {
-                    self.execute(now, owner, &key, calls);
+                    self.execute(now, owner, &key, calls, &undone);
                 }
             }
-            Request::Prepare { attempt, birth, participants, relies_on, calls, members, asks } => {
-                self.prepare(now, link, attempt, birth, participants, relies_on, calls, members, asks);
+            Request::Prepare { attempt, birth, participants, relies_on, calls, members, asks, undone } => {
+                self.prepare(
+                    now,
+                    link,
+                    attempt,
+                    birth,
+                    participants,
+                    relies_on,
+                    calls,
+                    members,
+                    asks,
+                    &undone,
+                );
             }
             Request::Apply { attempt } => self.apply(now, attempt),
             Request::Withdraw { attempt } => self.write_no(now, attempt, Refusal::Withdrawn),
@@ -460,12 +474,17 @@ impl Shard {
 
     // --- execute ---
 
-    fn execute(&mut self, now: Time, owner: Owner, key: &Bytes, calls: SmallVec<[Call; 1]>) {
+    fn execute(&mut self, now: Time, owner: Owner, key: &Bytes, mut calls: Calls, undone: &[Undone]) {
         let attempt = owner.attempt;
         let participant = self.attempts.get_mut(&attempt).expect("admitted");
         if !matches!(participant.stage, Stage::Open) {
             return; // A double of something that was answered before the prepare.
         }
+        if let Err(refusal) = self.note_undone(now, owner, undone) {
+            return self.refuse(now, attempt, refusal);
+        }
+        self.leave_out_undone(attempt, key, &mut calls);
+        let participant = self.attempts.get_mut(&attempt).expect("admitted");
         let mut asked: SmallVec<[CallNo; 4]> = calls.iter().map(|call| call.no).collect();
         let fresh = rules::unseen(participant, &self.switches, calls);
         if fresh.is_empty() {
@@ -495,45 +514,6 @@ impl Shard {
         }
     }
 
-    /// Calls came again: those that return something and are done are answered once more. The last one first: the
-    /// others came along with it, and may be known by now.
-    fn answer_again(&mut self, attempt: AttemptId, asked: &[CallNo]) {
-        let participant = &self.attempts[&attempt];
-        let mut again_bytes = self.again_bytes;
-        let mut responses: SmallVec<[Response; 2]> = SmallVec::new();
-        let mut waits = false;
-        for no in asked.iter().rev() {
-            match participant.seen.get(no) {
-                // The rest is as if it was lost: it is asked for again.
-                Some(Heard::Answered(_)) if again_bytes == 0 => {}
-                Some(Heard::Answered(at)) => {
-                    let (no, reply) = &participant.replies[*at as usize];
-                    let (granted, incarnation) = (participant.granted, participant.met_as);
-                    let (no, reply) = (*no, reply.clone());
-                    again_bytes = again_bytes.saturating_sub(reply.size());
-                    responses.push(Response::Granted { attempt, no, reply, granted, incarnation });
-                }
-                Some(Heard::Waits) => waits = true,
-                Some(Heard::Granted) | None => {}
-            }
-        }
-        if waits {
-            responses.push(Response::Queued { attempt });
-        }
-        self.again_bytes = again_bytes;
-        responses.into_iter().for_each(|response| self.respond(attempt, response));
-    }
-
-    /// Whether answers are said again; if not, it is as if that word was lost.
-    fn says_again(&mut self, replies: &[(CallNo, Reply)]) -> bool {
-        let is_said = self.again_bytes > 0;
-        if is_said {
-            let bytes = replies.iter().map(|(_, reply)| reply.size()).sum();
-            self.again_bytes = self.again_bytes.saturating_sub(bytes);
-        }
-        is_said
-    }
-
     // --- round one ---
 
     #[allow(clippy::too_many_arguments, reason = "the fields of one message")]
@@ -548,6 +528,7 @@ impl Shard {
         calls: Vec<KeyedCall>,
         members: Members,
         asks: Asks,
+        undone: &[Undone],
     ) {
         let listed = participants.iter().find(|listed| listed.shard == self.id);
         let incarnation = listed.and_then(|listed| listed.incarnation);
@@ -564,6 +545,10 @@ impl Shard {
             Stage::Preparing(_) => return self.prepare_again(now, owner),
             Stage::Prepared { .. } | Stage::Placed { .. } => return self.vote_again(attempt),
         }
+        let (calls, grants) = match self.take_undone(now, owner, undone, &members, calls) {
+            Ok(taken) => taken,
+            Err(refusal) => return self.refuse(now, attempt, refusal),
+        };
         // As many as one input may execute cost nothing else.
         let beyond = calls.len().saturating_sub(self.limits.at_once_max);
         self.at_once = self.at_once.saturating_sub(beyond / SORTED_WORTH);
@@ -576,12 +561,7 @@ impl Shard {
         }
         let participant = self.participant(attempt);
         let left = participant.leave_behind(&members);
-        // Grants to members that left may be more than the coordinator knows of.
-        let relied = match members {
-            Members::All => participant.granted == relies_on,
-            Members::Only(_) => participant.granted >= relies_on,
-        };
-        if !relied || !participant.blocked.is_empty() {
+        if !grants.are_as_many(relies_on, &members) || !participant.blocked.is_empty() {
             participant.blocked.extend(left);
             return self.refuse(now, attempt, Refusal::LostLocks);
         }
@@ -589,7 +569,7 @@ impl Shard {
         participant.replies.reserve_exact(answering); // They are kept, and counted for what they are.
         participant.held.reserve(records.len());
         let is_stamped = matches!(asks, Asks::Place(_)) && members == Members::All;
-        let orders = is_stamped && self.may_order(attempt, is_single, &records);
+        let orders = is_stamped && !self.has_undone(attempt) && self.may_order(attempt, is_single, &records);
         let participant = self.participant(attempt);
         participant.stage = Stage::Preparing(Round { participants, members, asks, orders, replies_before });
         if let Some(turn) = turn {
@@ -650,6 +630,7 @@ impl Shard {
 
     /// Writes yes. The last one's yes is the decision, and it is carried out (P9).
     fn vote(&mut self, now: Time, attempt: AttemptId) {
+        self.undo_all(attempt);
         let participant = self.attempts.get_mut(&attempt).expect("preparing");
         if !rules::may_vote(participant) {
             debug_assert!(false, "{attempt} votes and has calls left");
@@ -777,14 +758,4 @@ impl Shard {
             history.check();
         }
     }
-}
-
-/// How far calls on one record went.
-enum Ran {
-    All,
-    Waits,
-    /// The rest is executed later, by [`Shard::handle_timeout`].
-    PutOff,
-    Busy,
-    Failed(Refusal),
 }

@@ -17,7 +17,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::lock_table::{Owner, RecordIx};
 use crate::ids::{CallNo, Incarnation, ShardId, Time, Timestamp};
-use crate::message::{Asks, Call, KeyedCall, Members, Participants, Status};
+use crate::message::{Asks, Call, KeyedCall, Members, Participants, Status, Undone};
 
 /// Calls on one record, in their order. Mostly one.
 pub(crate) type Calls = SmallVec<[Call; 1]>;
@@ -126,6 +126,8 @@ pub(crate) struct Participant {
     pub(crate) replies: Vec<(CallNo, Reply)>,
     /// Calls that came with an execute, to tell doubles.
     pub(crate) seen: BTreeMap<CallNo, Heard>,
+    /// Calls that its user has undone.
+    pub(crate) undone: Vec<Undone>,
     /// When its lease ends, or when it asks the others again.
     pub(crate) deadline: Option<Time>,
     /// Whose it is, as far as bytes are counted.
@@ -149,6 +151,7 @@ impl Participant {
             granted: 0,
             replies: Vec::new(),
             seen: BTreeMap::new(),
+            undone: Vec::new(),
             deadline: None,
             account,
             met_as,

@@ -12,6 +12,7 @@ use super::participant::{AllBlocked, Blocked, Calls, Heard, Participant};
 use super::{AttemptId, CallNo, Delivery, Incarnation, Participants, Shard, Switches, Time};
 use crate::backup::{Vote, VotedAnswers};
 use crate::ids::{Birth, Sequence, Timestamp};
+use crate::message::Undone;
 
 // --- the vote record: yes or no, written once (P2) ---
 
@@ -222,6 +223,23 @@ pub(super) fn waiting_for<'a>(participant: &'a mut Participant, key: &Bytes) -> 
 /// The queues in which members waited that left their group: their places there go (C13).
 pub(super) fn queues_of(left: &AllBlocked) -> impl Iterator<Item = RecordIx> {
     left.values().filter_map(|blocked| blocked.record)
+}
+
+// --- what is undone (docs/nesting.md) ---
+
+/// Whether a call that comes was undone before: it is not executed (N4).
+pub(super) fn is_undone_late(undone: &[Undone], no: CallNo) -> bool {
+    undone.iter().any(|range| range.has(no))
+}
+
+/// Whether a call that was granted does not count among those on which a prepare relies: it is undone (N4).
+pub(super) fn does_not_count(undone: &[Undone], no: CallNo) -> bool {
+    undone.iter().any(|range| range.has(no))
+}
+
+/// Whether what a call did is not carried out: it is undone (N3).
+pub(super) fn is_dropped(undone: &[Undone], no: CallNo) -> bool {
+    undone.iter().any(|range| range.has(no))
 }
 
 // --- an attempt leaves ---

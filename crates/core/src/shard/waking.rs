@@ -10,10 +10,20 @@ use std::vec;
 
 use super::lock_table::Notice;
 use super::{
-    Answers, Blocked, Bytes, Call, CallNo, Calls, Delivery, Heard, Owner, Participant, Ran, RecordIx,
-    Refusal, Reply, Response, Shard, Stage, Stop, Time, Woken, key_hash, rules,
+    Answers, Blocked, Bytes, Call, CallNo, Calls, Delivery, Heard, Owner, Participant, RecordIx, Refusal,
+    Reply, Response, Shard, Stage, Stop, Time, Woken, key_hash, rules,
 };
 use crate::ids::AttemptId;
+
+/// How far calls on one record went.
+pub(super) enum Ran {
+    All,
+    Waits,
+    /// The rest is executed later, by [`Shard::handle_timeout`].
+    PutOff,
+    Busy,
+    Failed(Refusal),
+}
 
 /// Whoever was put off executes at least one call for so many that it made on the record before.
 const BEGIN_AGAIN: usize = 8;
@@ -49,6 +59,9 @@ impl Shard {
         calls: Calls,
         in_order: bool,
     ) -> Ran {
+        if self.has_undone(owner.attempt) {
+            return self.run_in_parts(now, owner, key, record, calls.into_iter().collect());
+        }
         // Mostly.
         if let [call] = &calls[..] {
             return match self.run_one(now, owner, record, call, in_order) {
@@ -73,6 +86,9 @@ impl Shard {
         record: RecordIx,
         mut calls: VecDeque<Call>,
     ) -> Ran {
+        if self.has_undone(owner.attempt) {
+            return self.run_in_parts(now, owner, key, record, calls);
+        }
         let in_order = self.is_in_order(record, owner, calls.make_contiguous());
         let (granted, stop) = self.run_some(now, owner, record, calls.make_contiguous(), in_order);
         calls.drain(..granted);
@@ -110,7 +126,7 @@ impl Shard {
     }
 
     /// Executes as many as may be executed at once; how many were granted, and why no more.
-    fn run_some(
+    pub(super) fn run_some(
         &mut self,
         now: Time,
         owner: Owner,
@@ -166,7 +182,7 @@ impl Shard {
         (some.len(), Stop::All)
     }
 
-    fn keep_rest(
+    pub(super) fn keep_rest(
         &mut self,
         owner: Owner,
         key: &Bytes,

@@ -9,6 +9,7 @@ use super::participant::{AllBlocked, Blocked, Calls, Participant};
 use super::{AttemptId, CallNo, Incarnation, Participants, Shard, Switches, Time, right};
 use crate::backup::{HeldRecord, Vote, VotedAnswers};
 use crate::ids::{Birth, Sequence, Timestamp};
+use crate::message::Undone;
 use crate::planted::{Bug, is};
 
 /// [`Bug::VoteBeforeLastGrant`].
@@ -254,4 +255,16 @@ pub(super) fn restores(is_applied: bool) -> bool {
 /// [`Bug::LooksPastVotes`].
 pub(super) fn waits_for_voted(has_voted: bool) -> bool {
     right::waits_for_voted(has_voted) && !is(Bug::LooksPastVotes)
+}
+
+pub(super) use right::does_not_count;
+
+/// [`Bug::LateUndoneExecuted`].
+pub(super) fn is_undone_late(undone: &[Undone], no: CallNo) -> bool {
+    right::is_undone_late(undone, no) && !is(Bug::LateUndoneExecuted)
+}
+
+/// [`Bug::UndoneApplied`].
+pub(super) fn is_dropped(undone: &[Undone], no: CallNo) -> bool {
+    right::is_dropped(undone, no) && !is(Bug::UndoneApplied)
 }

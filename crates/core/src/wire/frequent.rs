@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::ids::{
     AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
 };
-use crate::message::{Asks, Call, KeyedCall, Listed, Members, Participants, Request, Response};
+use crate::message::{Asks, Call, KeyedCall, Listed, Members, Participants, Request, Response, Undone};
 
 /// The numbers of requests: their places in [`Request`].
 const PREPARE: u8 = 1;
@@ -69,10 +69,10 @@ pub(super) fn append(response: &Response, frame: &mut Vec<u8>) -> bool {
                 head.push(&[2]);
                 head.number((value << 1 ^ value >> 63) as u64);
             }
-            Reply::Float(_) | Reply::Bytes(_) | Reply::Array(_) => {}
+            Reply::Float(_) | Reply::Bytes(_) | Reply::Array(_) | Reply::Failed(_) => {}
         }
         frame.extend_from_slice(head.written());
-        if matches!(reply, Reply::Float(_) | Reply::Bytes(_) | Reply::Array(_)) {
+        if !matches!(reply, Reply::Nil | Reply::Ok | Reply::Int(_)) {
             super::append(reply, frame);
         }
     }
@@ -209,6 +209,14 @@ impl<'a> Reader<'a> {
         })
     }
 
+    fn undone(&mut self) -> Option<Vec<Undone>> {
+        match self.0.split_first() {
+            Some((0, rest)) => self.0 = rest, // Mostly.
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
     fn prepare(&mut self) -> Option<Request> {
         let attempt = self.attempt()?;
         let birth = Birth { time: Time(self.large_number()?), tx: self.transaction()? };
@@ -222,7 +230,8 @@ impl<'a> Reader<'a> {
             calls.push(self.keyed_call()?);
         }
         let (members, asks) = (self.members()?, self.asks()?);
-        Some(Request::Prepare { attempt, birth, participants, relies_on, calls, members, asks })
+        let undone = self.undone()?;
+        Some(Request::Prepare { attempt, birth, participants, relies_on, calls, members, asks, undone })
     }
 
     #[inline]
@@ -286,6 +295,7 @@ mod tests {
                 Members::Only([Member(1)].into_iter().collect())
             },
             asks: [Asks::Vote, Asks::Decision, Asks::Place(Timestamp(sequence))][count as usize % 3],
+            undone: Vec::new(),
         }
     }
 

@@ -278,6 +278,7 @@ impl Ctx {
                 self.reply_array(items.len());
                 items.iter().for_each(|item| self.reply(item));
             }
+            Reply::Failed(error) => self.reply_error(&error.to_string()),
         }
     }
 

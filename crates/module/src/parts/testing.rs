@@ -107,7 +107,14 @@ impl Beside {
     pub(crate) fn uses(&mut self, key: &str, op: Operation) -> AttemptId {
         let (attempt, birth, call) = self.begin(op);
         let calls = std::iter::once(call).collect();
-        self.handle(Request::Execute { attempt, birth, incarnation: None, key: Bytes::from(key), calls });
+        self.handle(Request::Execute {
+            attempt,
+            birth,
+            incarnation: None,
+            key: Bytes::from(key),
+            calls,
+            undone: Vec::new(),
+        });
         attempt
     }
 

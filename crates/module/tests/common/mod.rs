@@ -314,6 +314,7 @@ impl Process {
             calls: calls.collect(),
             members: Members::All,
             asks: if participants.len() == 1 { Asks::Decision } else { Asks::Vote },
+            undone: Vec::new(),
         }
     }
 
@@ -324,6 +325,7 @@ impl Process {
             incarnation: Some(self.incarnation),
             key: Bytes::from(key),
             calls: [call(no, operation(words))].into_iter().collect(),
+            undone: Vec::new(),
         }
     }
 

@@ -162,7 +162,14 @@ impl Eve {
                 let key = keys.one(dice);
                 self.called(attempt, count);
                 let calls = (1..=count).map(|no| self.call(calls + no, dice)).collect();
-                Request::Execute { attempt, birth, incarnation, key: key.as_slice().into(), calls }
+                Request::Execute {
+                    attempt,
+                    birth,
+                    incarnation,
+                    key: key.as_slice().into(),
+                    calls,
+                    undone: Vec::new(),
+                }
             }
             5..=8 => {
                 let relies_on = if dice.once_in(20) { dice.number() as u32 } else { calls };
@@ -179,7 +186,16 @@ impl Eve {
                 };
                 let place = Asks::Place(Timestamp(dice.number()));
                 let asks = *dice.pick(&[Asks::Decision, Asks::Decision, Asks::Vote, Asks::Vote, place]);
-                Request::Prepare { attempt, birth, participants, relies_on, calls, members, asks }
+                Request::Prepare {
+                    attempt,
+                    birth,
+                    participants,
+                    relies_on,
+                    calls,
+                    members,
+                    asks,
+                    undone: Vec::new(),
+                }
             }
             _ => self.other_request(attempt, dice),
         }
@@ -235,7 +251,7 @@ impl Eve {
         let mut requests: Vec<Request> = (1..=executes)
             .map(|no| {
                 let calls = [call(no, dice)].into_iter().collect();
-                Request::Execute { attempt, birth, incarnation, key: key.into(), calls }
+                Request::Execute { attempt, birth, incarnation, key: key.into(), calls, undone: Vec::new() }
             })
             .collect();
         let calls = (1..=dice.roll(3) as u32)
@@ -249,6 +265,7 @@ impl Eve {
             calls,
             members: Members::All,
             asks: Asks::Decision,
+            undone: Vec::new(),
         });
         // Whoever could not commit lets go; and what is over need not be remembered.
         requests.push(Request::Withdraw { attempt });

@@ -1,9 +1,11 @@
 //! What optimistic transactions ask of the table: checks, and attempts that their users give up (O5, O8 of `docs/optimistic.md`).
 
+use claret_types::Bytes;
+
 use super::{Table, Transactions};
 use crate::coordinator::{Closed, TxHandle};
-use crate::ids::Time;
-use crate::message::Refusal;
+use crate::ids::{CallNo, Time};
+use crate::message::{Refusal, Undone};
 
 impl Transactions {
     /// As [`Self::commit`], of calls that are executed and not carried out.
@@ -11,6 +13,69 @@ impl Transactions {
         match self {
             Transactions::Single(table) => table.check(now, tx),
             Transactions::Combined(frontend) => frontend.check(now, tx),
+        }
+    }
+
+    /// See [`Coordinator::may_fail_from`](crate::Coordinator::may_fail_from).
+    pub(in crate::client) fn may_fail_from(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+        inside: Option<CallNo>,
+    ) -> Result<(), Closed> {
+        match self {
+            Transactions::Single(table) => {
+                let (coordinator, attempt) = table.named_entry(tx)?;
+                coordinator.may_fail_from(attempt, inside)
+            }
+            Transactions::Combined(frontend) => frontend.may_fail_from(now, tx, inside),
+        }
+    }
+
+    /// See [`Coordinator::undo`](crate::Coordinator::undo).
+    pub(in crate::client) fn undo(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+        from: CallNo,
+    ) -> Result<(), Closed> {
+        match self {
+            Transactions::Single(table) => {
+                let (coordinator, attempt) = table.named_entry(tx)?;
+                coordinator.undo(now, attempt, from)
+            }
+            Transactions::Combined(frontend) => frontend.undo(now, tx, from),
+        }
+    }
+
+    /// See [`Coordinator::settle`](crate::Coordinator::settle).
+    pub(in crate::client) fn settle_buffered(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+    ) -> Result<Vec<(CallNo, Bytes)>, Closed> {
+        match self {
+            Transactions::Single(table) => {
+                let (coordinator, attempt) = table.named_entry(tx)?;
+                coordinator.settle(now, attempt)
+            }
+            Transactions::Combined(frontend) => frontend.settle_buffered(now, tx),
+        }
+    }
+
+    /// See [`Coordinator::only_check`](crate::Coordinator::only_check).
+    pub(in crate::client) fn only_check(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+        ranges: &[Undone],
+    ) -> Result<(), Closed> {
+        match self {
+            Transactions::Single(table) => {
+                let (coordinator, attempt) = table.named_entry(tx)?;
+                coordinator.only_check(attempt, ranges)
+            }
+            Transactions::Combined(frontend) => frontend.only_check(now, tx, ranges),
         }
     }
 

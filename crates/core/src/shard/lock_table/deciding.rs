@@ -206,7 +206,7 @@ impl LockTable {
         {
             lock.expires = true;
         }
-        Ok(admitted.then(|| (executed.reply, Item { member: call.member, claims, effect: executed.effect })))
+        Ok(admitted.then(|| (executed.reply, Item::of(call, claims, executed.effect))))
     }
 
     /// Whether claims commute with what others hold, and what is drawn fits beside their draws.

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::line::InOrder;
 use super::{footprint, rules};
-use crate::ids::{Birth, Member};
+use crate::ids::{Birth, CallNo, Member};
 use crate::message::Call;
 use crate::switches::{Locks, Switches};
 
@@ -22,10 +22,17 @@ const FEW: usize = 8;
 
 /// One granted call.
 #[derive(Clone, Debug)]
-pub(super) struct Item {
-    pub(super) member: Member,
+pub(crate) struct Item {
+    pub(crate) no: CallNo,
+    pub(crate) member: Member,
     pub(super) claims: Claims,
     pub(super) effect: Option<Effect>,
+}
+
+impl Item {
+    pub(super) fn of(call: &Call, claims: Claims, effect: Option<Effect>) -> Self {
+        Item { no: call.no, member: call.member, claims, effect }
+    }
 }
 
 /// See the module's text.
@@ -116,6 +123,14 @@ impl Holder {
         }
         self.items.push(item);
         if self.items.len() > FEW && self.sums.is_none() {
+            self.sums = Some(Box::new(Sums::of(&self.items)));
+        }
+    }
+
+    /// What these calls did is undone; what they claim stays (N2). O(calls).
+    pub(super) fn undo(&mut self, is_undone: impl Fn(CallNo) -> bool) {
+        let undone = self.items.iter_mut().filter(|item| item.effect.is_some() && is_undone(item.no));
+        if undone.map(|item| item.effect = None).count() > 0 && self.sums.is_some() {
             self.sums = Some(Box::new(Sums::of(&self.items)));
         }
     }

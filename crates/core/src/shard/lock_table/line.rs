@@ -267,7 +267,7 @@ impl LockTable {
 
     pub(super) fn grant_in_order(&mut self, record: RecordIx, owner: Owner, call: &Call) -> bool {
         let claims = self.claims_in_order(call);
-        let item = Item { member: call.member, claims, effect: None };
+        let item = Item::of(call, claims, None);
         let first = self.grant(record, owner, call, item, true);
         let lock = self.records[record].lock.as_mut().expect("just granted");
         let holder = lock.holders.get_mut(&owner.attempt).expect("just granted");

@@ -4,7 +4,7 @@ use claret_types::{Bytes, Claims, Mode, State};
 
 use super::{AttemptId, Holder, Item, Lock, LockTable, Owner, Record, RecordIx, key_hash, rules};
 use crate::backup::{Granted, HeldRecord};
-use crate::ids::Timestamp;
+use crate::ids::{CallNo, Timestamp};
 
 impl LockTable {
     /// What an attempt holds on a record.
@@ -13,7 +13,7 @@ impl LockTable {
         let holder = lock.holders.get(&attempt)?;
         let in_order = holder.calls_in_order().cloned().unwrap_or_default();
         let items = if in_order.is_empty() { &holder.items[..] } else { &[] };
-        let granted = items.iter().map(|Item { member, claims, effect }| Granted {
+        let granted = items.iter().map(|Item { no: _, member, claims, effect }| Granted {
             member: *member,
             claims: claims.clone(),
             effect: effect.clone(),
@@ -43,7 +43,8 @@ impl LockTable {
         }
         for Granted { member, claims, effect } in granted {
             lock.held.add(&claims);
-            holder.push(Item { member, claims, effect });
+            // It has voted, so nothing more is undone.
+            holder.push(Item { no: CallNo(u32::MAX), member, claims, effect });
         }
         for call in in_order {
             self.grant_in_order(record, owner, &call);

@@ -9,7 +9,7 @@ use super::{
     Birth, Call, Clocks, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx,
     Switches, Time, expiring,
 };
-use crate::ids::Timestamp;
+use crate::ids::{CallNo, Timestamp};
 
 // --- what an operation may count on ---
 
@@ -217,4 +217,11 @@ pub(super) fn lock_to_heed(lock: Option<&Lock>, locking: bool) -> Option<&Lock> 
 #[inline]
 pub(super) fn next_to_undo(staged: &mut Vec<(RecordIx, Effect)>) -> Option<(RecordIx, Effect)> {
     staged.pop()
+}
+
+// --- what is undone (docs/nesting.md) ---
+
+/// What these calls did is undone, and what they claim stays: their user acted on what they answered (N2).
+pub(super) fn undo(holder: &mut Holder, _held: &mut Held, is_undone: impl Fn(CallNo) -> bool) {
+    holder.undo(is_undone);
 }

@@ -9,7 +9,7 @@ use super::{
     Birth, Call, Clocks, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx,
     Switches, Time, right,
 };
-use crate::ids::Timestamp;
+use crate::ids::{CallNo, Timestamp};
 use crate::planted::{Bug, is};
 
 /// [`Bug::NoOverlay`].
@@ -191,5 +191,17 @@ pub(super) fn next_to_undo(staged: &mut Vec<(RecordIx, Effect)>) -> Option<(Reco
     match is(Bug::InstantUndoneForwards) && !staged.is_empty() {
         true => Some(staged.remove(0)),
         false => right::next_to_undo(staged),
+    }
+}
+
+/// [`Bug::UndoneReadsDropped`], [`Bug::UndoneApplied`].
+pub(super) fn undo(holder: &mut Holder, held: &mut Held, is_undone: impl Fn(CallNo) -> bool) {
+    if is(Bug::UndoneReadsDropped) {
+        for item in holder.items.iter_mut().filter(|item| is_undone(item.no)) {
+            held.remove(&std::mem::take(&mut item.claims));
+        }
+    }
+    if !is(Bug::UndoneApplied) {
+        right::undo(holder, held, is_undone);
     }
 }

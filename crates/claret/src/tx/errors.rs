@@ -1,0 +1,30 @@
+//! What a transaction's user hears of a refusal.
+
+use claret_core::message::Refusal;
+
+use crate::error::Error;
+
+/// The error that a refusal is to an operation.
+pub(crate) fn as_error(refusal: &Refusal) -> Error {
+    match refusal {
+        Refusal::Operation { key, error } | Refusal::OperationBehind { key, error, .. } => {
+            Error::Invalid { key: key.clone(), error: (**error).clone() }
+        }
+        Refusal::Crowded(key) => Error::Crowded(key.clone()),
+        Refusal::Denied { .. } | Refusal::NoMemory { .. } | Refusal::Resolved | Refusal::TooMuch { .. } => {
+            Error::Refused(refusal.to_string())
+        }
+        Refusal::Elsewhere { .. }
+        | Refusal::ReadOnly
+        | Refusal::Vanished { .. }
+        | Refusal::Withdrawn
+        | Refusal::Recovered
+        | Refusal::LeaseExpired
+        | Refusal::LostLocks
+        | Refusal::Unknown
+        | Refusal::Unlisted
+        | Refusal::Unstamped
+        | Refusal::Changed { .. }
+        | Refusal::Stale => Error::Restart,
+    }
+}

@@ -1,0 +1,46 @@
+//! What is said again, to who did not hear it.
+
+use smallvec::SmallVec;
+
+use super::{AttemptId, CallNo, Heard, Reply, Response, Shard};
+
+impl Shard {
+    /// Calls came again: those that return something and are done are answered once more. The last one first: the
+    /// others came along with it, and may be known by now.
+    pub(super) fn answer_again(&mut self, attempt: AttemptId, asked: &[CallNo]) {
+        let participant = &self.attempts[&attempt];
+        let mut again_bytes = self.again_bytes;
+        let mut responses: SmallVec<[Response; 2]> = SmallVec::new();
+        let mut waits = false;
+        for no in asked.iter().rev() {
+            match participant.seen.get(no) {
+                // The rest is as if it was lost: it is asked for again.
+                Some(Heard::Answered(_)) if again_bytes == 0 => {}
+                Some(Heard::Answered(at)) => {
+                    let (no, reply) = &participant.replies[*at as usize];
+                    let (granted, incarnation) = (participant.granted, participant.met_as);
+                    let (no, reply) = (*no, reply.clone());
+                    again_bytes = again_bytes.saturating_sub(reply.size());
+                    responses.push(Response::Granted { attempt, no, reply, granted, incarnation });
+                }
+                Some(Heard::Waits) => waits = true,
+                Some(Heard::Granted) | None => {}
+            }
+        }
+        if waits {
+            responses.push(Response::Queued { attempt });
+        }
+        self.again_bytes = again_bytes;
+        responses.into_iter().for_each(|response| self.respond(attempt, response));
+    }
+
+    /// Whether answers are said again; if not, it is as if that word was lost.
+    pub(super) fn says_again(&mut self, replies: &[(CallNo, Reply)]) -> bool {
+        let is_said = self.again_bytes > 0;
+        if is_said {
+            let bytes = replies.iter().map(|(_, reply)| reply.size()).sum();
+            self.again_bytes = self.again_bytes.saturating_sub(bytes);
+        }
+        is_said
+    }
+}

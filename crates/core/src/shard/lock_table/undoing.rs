@@ -1,0 +1,31 @@
+//! What an attempt has undone of what it did on a record (`docs/nesting.md`).
+
+use super::{AttemptId, CallNo, Item, LockTable, Record, RecordIx, rules};
+
+impl LockTable {
+    /// What these calls of an attempt did on a record is undone (N2). O(calls of the attempt on the record).
+    pub(crate) fn undo_calls(
+        &mut self,
+        record: RecordIx,
+        attempt: AttemptId,
+        is_undone: impl Fn(CallNo) -> bool,
+    ) {
+        let Some(Record { lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
+        let lock = &mut **lock;
+        if let Some(holder) = lock.holders.get_mut(&attempt) {
+            rules::undo(holder, &mut lock.held, is_undone);
+        }
+    }
+
+    /// How many granted calls of an attempt on a record count. O(calls of the attempt on the record).
+    pub(crate) fn count_calls(
+        &self,
+        record: RecordIx,
+        attempt: AttemptId,
+        counts: impl Fn(&Item) -> bool,
+    ) -> usize {
+        let lock = self.records.get(record).and_then(|record| record.lock.as_ref());
+        let holder = lock.and_then(|lock| lock.holders.get(&attempt));
+        holder.map_or(0, |holder| holder.items.iter().filter(|item| counts(item)).count())
+    }
+}

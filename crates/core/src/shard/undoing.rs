@@ -1,0 +1,204 @@
+//! What an attempt's user has undone (`docs/nesting.md`): ranges of its calls, which come with each execute and prepare.
+//!
+//! What such a call did is no effect any more. What it claims stays. One that waits leaves its queue, and one that comes late is
+//! not executed. A prepare may bring undone calls whose answers are to be checked: each is executed on what those before it did
+//! in its own range, and what a range did is gone from its end on.
+
+use std::collections::VecDeque;
+
+use super::lock_table::{Item, Stop};
+use super::{
+    AttemptId, Bytes, Call, Calls, KeyedCall, Members, Owner, Ran, RecordIx, Refusal, Shard, Time, Undone,
+    key_hash, rules,
+};
+use crate::ids::CallNo;
+use crate::wire::UNDONE_MAX;
+
+/// From which call on nobody sees what a call did; `None`: it is not undone. O(ranges).
+fn until(undone: &[Undone], no: CallNo) -> Option<CallNo> {
+    undone.iter().filter(|range| range.has(no)).map(|range| range.to).min()
+}
+
+/// How many calls of an attempt were granted and are not undone.
+pub(super) struct Grants {
+    granted: u32,
+    /// Of these, those that came with the prepare, too.
+    known: u32,
+}
+
+impl Grants {
+    /// Whether they are as many as a coordinator relies on. Those of members that left may be more than it knows of.
+    pub(super) fn are_as_many(&self, relies_on: u32, members: &Members) -> bool {
+        match members {
+            Members::All => self.granted == relies_on + self.known,
+            Members::Only(_) => self.granted >= relies_on,
+        }
+    }
+}
+
+impl Shard {
+    /// Whether an attempt has undone anything.
+    #[inline]
+    pub(super) fn has_undone(&self, attempt: AttemptId) -> bool {
+        self.attempts.get(&attempt).is_some_and(|participant| !participant.undone.is_empty())
+    }
+
+    /// Takes note of what an attempt has undone, as far as that is news: it is undone here, too, and what waits leaves its queue
+    /// (N2, N4). O(calls of the attempt here), where it is news.
+    ///
+    /// # Errors
+    /// It is more than the shard keeps.
+    pub(super) fn note_undone(&mut self, now: Time, owner: Owner, undone: &[Undone]) -> Result<(), Refusal> {
+        let attempt = owner.attempt;
+        if undone.is_empty() {
+            return Ok(()); // Mostly.
+        }
+        let participant = self.participant(attempt);
+        let news: Vec<Undone> =
+            undone.iter().filter(|range| !participant.undone.contains(range)).copied().collect();
+        if news.is_empty() {
+            return Ok(());
+        }
+        if participant.undone.len() + news.len() > UNDONE_MAX {
+            // A coordinator tells of ranges that were joined as one.
+            participant.undone.retain(|old| !news.iter().any(|new| new.from <= old.from && old.to <= new.to));
+        }
+        participant.undone.extend(&news);
+        let (held, size) = (participant.held.clone(), self.size_up_undone(news.len()));
+        self.take_in(attempt, size)?;
+        let is_undone = |no| news.iter().any(|range| range.has(no));
+        for record in held {
+            self.table.undo_calls(record, attempt, is_undone);
+        }
+        self.stop_waiting(now, owner, is_undone);
+        Ok(())
+    }
+
+    /// Calls that are undone wait no longer. With them go calls that were to be executed with them alone: those come again.
+    fn stop_waiting(&mut self, now: Time, owner: Owner, is_undone: impl Fn(CallNo) -> bool) {
+        let participant = self.participant(owner.attempt);
+        let keys: Vec<Bytes> = participant.blocked.keys().cloned().collect();
+        for key in keys {
+            let participant = self.participant(owner.attempt);
+            let Some(blocked) = participant.blocked.get_mut(&key) else { continue };
+            let waits = blocked.calls.len();
+            let head = blocked.calls.front().map(|call| call.no);
+            let mut left: Vec<CallNo> = Vec::new();
+            blocked.calls.retain(|call| {
+                let stays = !is_undone(call.no);
+                left.extend((!stays).then_some(call.no));
+                stays
+            });
+            if blocked.calls.len() == waits {
+                continue;
+            }
+            while blocked.calls.back().is_some_and(|call| !call.op.returns()) {
+                left.extend(blocked.calls.pop_back().map(|call| call.no));
+            }
+            let record = blocked.record;
+            if blocked.calls.front().map(|call| call.no) != head {
+                let rest = participant.blocked.swap_remove(&key).map(|blocked| blocked.calls);
+                left.extend(rest.into_iter().flatten().map(|call| call.no));
+                if let Some(record) = record {
+                    self.table.leave_queue(now, record, owner);
+                }
+            }
+            let participant = self.participant(owner.attempt);
+            participant.seen.retain(|no, _| !left.contains(no));
+        }
+    }
+
+    /// Of calls that came to be executed those go that were undone before they came, and those that would be executed with them
+    /// alone (N4). So do calls that were executed with some that were undone since.
+    pub(super) fn leave_out_undone(&mut self, attempt: AttemptId, key: &Bytes, calls: &mut Calls) {
+        if !self.has_undone(attempt) {
+            return;
+        }
+        let undone = &self.attempts[&attempt].undone;
+        let came = calls.len();
+        calls.retain(|call| !rules::is_undone_late(undone, call.no));
+        if calls.len() < came {
+            while calls.last().is_some_and(|call| !call.op.returns()) {
+                calls.pop();
+            }
+        }
+        let Some(record) = self.table.find(key_hash(key), key) else { return };
+        let is_known = |call: &Call| {
+            !call.op.returns() && self.table.count_calls(record, attempt, |item| item.no == call.no) > 0
+        };
+        calls.retain(|call| !is_known(call));
+    }
+
+    /// Before a prepare: takes note of what was undone, and takes out of its calls those that were executed already, with some that
+    /// were undone since. What is left, and how many calls were granted.
+    ///
+    /// # Errors
+    /// As of [`Self::note_undone`].
+    pub(super) fn take_undone(
+        &mut self,
+        now: Time,
+        owner: Owner,
+        undone: &[Undone],
+        members: &Members,
+        mut calls: Vec<KeyedCall>,
+    ) -> Result<(Vec<KeyedCall>, Grants), Refusal> {
+        self.note_undone(now, owner, undone)?;
+        let attempt = owner.attempt;
+        let participant = &self.attempts[&attempt];
+        if participant.undone.is_empty() {
+            return Ok((calls, Grants { granted: participant.granted, known: 0 })); // Mostly.
+        }
+        let counts = |item: &Item| {
+            members.includes(item.member) && !rules::does_not_count(&participant.undone, item.no)
+        };
+        let of = |record: &RecordIx| self.table.count_calls(*record, attempt, counts);
+        let (granted, came) = (participant.held.iter().map(of).sum::<usize>(), calls.len());
+        calls.retain(|KeyedCall { key, call }| {
+            let record = self.table.find(key_hash(key), key);
+            let known = |record| self.table.count_calls(record, attempt, |item| item.no == call.no);
+            record.map_or(0, known) == 0
+        });
+        let known = (came - calls.len()) as u32;
+        Ok((calls, Grants { granted: granted as u32, known }))
+    }
+
+    /// [`Self::run_rest`] where something was undone: in parts, none of which reaches beyond the end of a range (N6).
+    pub(super) fn run_in_parts(
+        &mut self,
+        now: Time,
+        owner: Owner,
+        key: &Bytes,
+        record: RecordIx,
+        mut calls: VecDeque<Call>,
+    ) -> Ran {
+        let undone = self.participant(owner.attempt).undone.clone();
+        while let Some(first) = calls.front().map(|call| call.no) {
+            let has_ended = |no| until(&undone, no).is_some_and(|end| end <= first);
+            self.table.undo_calls(record, owner.attempt, has_ended);
+            let next = undone.iter().map(|range| range.to).filter(|to| *to > first).min();
+            let part = calls.iter().take_while(|call| next.is_none_or(|next| call.no < next)).count().max(1);
+            let (granted, stop) = self.run_some(now, owner, record, &calls.make_contiguous()[..part], false);
+            calls.drain(..granted);
+            if calls.is_empty() {
+                break;
+            }
+            if granted < part || self.at_once == 0 {
+                return self.keep_rest(owner, key, record, calls, stop);
+            }
+            debug_assert!(matches!(stop, Stop::All), "all of a part were granted");
+        }
+        Ran::All
+    }
+
+    /// Before an attempt votes: nothing that is undone is carried out (N3).
+    pub(super) fn undo_all(&mut self, attempt: AttemptId) {
+        if !self.has_undone(attempt) {
+            return; // Mostly.
+        }
+        let participant = self.participant(attempt);
+        let (held, undone) = (participant.held.clone(), participant.undone.clone());
+        for record in held {
+            self.table.undo_calls(record, attempt, |no| rules::is_dropped(&undone, no));
+        }
+    }
+}

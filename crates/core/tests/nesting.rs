@@ -1,0 +1,316 @@
+//! What is undone, call by call, at a shard and at a coordinator (`docs/nesting.md`): traps 41, 42 and 43.
+
+use std::sync::Arc;
+
+use claret_core::message::{
+    Asks, Call, KeyedCall, Link, Listed, Members, Output, Refusal, Request, Response, Seen, Undone,
+};
+use claret_core::{
+    AttemptId, Birth, CallNo, Coordinator, Event, Incarnation, Limits, Member, Observations, Saw, Sequence,
+    SessionId, Shard, ShardId, Switches, Time, TxId,
+};
+#[cfg(feature = "planted-bugs")]
+use claret_core::{Bug, with_bug};
+use claret_types::{
+    Bounded, BoundedCounter, BoundedCounterOp, Counter, CounterOp, OpError, Operation, Reply, Unique,
+};
+
+const SHARD: ShardId = ShardId(0);
+const NOW: Time = Time(1);
+
+fn get() -> Operation {
+    Operation::new::<Counter>(CounterOp::Get)
+}
+
+fn add(amount: i64) -> Operation {
+    Operation::new::<Counter>(CounterOp::Add(amount))
+}
+
+fn add_returning(amount: i64) -> Operation {
+    Operation::new::<Counter>(CounterOp::AddReturning(amount))
+}
+
+fn undone(ranges: &[(u32, u32)]) -> Vec<Undone> {
+    ranges.iter().map(|(from, to)| Undone { from: CallNo(*from), to: CallNo(*to) }).collect()
+}
+
+/// One shard, and messages to it from clients that are made up.
+struct Rig {
+    shard: Shard,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let switches = Switches { combining: false, ..Switches::CLARET };
+        Rig { shard: Shard::new(SHARD, Incarnation(1), switches, Limits::default()) }
+    }
+
+    fn handle(&mut self, session: u64, request: Request) -> Vec<Response> {
+        self.shard.handle(NOW, Link { session: SessionId(session), connection: 0 }, request);
+        let outputs = std::iter::from_fn(|| self.shard.poll_output());
+        let responses = outputs.filter_map(|output| match output {
+            Output::Respond { response, .. } => Some(response),
+            Output::Tell { .. } => None,
+        });
+        let responses = responses.collect();
+        self.shard.check_invariants();
+        responses
+    }
+
+    fn execute(
+        &mut self,
+        session: u64,
+        key: &str,
+        calls: &[(u32, Operation)],
+        undone: Vec<Undone>,
+    ) -> Vec<Response> {
+        let (attempt, birth) = names(session);
+        let calls = calls.iter().map(|(no, op)| call(*no, op.clone())).collect();
+        let request = Request::Execute { attempt, birth, incarnation: None, key: key.into(), calls, undone };
+        self.handle(session, request)
+    }
+
+    fn commit(
+        &mut self,
+        session: u64,
+        relies_on: u32,
+        calls: &[(&str, u32, Operation)],
+        undone: Vec<Undone>,
+    ) -> Vec<Response> {
+        let (attempt, birth) = names(session);
+        let calls =
+            calls.iter().map(|(key, no, op)| KeyedCall { key: (*key).into(), call: call(*no, op.clone()) });
+        let request = Request::Prepare {
+            attempt,
+            birth,
+            participants: Arc::new([Listed { shard: SHARD, incarnation: Some(Incarnation(1)) }]),
+            relies_on,
+            calls: calls.collect(),
+            members: Members::All,
+            asks: Asks::Vote,
+            undone,
+        };
+        self.handle(session, request)
+    }
+
+    fn count(&self, key: &str) -> i64 {
+        let executed = get().execute(self.shard.state(key.as_bytes()), Unique(0)).expect("a counter");
+        let Reply::Int(count) = executed.reply else { panic!("no number: {executed:?}") };
+        count
+    }
+}
+
+fn names(session: u64) -> (AttemptId, Birth) {
+    let tx = TxId { session: SessionId(session), sequence: Sequence(1) };
+    (AttemptId { tx, attempt: 1 }, Birth { time: Time(session), tx })
+}
+
+fn call(no: u32, op: Operation) -> Call {
+    Call { no: CallNo(no), op, member: Member(0), reserve: None }
+}
+
+#[track_caller]
+fn answer(responses: &[Response]) -> Reply {
+    match responses {
+        [Response::Granted { reply, .. }] => reply.clone(),
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+fn is_committed(responses: &[Response]) -> bool {
+    responses.iter().any(|response| matches!(response, Response::Committed { .. }))
+}
+
+/// Trap 41. What was answered stays claimed, though it is undone: who wants to change it waits.
+#[test]
+fn trap_41_what_was_seen_and_undone_stays_locked() {
+    let run = || {
+        let mut rig = Rig::new();
+        assert_eq!(answer(&rig.execute(1, "x", &[(0, get())], Vec::new())), Reply::Int(0));
+        assert_eq!(answer(&rig.execute(1, "y", &[(1, get())], undone(&[(0, 1)]))), Reply::Int(0));
+        let other = rig.commit(2, 0, &[("x", 0, add(1))], Vec::new());
+        let waits = matches!(other[0], Response::Queued { .. });
+        let own = rig.commit(1, 1, &[], undone(&[(0, 1)]));
+        assert!(is_committed(&own), "{own:?}");
+        assert_eq!(rig.count("x"), 1, "then it gets in");
+        waits
+    };
+    assert!(run());
+    #[cfg(feature = "planted-bugs")]
+    assert!(!with_bug(Some(Bug::UndoneReadsDropped), run));
+}
+
+/// What is undone is not seen by what is done later, and not carried out; what was done before is.
+#[test]
+fn what_is_undone_is_not_carried_out() {
+    let run = || {
+        let mut rig = Rig::new();
+        assert_eq!(answer(&rig.execute(1, "x", &[(0, add_returning(1))], Vec::new())), Reply::Int(1));
+        assert_eq!(answer(&rig.execute(1, "x", &[(1, add_returning(10))], Vec::new())), Reply::Int(11));
+        assert_eq!(answer(&rig.execute(1, "y", &[(2, add_returning(10))], Vec::new())), Reply::Int(10));
+        let seen = answer(&rig.execute(1, "x", &[(3, add_returning(100))], undone(&[(1, 3)])));
+        assert!(is_committed(&rig.commit(1, 2, &[], undone(&[(1, 3)]))) || rig.count("x") == 0);
+        (seen, rig.count("x"), rig.count("y"))
+    };
+    assert_eq!(run(), (Reply::Int(101), 101, 0));
+    #[cfg(feature = "planted-bugs")]
+    assert_ne!(with_bug(Some(Bug::UndoneApplied), run), (Reply::Int(101), 101, 0));
+}
+
+/// Trap 42. A call comes after it was undone: it is not executed, and counts on neither side.
+#[test]
+fn trap_42_what_comes_late_and_undone_is_not_executed() {
+    let run = || {
+        let mut rig = Rig::new();
+        assert_eq!(answer(&rig.execute(1, "x", &[(0, add_returning(1))], Vec::new())), Reply::Int(1));
+        let seen = answer(&rig.execute(1, "y", &[(2, get())], undone(&[(1, 2)])));
+        let late = rig.execute(1, "x", &[(1, add_returning(10))], Vec::new());
+        let after = answer(&rig.execute(1, "x", &[(3, get())], undone(&[(1, 2)])));
+        assert_eq!(seen, Reply::Int(0));
+        assert!(is_committed(&rig.commit(1, 3, &[], undone(&[(1, 2)]))));
+        assert_eq!(rig.count("x"), 1);
+        (late.len(), after)
+    };
+    assert_eq!(run(), (0, Reply::Int(1)));
+    #[cfg(feature = "planted-bugs")]
+    assert_ne!(with_bug(Some(Bug::LateUndoneExecuted), run), (0, Reply::Int(1)));
+}
+
+/// Trap 42. One that was granted and not heard of is left out, one that waits leaves its queue, and what went along with it comes
+/// again and is executed once.
+#[test]
+fn trap_42_what_is_undone_waits_no_longer() {
+    let mut rig = Rig::new();
+    assert_eq!(answer(&rig.execute(9, "x", &[(0, get())], Vec::new())), Reply::Int(0));
+    let waits = rig.execute(1, "x", &[(0, add(1)), (1, add_returning(10))], Vec::new());
+    assert!(matches!(waits[0], Response::Queued { .. }), "{waits:?}");
+    let other = answer(&rig.execute(1, "y", &[(2, add(5)), (3, add_returning(5))], undone(&[(1, 2)])));
+    assert_eq!(other, Reply::Int(10));
+    let waits = rig.commit(1, 0, &[("x", 0, add(1)), ("y", 2, add(5))], undone(&[(1, 2), (3, 4)]));
+    assert!(matches!(waits[0], Response::Queued { .. }), "{waits:?}");
+    let both = rig.commit(9, 1, &[], Vec::new());
+    assert_eq!(both.iter().filter(|it| matches!(it, Response::Committed { .. })).count(), 2, "{both:?}");
+    assert_eq!((rig.count("x"), rig.count("y")), (1, 5));
+}
+
+/// Trap 43. That an operation cannot be done is an answer, for which its owner holds the record alone.
+#[test]
+fn trap_43_an_error_is_an_answer_and_keeps_its_footprint() {
+    let mut rig = Rig::new();
+    let bounded = |op| Operation::new::<BoundedCounter>(op);
+    let create = bounded(BoundedCounterOp::Create(Bounded { value: 0, min: 0, max: 9 }));
+    assert!(is_committed(&rig.commit(9, 0, &[("x", 0, create)], Vec::new())));
+    let fails = answer(&rig.execute(1, "x", &[(0, bounded(BoundedCounterOp::Take(1)).tried())], Vec::new()));
+    let Reply::Failed(error) = fails else { panic!("it can be done: {fails:?}") };
+    assert!(matches!(*error, OpError::Insufficient { .. }), "{error}");
+    let deposit = rig.commit(2, 0, &[("x", 0, bounded(BoundedCounterOp::Add(5)))], Vec::new());
+    assert!(matches!(deposit[0], Response::Queued { .. }), "{deposit:?}");
+    let both = rig.commit(1, 0, &[("y", 1, add(1))], undone(&[(0, 1)]));
+    assert_eq!(both.iter().filter(|it| matches!(it, Response::Committed { .. })).count(), 2, "{both:?}");
+}
+
+/// Undone calls that come with a prepare are executed on what those of their own range did, each as it was made.
+#[test]
+fn what_is_only_checked_sees_its_own_range() {
+    let seen = |op: Operation, reply: i64| op.seen(Ok(&Reply::Int(reply)), Unique(1));
+    let mut rig = Rig::new();
+    let calls = [
+        ("x", 0, add(1)),
+        ("x", 1, add(10)),
+        ("x", 2, add(100)),
+        ("x", 3, seen(get(), 111)),
+        ("x", 4, seen(add_returning(1_000), 1_011)),
+        ("x", 5, seen(get(), 1)),
+        ("x", 6, add(10_000)),
+    ];
+    let committed = rig.commit(1, 0, &calls, undone(&[(2, 4), (1, 5)]));
+    assert!(is_committed(&committed), "{committed:?}");
+    assert_eq!(rig.count("x"), 10_001);
+}
+
+/// A coordinator and its shard, which hear all that the other one says.
+fn exchange(coordinator: &mut Coordinator, rig: &mut Rig) -> Vec<Event> {
+    while let Some((to, request)) = coordinator.poll_send() {
+        for response in rig.handle(1, request) {
+            coordinator.handle_response(NOW, to, response);
+        }
+    }
+    std::iter::from_fn(|| coordinator.poll_event()).collect()
+}
+
+/// Trap 42. Both sides count alike, though answers were lost.
+#[test]
+fn trap_42_both_sides_count_what_is_not_undone() {
+    let run = || {
+        let (mut rig, switches) = (Rig::new(), Switches { combining: false, ..Switches::CLARET });
+        let mut coordinator = Coordinator::new(names(1).1, switches, Limits::default(), 7);
+        let attempt = coordinator.attempt();
+        let execute = |coordinator: &mut Coordinator, key: &str, op| {
+            coordinator.execute(NOW, attempt, SHARD, key.into(), op, None).expect("it runs")
+        };
+        execute(&mut coordinator, "x", add_returning(1));
+        exchange(&mut coordinator, &mut rig);
+        coordinator.buffer(attempt, SHARD, "y".into(), add(1)).expect("it runs");
+        let from = execute(&mut coordinator, "y", add_returning(10));
+        // It is executed, and its answer is lost.
+        while let Some((_, request)) = coordinator.poll_send() {
+            rig.handle(1, request);
+        }
+        coordinator.undo(NOW, attempt, from).expect("it runs");
+        execute(&mut coordinator, "x", add_returning(1));
+        exchange(&mut coordinator, &mut rig);
+        coordinator.commit(NOW, attempt, &[]).expect("it runs");
+        let events = exchange(&mut coordinator, &mut rig);
+        (matches!(events[..], [Event::Committed { .. }]), rig.count("x"), rig.count("y"))
+    };
+    assert_eq!(run(), (true, 2, 1));
+    #[cfg(feature = "planted-bugs")]
+    assert_eq!(with_bug(Some(Bug::UndoneReliedOn), run), (false, 0, 0));
+}
+
+/// A range that has no call, and more ranges than may be, are refused; and what is refused is named.
+#[test]
+fn a_shard_is_told_of_ranges() {
+    let (attempt, birth) = names(1);
+    let calls = [call(0, get())].into_iter().collect();
+    let undone = undone(&[(3, 3)]);
+    let request = Request::Execute { attempt, birth, incarnation: None, key: "x".into(), calls, undone };
+    let frame = claret_core::wire::encode_requests(&[request]);
+    let error = claret_core::wire::decode_requests(&frame, &Limits::default()).expect_err("it has none");
+    assert!(error.to_string().contains("a range of undone calls that has none"), "{error}");
+}
+
+/// What was looked at and is undone is checked, and what it did is not carried out.
+#[test]
+fn trap_41_what_was_looked_at_and_undone_is_checked() {
+    let run = || {
+        let mut rig = Rig::new();
+        let mut seen = Observations::new(false);
+        seen.add("x".into(), add(1));
+        let from = seen.here();
+        let (no, ops) = seen.look("x".into(), add_returning(10));
+        assert_eq!(ops.len(), 2);
+        let answer = Seen::Answer { reply: Reply::Int(11), unique: 1 };
+        assert_eq!(seen.saw(no, answer), Saw::Answer(Reply::Int(11)));
+        assert_eq!(seen.undo(from), []);
+        assert_eq!(seen.known(&"x".into(), &get()), None);
+        assert!(is_committed(&rig.commit(9, 0, &[("x", 0, add(5))], Vec::new())));
+        let commit = |rig: &mut Rig, session: u64| {
+            let calls: Vec<(&str, u32, Operation)> =
+                seen.to_commit().zip(0..).map(|((_, op), no)| ("x", no, op.clone())).collect();
+            let ranges: Vec<(u32, u32)> =
+                seen.undone_in_commit().iter().map(|it| (it.start, it.end)).collect();
+            rig.commit(session, 0, &calls, undone(&ranges))
+        };
+        let changed =
+            matches!(commit(&mut rig, 1)[..], [Response::Refused { refusal: Refusal::Changed { .. }, .. }]);
+        assert!(is_committed(&rig.commit(8, 0, &[("x", 0, add(-5))], Vec::new())));
+        assert!(is_committed(&commit(&mut rig, 2)));
+        (changed, rig.count("x"))
+    };
+    assert_eq!(run(), (true, 1));
+    #[cfg(feature = "planted-bugs")]
+    assert!(!with_bug(Some(Bug::SeenUndoneUnchecked), run).0);
+    #[cfg(feature = "planted-bugs")]
+    assert_eq!(with_bug(Some(Bug::CheckedUndoneApplied), run), (true, 11));
+}
