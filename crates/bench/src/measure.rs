@@ -201,6 +201,9 @@ pub struct Summary {
     pub over_time: OverTime,
     /// Committed transactions by kind, those that ended just after a slice included.
     pub kinds: std::collections::BTreeMap<&'static str, u64>,
+    /// Of a workload with the kind `new-order`: how many of these are committed a minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new_orders_per_minute: Option<f64>,
     /// Whether the run was interrupted before its time.
     pub interrupted: bool,
 }

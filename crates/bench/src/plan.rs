@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::baseline::{mutex, sqlite};
-use crate::mode::{BenchMode, Engine};
+use crate::mode::{BenchMode, Engine, Scheme};
 use crate::over_time::Intervals;
 use crate::pace::Pace;
 use crate::servers::Servers;
@@ -92,6 +92,7 @@ impl Plan {
             let how = "build it with 'cargo build --release -p claret-cli --features sqlite'";
             return Err(format!("the mode 'sqlite' is not in this program: {how}"));
         }
+        self.check_tpcc()?;
         let thinks = match self.pace {
             Pace::Together => false,
             Pace::Pause(time) | Pace::Interactive(time) => !time.is_zero(),
@@ -116,6 +117,17 @@ impl Plan {
             return Err("a slice must be longer than nothing and not longer than the whole".into());
         }
         Ok(())
+    }
+
+    /// Its transactions have several stages, can be rolled back, and read the ends of lists as they change them.
+    fn check_tpcc(&self) -> Result<(), String> {
+        let WorkloadSpec::Tpcc(options) = &self.workload else { return Ok(()) };
+        let can = |mode: &&BenchMode| matches!(mode.engine, Engine::Store(_) | Engine::Redis(Scheme::Lock));
+        if let Some(mode) = self.modes.iter().find(|mode| !can(mode)) {
+            let them = "none, rw, rw+phase, boost, boost+phase, boost+phase+combine, claret, redis-lock";
+            return Err(format!("the workload 'tpcc' has no mode '{}'; it has {them}", mode.name));
+        }
+        options.check()
     }
 
     /// How many slices each mode runs.

@@ -156,6 +156,10 @@ impl StoreRunner {
         };
         match result {
             Ok(()) => Outcome::Committed(kind),
+            Err(Error::Aborted(_)) if work.client.rolls_back() => {
+                work.client.gave_up();
+                Outcome::Committed(kind)
+            }
             Err(error) => self.ended_badly(error),
         }
     }
@@ -195,6 +199,9 @@ async fn attempt(tx: Tx, shared: &Mutex<&mut Work>, pace: Pace) -> Result<(), Ab
         };
         if stage == Stage::Commit {
             let mut work = locked(shared);
+            if work.client.rolls_back() {
+                return Err(Abort::because("its user gave it up"));
+            }
             (work.calls, work.replies) = (calls, replies);
             return Ok(());
         }

@@ -20,7 +20,7 @@ use crate::runner::Runner;
 use crate::schedule::Schedule;
 use crate::servers::Servers;
 use crate::threads::{ClientThreads, Reach};
-use crate::workload::{Call, Promise, Run, VIOLATIONS_MAX, Violation, Workload};
+use crate::workload::{Call, Promise, Run, VIOLATIONS_MAX, Violation, Workload, tpcc};
 
 /// How long after the last transaction something may still be open.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
@@ -239,13 +239,19 @@ impl Subject {
     /// Medians and sums.
     pub(super) fn summary(&self, interrupted: bool) -> Summary {
         let names = self.workload.kinds().iter().map(|kind| kind.name);
+        let figures = Figures::summed(&self.slices);
+        let kinds: std::collections::BTreeMap<_, _> = names.zip(self.kinds.iter().copied()).collect();
+        // The share of those that ended after a slice is the same.
+        let share = |count: &u64| *count as f64 / self.kinds.iter().sum::<u64>().max(1) as f64;
+        let new_orders = kinds.get(tpcc::NEW_ORDER).map(|count| share(count) * figures.throughput * 60.0);
         Summary {
             kind: "summary",
             setting: self.setting.clone(),
             slices: self.slices.len(),
-            figures: Figures::summed(&self.slices),
+            figures,
             over_time: self.intervals.over_time(&self.committed, self.measured),
-            kinds: names.zip(self.kinds.iter().copied()).collect(),
+            kinds,
+            new_orders_per_minute: new_orders,
             interrupted,
         }
     }

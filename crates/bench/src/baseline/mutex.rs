@@ -46,7 +46,9 @@ pub(crate) fn baseline(workload: &WorkloadSpec) -> Option<Box<dyn MutexBaseline>
     match workload {
         WorkloadSpec::RawMix(options) => Some(Box::new(MutexRawMix::new(options.clone()))),
         WorkloadSpec::Hot(options) => Some(Box::new(MutexHot::new(options.clone()))),
-        WorkloadSpec::Fair(_) | WorkloadSpec::Rubis(_) | WorkloadSpec::Retwis(_) => None,
+        WorkloadSpec::Fair(_) | WorkloadSpec::Rubis(_) | WorkloadSpec::Retwis(_) | WorkloadSpec::Tpcc(_) => {
+            None
+        }
     }
 }
 

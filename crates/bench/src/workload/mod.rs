@@ -28,6 +28,7 @@ pub mod retwis;
 pub mod rubis;
 pub mod sequential;
 mod spec;
+pub mod tpcc;
 
 pub(crate) use alias::Zipf;
 pub(crate) use check::Checker;
@@ -124,6 +125,12 @@ pub trait Client: Send {
     /// Adds the calls of the next stage to `calls`, which is empty. `replies` are those of the previous
     /// stage, one for each call in its order; none for the first.
     fn stage(&mut self, replies: &[Reply], calls: &mut Vec<Call>) -> Stage;
+
+    /// Whether its user wants the transaction rolled back: asked once the last stage is known, whose calls are run or not.
+    /// It is then [given up](Client::gave_up), and counts as done.
+    fn rolls_back(&self) -> bool {
+        false
+    }
 
     /// Begins the transaction that was drawn again, from its first stage: for a retry.
     fn restart(&mut self);

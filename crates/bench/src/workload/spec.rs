@@ -1,7 +1,7 @@
 //! A workload and its parameters, before it is made. It can be made several times, each with its own keys: runs on the same
 //! server must not meet.
 
-use super::{Workload, fair, hot, rawmix, retwis, rubis};
+use super::{Workload, fair, hot, rawmix, retwis, rubis, tpcc};
 
 /// Which workload, with what parameters.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub enum WorkloadSpec {
     Rubis(rubis::Options),
     /// See [`retwis`].
     Retwis(retwis::Options),
+    /// See [`tpcc`].
+    Tpcc(tpcc::Options),
 }
 
 impl WorkloadSpec {
@@ -27,6 +29,7 @@ impl WorkloadSpec {
             WorkloadSpec::Fair(_) => fair::NAME,
             WorkloadSpec::Rubis(_) => rubis::NAME,
             WorkloadSpec::Retwis(_) => retwis::NAME,
+            WorkloadSpec::Tpcc(_) => tpcc::NAME,
         }
     }
 
@@ -53,6 +56,10 @@ impl WorkloadSpec {
             WorkloadSpec::Retwis(options) => {
                 let prefix = in_front(&options.prefix);
                 Box::new(retwis::Retwis::new(retwis::Options { prefix, ..options }))
+            }
+            WorkloadSpec::Tpcc(options) => {
+                let prefix = in_front(&options.prefix);
+                Box::new(tpcc::Tpcc::new(tpcc::Options { prefix, ..options }))
             }
         }
     }
