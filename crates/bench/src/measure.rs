@@ -285,6 +285,9 @@ pub struct Summary {
     /// More of each kind, where there are few of them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub by_kind: BTreeMap<&'static str, KindSummary>,
+    /// Of a workload with the kind `new-order`: how many of these are committed a minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new_orders_per_minute: Option<f64>,
     /// Whether the run was interrupted before its time.
     pub interrupted: bool,
 }

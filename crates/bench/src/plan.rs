@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::baseline::{mutex, sqlite};
 use crate::looking::Looking;
-use crate::mode::{BenchMode, Engine};
+use crate::mode::{BenchMode, Engine, Scheme};
 use crate::over_time::Intervals;
 use crate::pace::Pace;
 use crate::servers::Servers;
@@ -95,6 +95,7 @@ impl Plan {
             let how = "build it with 'cargo build --release -p claret-cli --features sqlite'";
             return Err(format!("the mode 'sqlite' is not in this program: {how}"));
         }
+        self.check_tpcc()?;
         let thinks = match self.pace {
             Pace::Together => false,
             Pace::Pause(time) | Pace::Interactive(time) => !time.is_zero(),
@@ -150,6 +151,20 @@ impl Plan {
             )),
             Looking::Never | Looking::AtAnswers | Looking::AtValues => Ok(()),
         }
+    }
+
+    /// Its transactions have several stages, can be rolled back, and read the ends of lists as they change them.
+    fn check_tpcc(&self) -> Result<(), String> {
+        let WorkloadSpec::Tpcc(options) = &self.workload else { return Ok(()) };
+        let can = |mode: &&BenchMode| {
+            matches!(mode.engine, Engine::Store(_) | Engine::Optimistic | Engine::Redis(Scheme::Lock))
+        };
+        if let Some(mode) = self.modes.iter().find(|mode| !can(mode)) {
+            let them =
+                "none, rw, rw+phase, boost, boost+phase, boost+phase+combine, claret, optimistic, redis-lock";
+            return Err(format!("the workload 'tpcc' has no mode '{}'; it has {them}", mode.name));
+        }
+        options.check()
     }
 
     /// How many slices each mode runs.

@@ -163,6 +163,10 @@ impl StoreRunner {
         };
         match result {
             Ok(()) => Outcome::Committed { kind, attempts },
+            Err(Error::Aborted(_)) if work.client.rolls_back() => {
+                work.client.gave_up();
+                Outcome::Committed { kind, attempts }
+            }
             Err(error) => self.ended_badly(error),
         }
     }
@@ -205,6 +209,9 @@ async fn attempt(tx: Tx, shared: &Mutex<&mut Work>, (pace, looking): (Pace, Look
         };
         if stage == Stage::Commit {
             let mut work = locked(shared);
+            if work.client.rolls_back() {
+                return Err(Abort::because("its user gave it up"));
+            }
             (work.calls, work.replies) = (calls, replies);
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! One mode of a comparison, the subject of a measurement: its store, its run of the workload, its clients.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -21,7 +22,7 @@ use crate::runner::Runner;
 use crate::schedule::Schedule;
 use crate::servers::Servers;
 use crate::threads::{ClientThreads, Reach};
-use crate::workload::{Call, Promise, Run, VIOLATIONS_MAX, Violation, Workload};
+use crate::workload::{Call, Promise, Run, VIOLATIONS_MAX, Violation, Workload, tpcc};
 
 /// How long after the last transaction something may still be open.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
@@ -249,14 +250,21 @@ impl Subject {
     /// Medians and sums.
     pub(super) fn summary(&self, interrupted: bool) -> Summary {
         let names = || self.workload.kinds().iter().map(|kind| kind.name);
+        let figures = Figures::summed(&self.slices);
+        let kinds: BTreeMap<_, _> = names().zip(self.kinds.committed()).collect();
+        // The share of those that ended after a slice is the same.
+        let all = kinds.values().sum::<u64>().max(1) as f64;
+        let new_orders =
+            kinds.get(tpcc::NEW_ORDER).map(|count| *count as f64 / all * figures.throughput * 60.0);
         Summary {
             kind: "summary",
             setting: self.setting.clone(),
             slices: self.slices.len(),
-            figures: Figures::summed(&self.slices),
+            figures,
             over_time: self.intervals.over_time(&self.committed, self.measured),
-            kinds: names().zip(self.kinds.committed()).collect(),
+            kinds,
             by_kind: names().zip(self.kinds.summaries(self.measured)).collect(),
+            new_orders_per_minute: new_orders,
             interrupted,
         }
     }

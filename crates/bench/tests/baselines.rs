@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use claret_bench::workload::{WorkloadSpec, checkout, fair, hot, objects, rawmix, retwis, rubis};
+use claret_bench::workload::{WorkloadSpec, checkout, fair, hot, objects, rawmix, retwis, rubis, tpcc};
 use claret_bench::{Bench, BenchMode, Check, ClusterSource, Looking, Pace, Place, Plan, Servers, Summary};
 use claret_rig::{Cluster, Module, Server};
 
@@ -50,6 +50,10 @@ fn checkout() -> WorkloadSpec {
         reprices_percent: 10.0,
         ..Default::default()
     })
+}
+
+fn tpcc() -> WorkloadSpec {
+    WorkloadSpec::Tpcc(tpcc::Options { warehouses: 2, scale: 0.001, ..Default::default() })
 }
 
 fn plan(choice: WorkloadSpec, modes: &str, pace: Pace) -> Plan {
@@ -121,6 +125,10 @@ fn all_workloads_run_beside_all_baselines_and_verify() {
     assert_measured(shop);
     let shop = plan(checkout(), "optimistic", Pace::Together);
     assert_measured(Plan { looking: Looking::AtValues, ..shop });
+    // It is rolled back, pops and turns, which a lock alone can do of the baselines.
+    for pace in [Pace::Together, Pace::Interactive(Duration::ZERO), Pace::Pause(Duration::from_millis(1))] {
+        assert_measured(plan(tpcc(), "none,redis-lock,claret", pace));
+    }
     // Others may be at work on these servers, in the other test of this program; it has `hot` alone.
     let is_left = |key: &String| !key.contains("hot:") && *key != own;
     for server in cluster.servers().iter().chain([server]) {

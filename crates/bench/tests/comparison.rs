@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use claret_bench::workload::{WorkloadSpec, checkout, fair, hot, objects, ops, rawmix, retwis, rubis};
+use claret_bench::workload::{WorkloadSpec, checkout, fair, hot, objects, ops, rawmix, retwis, rubis, tpcc};
 use claret_bench::{Bench, BenchMode, Check, Looking, Observer, Pace, Place, Plan, Slice, Summary};
 use serde_json::Value;
 
@@ -44,6 +44,10 @@ fn checkout() -> WorkloadSpec {
 
 fn objects() -> WorkloadSpec {
     WorkloadSpec::Objects(objects::Options { keys: 100, alpha: 0.8, ..Default::default() })
+}
+
+fn tpcc() -> WorkloadSpec {
+    WorkloadSpec::Tpcc(tpcc::Options { warehouses: 2, scale: 0.001, ..Default::default() })
 }
 
 /// 0.2 s for each mode, in two slices, 8 clients on 2 threads.
@@ -121,7 +125,7 @@ fn assert_measured(plan: Plan) {
 
 #[test]
 fn every_workload_runs_in_every_mode_and_verifies() {
-    for workload in [rawmix, hot, fair, rubis, retwis] {
+    for workload in [rawmix, hot, fair, rubis, retwis, tpcc] {
         for pace in [
             Pace::Together,
             Pace::Interactive(Duration::ZERO),

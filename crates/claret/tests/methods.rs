@@ -88,6 +88,7 @@ fn strings_and_numbers(scope: &impl TxScope) {
     bounded.create(0, 0, 1);
     bounded.add(1);
     bounded.take(1);
+    bounded.take_wrapping(1);
     bounded.try_add(1);
     bounded.try_take(1);
     bounded.get();

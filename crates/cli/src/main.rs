@@ -15,7 +15,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use claret::cluster::without_passwords;
 
 use commands::{
-    bench, check_store, check_type, cluster, completions, demo, man, report, sim, stored, torture,
+    bench, check_store, check_type, cluster, completions, demo, man, report, sim, stored, torture, tpcc,
 };
 
 /// Strictly serializable transactions over typed records that do not fall over on hot keys.
@@ -48,6 +48,8 @@ enum Command {
     CheckStore(check_store::Args),
     /// Kill, stop and fail over a store while clients work, then read everything and judge what they saw.
     Torture(Box<torture::Args>),
+    /// Check what 'claret bench tpcc --keep' left.
+    Tpcc(tpcc::Args),
     /// Run the protocol in a simulator that delays, loses and doubles messages.
     Sim(sim::Args),
     /// Draw every figure of the papers on Claret beside our own measurements, in one HTML file.
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::CheckType(args) => check_type::run(args),
         Command::CheckStore(args) => check_store::run(args),
         Command::Torture(args) => torture::run(*args),
+        Command::Tpcc(args) => tpcc::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Report(args) => report::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),

@@ -25,7 +25,9 @@ fn what_cannot_be_run_is_refused_by_name() {
     for (arguments, named) in [
         (&["rawmix", "--modes", "rw,fast"][..], &["'fast'", "boost+phase+combine"][..]),
         (&["rubis", "--modes", "mutex,claret"], &["'mutex'", "'rubis'", "rawmix and hot"]),
-        (&["tpcc"], &["'tpcc'", "retwis"]),
+        (&["tpcd"], &["'tpcd'", "retwis"]),
+        (&["hot", "--warehouses", "2"], &["'hot'", "--warehouses"]),
+        (&["retwis", "--scale", "2.5"], &["--scale 2.5", "from 2 to 20"]),
         (&["hot", "--store", "sim", "--modes", "mutex,claret"], &["'mutex'", "--store sim"]),
         (&["hot", "--store", "sim", "--threads", "2"], &["--store sim", "--threads"]),
         (&["hot", "--store", "sim", "--slice", "1"], &["--store sim", "--slice"]),

@@ -18,6 +18,8 @@ const CALLS: &[(&str, &str)] = &[
     ("user", "HINCRBY visits 2"),
     ("seats", "BCREATE 5 0 10"),
     ("seats", "BDECRBY 2"),
+    ("ring", "BCREATE 12 10 100"),
+    ("ring", "BDECRBY.WRAP 5"),
     ("bids", "TOPK.ADD 2 1.5 ann"),
     ("bids", "TOPK.ADD 2 2.5 bob"),
     ("bids", "TOPK.ADD 2 3.5 cy"),
@@ -107,7 +109,7 @@ fn commit_all(process: &mut Process) {
 }
 
 /// What the two transactions leave.
-const LEFT: [&str; 18] = [
+const LEFT: [&str; 19] = [
     "absent string [\"y\"]",
     "bids zset [\"bob\", \"2.5\", \"cy\", \"3.5\"]",
     "board zset [\"a\", \"6\"]",
@@ -122,6 +124,7 @@ const LEFT: [&str; 18] = [
     "price string [\"0.1\"]",
     "queue list [\"b\"]",
     "rating hash [\"count=1\", \"max=4\", \"min=4\", \"sum=4\"]",
+    "ring hash [\"max=100\", \"min=10\", \"value=98\"]",
     "seats hash [\"max=20\", \"min=0\", \"value=4\"]",
     "tags set [\"blue\"] until 4102444800000",
     "user hash [\"visits=3\"]",
@@ -272,7 +275,7 @@ fn what_may_add_is_refused_when_memory_has_run_out() {
     for (key, words) in CALLS.iter().chain(REMOVALS) {
         let method = words.split(' ').next().expect("a name");
         let command = match method {
-            "BCREATE" | "BRESIZE" | "BAG.ADD" => "HSET",
+            "BCREATE" | "BRESIZE" | "BDECRBY.WRAP" | "BAG.ADD" => "HSET",
             "RECORD.PUT" => "RESTORE",
             "SETEX" | "PSETEX" | "PSETEXAT" => "SET",
             "DEL.RETURNING" => "DEL",

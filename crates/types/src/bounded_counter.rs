@@ -13,6 +13,7 @@
 //! | `BINCRBY.RETURNING n` | n does not fit: 0 | `short-up` | |
 //! | `BDECRBY n` (void), `BDECRBY.RETURNING n` | n fits: 1 | `move-down` | n down |
 //! | `BDECRBY.RETURNING n` | n does not fit: 0 | `short-down` | |
+//! | `BDECRBY.WRAP n` (void) | | `turn` | |
 //! | `BGET` | | `read` | |
 //! | `BBOUNDS` | | `pin-bounds` | |
 //! | `BCREATE v min max` (void) | there is none | `create` | |
@@ -20,18 +21,23 @@
 //! | `BRESIZE min max` (void) | the bounds are others | `create` | |
 //! | `BRESIZE min max` (void) | they are these | `pin-bounds` | |
 //!
-//! | | move-down | move-up | short-down | short-up | read | pin-bounds | create |
-//! |---|---|---|---|---|---|---|---|
-//! | move-down | | | | x | x | | x |
-//! | move-up | | | x | | x | | x |
-//! | short-down | | x | | | | | x |
-//! | short-up | x | | | | | | x |
-//! | read | x | x | | | | | x |
-//! | pin-bounds | | | | | | | x |
-//! | create | x | x | x | x | x | x | x |
+//! | | move-down | move-up | short-down | short-up | read | pin-bounds | create | turn |
+//! |---|---|---|---|---|---|---|---|---|
+//! | move-down | | | | x | x | | x | x |
+//! | move-up | | | x | | x | | x | x |
+//! | short-down | | x | | | | | x | x |
+//! | short-up | x | | | | | | x | x |
+//! | read | x | x | | | | | x | x |
+//! | pin-bounds | | | | | | | x | |
+//! | create | x | x | x | x | x | x | x | x |
+//! | turn | x | x | x | x | x | | x | |
 //!
 //! The `.RETURNING` variants answer whether, not how much is left, so they commute like the void ones. "Not
 //! enough" stays true while others take, and may become false when others add: hence `short-down`.
+//!
+//! `BDECRBY.WRAP` takes the bounds as a ring: below the minimum it goes on from the maximum, which is subtraction modulo
+//! `max - min + 1`. It always fits and any two of them commute. Its effect names the amount and not the value that it
+//! leads to (P4), for others may turn the ring in between. All that asks how much room there is waits for it.
 //!
 //! A void operation that does not fit is an error and dooms its transaction. So is every operation on an absent
 //! record, except `BCREATE` and `BGET`.
@@ -61,6 +67,7 @@ pub enum BoundedCounterOp {
     Get,
     Bounds,
     Resize { min: i64, max: i64 },
+    TakeWrapping(i64),
 }
 
 /// The content of a record of [`BoundedCounter`]. Invariant: `min <= value <= max`.
@@ -81,6 +88,8 @@ pub enum BoundedCounterEffect {
     Move(i64),
     /// Replaces the record: `HSET` of the three fields. Writing nothing only ever undoes.
     Replace(Option<Bounded>),
+    /// Takes around the ring of the bounds; adds when negative. Never `i64::MIN`. `HSET` of the field `value`.
+    Turn(i64),
 }
 
 const MOVE_DOWN: Mode = Mode(0);
@@ -90,6 +99,7 @@ const SHORT_UP: Mode = Mode(3);
 const READ: Mode = Mode(4);
 const PIN_BOUNDS: Mode = Mode(5);
 const CREATE: Mode = Mode(6);
+const TURN: Mode = Mode(7);
 
 const METHODS: &[Method] = &[
     Method {
@@ -156,6 +166,14 @@ const METHODS: &[Method] = &[
         returns: false,
         complexity: "O(1)",
     },
+    Method {
+        name: "BDECRBY.WRAP",
+        arguments: "amount",
+        summary: "takes; below the minimum it goes on from the maximum",
+        access: Access::Write,
+        returns: false,
+        complexity: "O(1)",
+    },
 ];
 
 impl DataType for BoundedCounter {
@@ -164,15 +182,16 @@ impl DataType for BoundedCounter {
     const NATIVE: &'static str = "hash";
     const METHODS: &'static [Method] = METHODS;
     const MODES: Modes = Modes {
-        names: &["move-down", "move-up", "short-down", "short-up", "read", "pin-bounds", "create"],
+        names: &["move-down", "move-up", "short-down", "short-up", "read", "pin-bounds", "create", "turn"],
         conflicts: &[
-            modes(&[SHORT_UP, READ, CREATE]),
-            modes(&[SHORT_DOWN, READ, CREATE]),
-            modes(&[MOVE_UP, CREATE]),
-            modes(&[MOVE_DOWN, CREATE]),
-            modes(&[MOVE_DOWN, MOVE_UP, CREATE]),
+            modes(&[SHORT_UP, READ, CREATE, TURN]),
+            modes(&[SHORT_DOWN, READ, CREATE, TURN]),
+            modes(&[MOVE_UP, CREATE, TURN]),
+            modes(&[MOVE_DOWN, CREATE, TURN]),
+            modes(&[MOVE_DOWN, MOVE_UP, CREATE, TURN]),
             modes(&[CREATE]),
-            modes(&[MOVE_DOWN, MOVE_UP, SHORT_DOWN, SHORT_UP, READ, PIN_BOUNDS, CREATE]),
+            modes(&[MOVE_DOWN, MOVE_UP, SHORT_DOWN, SHORT_UP, READ, PIN_BOUNDS, CREATE, TURN]),
+            modes(&[MOVE_DOWN, MOVE_UP, SHORT_DOWN, SHORT_UP, READ, CREATE]),
         ],
         removing: 0,
         clearing: 0,
@@ -194,6 +213,7 @@ impl DataType for BoundedCounter {
             ("BDECRBY.RETURNING", [amount]) => BoundedCounterOp::TakeReturning(int(amount)?),
             ("BGET", []) => BoundedCounterOp::Get,
             ("BBOUNDS", []) => BoundedCounterOp::Bounds,
+            ("BDECRBY.WRAP", [amount]) => BoundedCounterOp::TakeWrapping(int(amount)?),
             ("BRESIZE", [min, max]) => BoundedCounterOp::Resize { min: int(min)?, max: int(max)? },
             _ => return Err(OpError::misuse(METHODS, method)),
         };
@@ -211,6 +231,7 @@ impl DataType for BoundedCounter {
             BoundedCounterOp::Get => &METHODS[5],
             BoundedCounterOp::Bounds => &METHODS[6],
             BoundedCounterOp::Resize { .. } => &METHODS[7],
+            BoundedCounterOp::TakeWrapping(_) => &METHODS[8],
         }
     }
 
@@ -222,7 +243,8 @@ impl DataType for BoundedCounter {
             BoundedCounterOp::Add(amount)
             | BoundedCounterOp::AddReturning(amount)
             | BoundedCounterOp::Take(amount)
-            | BoundedCounterOp::TakeReturning(amount) => few([arguments::of_int(*amount)]),
+            | BoundedCounterOp::TakeReturning(amount)
+            | BoundedCounterOp::TakeWrapping(amount) => few([arguments::of_int(*amount)]),
             BoundedCounterOp::Resize { min, max } => {
                 [*min, *max].map(arguments::of_int).into_iter().collect()
             }
@@ -255,6 +277,7 @@ impl DataType for BoundedCounter {
             BoundedCounterOp::Take(amount) | BoundedCounterOp::TakeReturning(amount) if *amount < 0 => {
                 Err(negative(amount, "zero or more; use BINCRBY to add"))
             }
+            BoundedCounterOp::TakeWrapping(amount) if *amount < 0 => Err(negative(amount, "zero or more")),
             _ => Ok(()),
         }
     }
@@ -277,6 +300,7 @@ impl DataType for BoundedCounter {
             BoundedCounterOp::AddReturning(amount) => moving_up(*amount).and(Scope::Record, SHORT_UP),
             BoundedCounterOp::Take(amount) => moving_down(*amount),
             BoundedCounterOp::TakeReturning(amount) => moving_down(*amount).and(Scope::Record, SHORT_DOWN),
+            BoundedCounterOp::TakeWrapping(_) => Claims::record(TURN),
             BoundedCounterOp::Get => Claims::record(READ),
             BoundedCounterOp::Bounds => Claims::record(PIN_BOUNDS),
         }
@@ -320,6 +344,9 @@ impl DataType for BoundedCounter {
             BoundedCounterOp::Take(amount) => down(Reply::Ok, *amount),
             BoundedCounterOp::TakeReturning(amount) if amount.unsigned_abs() > room.down => short(SHORT_DOWN),
             BoundedCounterOp::TakeReturning(amount) => down(Reply::Int(1), *amount),
+            BoundedCounterOp::TakeWrapping(amount) => {
+                Ok(Execution::void(BoundedCounterEffect::Turn(*amount), Claims::record(TURN)))
+            }
             BoundedCounterOp::Get => Ok(Execution::read(Reply::Int(bounded.value), Claims::record(READ))),
             BoundedCounterOp::Bounds => {
                 let reply = Reply::Array(vec![Reply::Int(bounded.min), Reply::Int(bounded.max)]);
@@ -342,6 +369,11 @@ impl DataType for BoundedCounter {
                 bounded.value = value;
                 BoundedCounterEffect::Move(-amount)
             }
+            BoundedCounterEffect::Turn(amount) => {
+                let bounded = state.as_mut().expect("held since it was there");
+                *bounded = bounded.turned(amount);
+                BoundedCounterEffect::Turn(-amount)
+            }
             BoundedCounterEffect::Replace(content) => {
                 BoundedCounterEffect::Replace(std::mem::replace(state, content))
             }
@@ -350,6 +382,15 @@ impl DataType for BoundedCounter {
 }
 
 impl Bounded {
+    /// Itself with `amount` taken around the ring of its bounds: subtraction modulo `max - min + 1`, on `min..=max`. O(1).
+    #[must_use]
+    pub fn turned(&self, amount: i64) -> Self {
+        let Bounded { value, min, max } = *self;
+        let [at, low, high, by] = [value, min, max, amount].map(i128::from);
+        let value = low + (at - low - by).rem_euclid(high - low + 1);
+        Bounded { value: i64::try_from(value).expect("between two bounds that fit"), min, max }
+    }
+
     fn room(&self) -> Room {
         Room { down: self.value.abs_diff(self.min), up: self.max.abs_diff(self.value) }
     }
@@ -423,6 +464,8 @@ impl Examples for BoundedCounter {
             operations.push(BoundedCounterOp::Take(amount));
             operations.push(BoundedCounterOp::TakeReturning(amount));
         }
+        // Within the range, the whole range of one state, and more than any.
+        operations.extend([1, 4, 7].map(BoundedCounterOp::TakeWrapping));
         operations
     }
 }

@@ -276,7 +276,9 @@ fn bounded_counter() {
     check_contract::<BoundedCounter>();
     check_commuting(&cases::<BoundedCounter>());
     let calls = ["BCREATE 1 0 9", "BINCRBY 1", "BINCRBY.RETURNING 1", "BDECRBY 1", "BDECRBY.RETURNING 1"];
-    check_names::<BoundedCounter>(&[&calls[..], &["BGET", "BBOUNDS", "BRESIZE 0 5"]].concat());
+    check_names::<BoundedCounter>(
+        &[&calls[..], &["BGET", "BBOUNDS", "BRESIZE 0 5", "BDECRBY.WRAP 7"]].concat(),
+    );
 }
 
 #[test]

@@ -244,6 +244,48 @@ fn bounded_counter_stays_within_its_bounds() {
     assert!(refused.starts_with("insufficient"), "{refused}");
 }
 
+/// The rule of TPC-C's stock (clause 2.4.2.2): at least 10 are left, or 91 come.
+#[test]
+fn bounded_counter_wraps_as_tpcc_asks_of_stock() {
+    for stock in 10..=100 {
+        for ordered in 1..=10 {
+            let mut state = bounded(stock, 10, 100);
+            assert_eq!(call::<BoundedCounter>(&mut state, &format!("BDECRBY.WRAP {ordered}")), Reply::Ok);
+            let left = if stock - ordered >= 10 { stock - ordered } else { stock - ordered + 91 };
+            assert_eq!(state, bounded(left, 10, 100), "{stock} less {ordered}");
+        }
+    }
+}
+
+#[test]
+fn bounded_counter_wraps_around_any_range() {
+    let after = |mut state: Option<Bounded>, amount: i64| {
+        call::<BoundedCounter>(&mut state, &format!("BDECRBY.WRAP {amount}"));
+        state.expect("it is there").value
+    };
+    assert_eq!(after(bounded(12, 10, 100), 91), 12);
+    assert_eq!(after(bounded(12, 10, 100), 91 * 1_000_000 + 3), 100);
+    assert_eq!(after(bounded(-1, -3, 2), 3), 2);
+    assert_eq!(after(bounded(7, 7, 7), i64::MAX), 7);
+    // The widest ring has 2^64 places.
+    assert_eq!(after(bounded(i64::MIN, i64::MIN, i64::MAX), 1), i64::MAX);
+    assert_eq!(after(bounded(i64::MAX, i64::MIN, i64::MAX), i64::MAX), 0);
+    assert_eq!(after(bounded(i64::MIN, i64::MIN, i64::MAX), i64::MAX), 1);
+    assert_eq!(after(bounded(0, 0, i64::MAX), i64::MAX), 1);
+}
+
+#[test]
+fn turns_of_the_ring_share_and_all_that_asks_for_room_waits() {
+    let (state, turn) = (bounded(2, 0, 9), "BDECRBY.WRAP 3");
+    assert_eq!(granted::<BoundedCounter>(&state, &[turn, "BDECRBY.WRAP 8", "BDECRBY.WRAP 25", turn]), 4);
+    assert!(share::<BoundedCounter>(&state, turn, "BBOUNDS"));
+    for other in
+        ["BDECRBY 1", "BDECRBY.RETURNING 9", "BINCRBY 1", "BINCRBY.RETURNING 9", "BGET", "BRESIZE 0 5"]
+    {
+        assert!(!share::<BoundedCounter>(&state, turn, other), "{other}");
+    }
+}
+
 #[test]
 fn bounded_counter_names_what_it_refuses() {
     let refused = error::<BoundedCounter>(&bounded(3, 1, 9), "BDECRBY 5");
@@ -259,6 +301,7 @@ fn bounded_counter_names_what_it_refuses() {
     };
     bound("BDECRBY -3", &["-3", "BINCRBY"]);
     bound("BINCRBY.RETURNING -4", &["-4", "BDECRBY"]);
+    bound("BDECRBY.WRAP -5", &["-5", "zero or more"]);
     bound("BCREATE 5 9 1", &["min 9", "max 1"]);
     bound("BCREATE -1 0 9", &["-1", "min 0", "max 9"]);
     bound("BCREATE 10 0 9", &["10", "max 9"]);
@@ -269,7 +312,8 @@ fn bounded_counter_names_what_it_refuses() {
 
 #[test]
 fn bounded_counter_asks_to_be_created_first() {
-    for method in ["BINCRBY 1", "BINCRBY.RETURNING 1", "BDECRBY 1", "BDECRBY.RETURNING 1", "BBOUNDS"] {
+    let takes = ["BDECRBY 1", "BDECRBY.RETURNING 1", "BDECRBY.WRAP 1"];
+    for method in ["BINCRBY 1", "BINCRBY.RETURNING 1", "BBOUNDS"].into_iter().chain(takes) {
         let refused = error::<BoundedCounter>(&None, method);
         let name = method.split(' ').next().unwrap();
         assert!(refused.starts_with(name) && refused.contains("BCREATE value min max"), "{refused}");

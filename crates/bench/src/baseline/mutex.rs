@@ -50,7 +50,8 @@ pub(crate) fn baseline(workload: &WorkloadSpec) -> Option<Box<dyn MutexBaseline>
         | WorkloadSpec::Rubis(_)
         | WorkloadSpec::Retwis(_)
         | WorkloadSpec::Checkout(_)
-        | WorkloadSpec::Objects(_) => None,
+        | WorkloadSpec::Objects(_)
+        | WorkloadSpec::Tpcc(_) => None,
     }
 }
 

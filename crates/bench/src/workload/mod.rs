@@ -30,6 +30,7 @@ pub mod retwis;
 pub mod rubis;
 pub mod sequential;
 mod spec;
+pub mod tpcc;
 
 pub(crate) use alias::Zipf;
 pub(crate) use check::Checker;
@@ -133,6 +134,12 @@ pub trait Client: Send {
     /// was drawn.
     fn thinks(&self) -> Duration {
         Duration::ZERO
+    }
+
+    /// Whether its user wants the transaction rolled back: asked once the last stage is known, whose calls are run or not.
+    /// It is then [given up](Client::gave_up), and counts as done.
+    fn rolls_back(&self) -> bool {
+        false
     }
 
     /// Begins the transaction that was drawn again, from its first stage: for a retry.

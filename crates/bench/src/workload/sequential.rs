@@ -81,6 +81,10 @@ impl Sequential {
             calls.clear();
             let stage = client.stage(&replies, &mut calls);
             replies.clear();
+            if stage == Stage::Commit && client.rolls_back() {
+                client.gave_up();
+                return Ok(kind);
+            }
             for call in &calls {
                 let fate = fate(call);
                 replies.push(self.carry_out(call, fate)?);

@@ -1,7 +1,7 @@
 //! A workload and its parameters, before it is made. It can be made several times, each with its own keys: runs on the same
 //! server must not meet.
 
-use super::{Workload, checkout, fair, hot, objects, rawmix, retwis, rubis};
+use super::{Workload, checkout, fair, hot, objects, rawmix, retwis, rubis, tpcc};
 
 /// Which workload, with what parameters.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub enum WorkloadSpec {
     Checkout(checkout::Options),
     /// See [`objects`].
     Objects(objects::Options),
+    /// See [`tpcc`].
+    Tpcc(tpcc::Options),
 }
 
 impl WorkloadSpec {
@@ -33,6 +35,7 @@ impl WorkloadSpec {
             WorkloadSpec::Retwis(_) => retwis::NAME,
             WorkloadSpec::Checkout(_) => checkout::NAME,
             WorkloadSpec::Objects(_) => objects::NAME,
+            WorkloadSpec::Tpcc(_) => tpcc::NAME,
         }
     }
 
@@ -44,7 +47,7 @@ impl WorkloadSpec {
             | WorkloadSpec::Fair(_)
             | WorkloadSpec::Checkout(_)
             | WorkloadSpec::Objects(_) => true,
-            WorkloadSpec::Rubis(_) | WorkloadSpec::Retwis(_) => false,
+            WorkloadSpec::Rubis(_) | WorkloadSpec::Retwis(_) | WorkloadSpec::Tpcc(_) => false,
         }
     }
 
@@ -79,6 +82,10 @@ impl WorkloadSpec {
             WorkloadSpec::Objects(options) => {
                 let prefix = in_front(&options.prefix);
                 Box::new(objects::Objects::new(objects::Options { prefix, ..options }))
+            }
+            WorkloadSpec::Tpcc(options) => {
+                let prefix = in_front(&options.prefix);
+                Box::new(tpcc::Tpcc::new(tpcc::Options { prefix, ..options }))
             }
         }
     }

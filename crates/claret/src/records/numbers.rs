@@ -133,6 +133,11 @@ impl<S: Scope> BoundedRecord<S> {
         self.0.issue(BoundedCounterOp::Take(amount))
     }
 
+    /// `BDECRBY.WRAP`: takes; below the minimum it goes on from the maximum, as a clock does. An error if there is no record.
+    pub fn take_wrapping(&self, amount: i64) -> S::Void {
+        self.0.issue(BoundedCounterOp::TakeWrapping(amount))
+    }
+
     /// `BINCRBY.RETURNING`: adds if it fits; returns whether it did.
     pub fn try_add(&self, amount: i64) -> Gives<S, bool> {
         self.0.run(BoundedCounterOp::AddReturning(amount))

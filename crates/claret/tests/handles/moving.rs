@@ -165,4 +165,7 @@ async fn bounds_are_moved(store: &Store, key: &str) {
     seats.resize(20, 20).await.expect("just so");
     assert_eq!(seats.bounds().await.expect("an answer"), (20, 20));
     assert!(!seats.try_take(1).await.expect("an answer"));
+    seats.resize(10, 30).await.expect("around what is there");
+    seats.take_wrapping(15).await.expect("it always fits");
+    assert_eq!(seats.get().await.expect("an answer"), Some(26), "from 10 it went on at 30");
 }

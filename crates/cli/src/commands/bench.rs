@@ -2,6 +2,7 @@
 
 pub(super) mod model;
 mod over_time;
+mod tpcc;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -59,13 +60,14 @@ Examples:
   claret bench checkout --thinkers 8 --think 100000 --modes rw,claret,optimistic
   claret bench objects --objects 8 --writes 100 --alpha 1.2 --modes none,rw,claret
   claret bench retwis --store sim --ordering always
+  claret bench tpcc --warehouses 2 --scale 0.1
   claret bench rubis --store cluster --modes none,redis-lock,redis-multi,redis-watch,redis-lua,claret";
 
 /// Arguments of `claret bench`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP_AFTER)]
 pub(crate) struct Args {
-    /// rawmix, rubis, retwis, hot, fair, checkout or objects.
+    /// rawmix, rubis, retwis, tpcc, hot, fair, checkout or objects.
     workload: String,
     /// Where it runs: embedded; file:FOLDER, embedded with a log there; sim, the performance model; cluster, started for the run; or redis://HOST:PORT.
     #[arg(long, default_value = "embedded")]
@@ -129,9 +131,11 @@ pub(crate) struct Args {
     /// Shards of the store (default 64; with --store sim and --store cluster 4).
     #[arg(long)]
     shards: Option<u32>,
-    /// retwis: 2^SCALE users (default 16).
+    /// retwis: 2^SCALE users (default 16); tpcc: customers and items, 1 is the standard's (default 1).
     #[arg(long)]
-    scale: Option<u32>,
+    scale: Option<f64>,
+    #[command(flatten)]
+    tpcc: tpcc::TpccArgs,
     /// What all random choices are made from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -150,10 +154,13 @@ enum Asked {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> ExitCode {
-    let json = args.json;
+    let (json, keeps) = (args.json, args.tpcc.keeps());
     match args.asked() {
         Ok(Asked::Model(plan)) => model::run_plan(&plan, json, &mut io::stdout()),
-        Ok(Asked::Real(plan)) => run_plan(*plan, json, &watch_interrupts(), &mut Escaped::new(io::stdout())),
+        Ok(Asked::Real(plan)) => {
+            let out = &mut Escaped::new(io::stdout());
+            run_plan(*plan, (json, keeps), &watch_interrupts(), out)
+        }
         Err(error) => {
             output::error(error);
             ExitCode::from(2)
@@ -208,6 +215,10 @@ impl Args {
             seed: self.seed,
         };
         plan.check()?;
+        if let WorkloadSpec::Tpcc(options) = &plan.workload {
+            self.tpcc.check(store)?;
+            tpcc::check_memory(options, plan.modes.len(), store)?;
+        }
         plan.place = store.place(self.single, self.shards, &plan.modes, self.model.pauses())?;
         Ok(plan)
     }
@@ -219,6 +230,12 @@ impl Args {
             }
         }
         let workload = self.workload()?;
+        if let WorkloadSpec::Tpcc(_) = workload {
+            return Err(
+                "the workload 'tpcc' rolls transactions back, which --store sim does not: name another store"
+                    .into(),
+            );
+        }
         let given = model::BenchArgs {
             modes: StoreArg::Model.modes(self.modes.as_deref())?,
             workload: workload.make(""),
@@ -256,8 +273,9 @@ impl Args {
             "retwis" => &["--mix", "--scale"],
             "checkout" => &["--alpha", "--keys", "--thinkers", "--reprices"],
             "objects" => &["--alpha", "--keys", "--objects", "--writes"],
+            "tpcc" => &["--warehouses", "--scale", "--place", "--keep"],
             _ => {
-                let known = "the workloads are rawmix, rubis, retwis, hot, fair, checkout, objects";
+                let known = "the workloads are rawmix, rubis, retwis, tpcc, hot, fair, checkout, objects";
                 return Err(format!("there is no workload '{name}'; {known}"));
             }
         };
@@ -282,9 +300,10 @@ impl Args {
                 let options = rubis::Options { mix, alpha, seed: self.seed, ..default };
                 WorkloadSpec::Rubis(options)
             }
+            "tpcc" => WorkloadSpec::Tpcc(self.tpcc.options(self.scale, self.seed)?),
             _ => {
                 let default = retwis::Options::default();
-                let (mix, scale) = (self.retwis_mix()?, self.scale.unwrap_or(default.scale));
+                let (mix, scale) = (self.retwis_mix()?, self.scale.map_or(default.scale, |it| it as u32));
                 let options = retwis::Options { mix, scale, seed: self.seed, ..default };
                 WorkloadSpec::Retwis(options)
             }
@@ -341,7 +360,11 @@ impl Args {
             ("--objects", self.objects.is_some()),
             ("--writes", self.writes.is_some()),
         ];
-        match given.into_iter().find(|(name, given)| *given && !allowed.contains(name)) {
+        match given
+            .into_iter()
+            .chain(self.tpcc.given())
+            .find(|(name, given)| *given && !allowed.contains(name))
+        {
             Some((name, _)) => Err(format!("the workload '{}' has no {name}", self.workload)),
             None => Ok(()),
         }
@@ -362,7 +385,8 @@ impl Args {
         if let Some(keys) = self.keys.filter(|keys| !(1..=10_000_000).contains(keys)) {
             return Err(format!("--keys {keys}: from 1 to 10000000"));
         }
-        if let Some(scale) = self.scale.filter(|scale| !(2..=20).contains(scale)) {
+        let is_power = |scale: &f64| (2.0..=20.0).contains(scale) && scale.fract() == 0.0;
+        if let Some(scale) = self.scale.filter(|scale| self.workload != "tpcc" && !is_power(scale)) {
             return Err(format!("--scale {scale}: from 2 to 20"));
         }
         Ok(())
@@ -388,7 +412,7 @@ impl Args {
 /// The pauses, in microseconds, with which reader/writer locks did best in the model (`docs/performance.md`).
 pub(super) fn best_pauses(workload: &WorkloadSpec) -> (u64, u64) {
     match workload {
-        WorkloadSpec::Rubis(_) | WorkloadSpec::Retwis(_) => (1_000, 50_000),
+        WorkloadSpec::Rubis(_) | WorkloadSpec::Retwis(_) | WorkloadSpec::Tpcc(_) => (1_000, 50_000),
         WorkloadSpec::RawMix(options) if options.alpha >= 1.0 => (1_000, 10_000),
         WorkloadSpec::RawMix(_)
         | WorkloadSpec::Hot(_)
@@ -406,8 +430,8 @@ pub(super) fn seconds(name: &str, value: f64) -> Result<Duration, String> {
 }
 
 /// Runs a plan and prints what it came to.
-fn run_plan(plan: Plan, json: bool, stop: &Arc<AtomicBool>, out: &mut dyn Write) -> ExitCode {
-    match measured(plan, json, stop, out) {
+fn run_plan(plan: Plan, how: (bool, bool), stop: &Arc<AtomicBool>, out: &mut dyn Write) -> ExitCode {
+    match measured(plan, how, stop, out) {
         Ok(code) => code,
         Err(error) => {
             output::error(error);
@@ -416,9 +440,18 @@ fn run_plan(plan: Plan, json: bool, stop: &Arc<AtomicBool>, out: &mut dyn Write)
     }
 }
 
-fn measured(plan: Plan, json: bool, stop: &Arc<AtomicBool>, out: &mut dyn Write) -> Result<ExitCode, String> {
+/// `keeps`: what the run loaded stays.
+fn measured(
+    plan: Plan,
+    (json, keeps): (bool, bool),
+    stop: &Arc<AtomicBool>,
+    out: &mut dyn Write,
+) -> Result<ExitCode, String> {
     let mut bench = Bench::new(plan, Arc::clone(stop))?;
     let code = measured_on(&mut bench, json, out);
+    if keeps {
+        return code;
+    }
     // Whatever came of it: the servers may be somebody's.
     let cleaned = bench.clean();
     code.and_then(|code| cleaned.map(|()| code))
@@ -543,6 +576,7 @@ fn print_table(out: &mut dyn Write, summaries: &[Summary], checks: &[Check], cut
     let header =
         ["mode", "tx/s", "of none", &of_baseline, "p50", "p95", "p99", "aborts", "retries", "lock waits"];
     write!(out, "{}", table(&header, &summaries.iter().map(row).collect::<Vec<_>>()))?;
+    tpcc::print(out, summaries)?;
     print_single(out, summaries.iter().map(|it| &it.setting))?;
     print_kinds(out, summaries)?;
     let modes: Vec<_> = summaries.iter().map(|it| (it.setting.mode, &it.over_time)).collect();
@@ -644,7 +678,8 @@ mod tests {
     fn ended_before_the_load_is_over_nothing_is_claimed() {
         for json in [true, false] {
             let (stop, mut out) = (Arc::new(AtomicBool::new(true)), Vec::new());
-            let code = run_plan(plan(&["hot", "--modes", "claret"]), json, &stop, &mut out);
+            let how = (json, false);
+            let code = run_plan(plan(&["hot", "--modes", "claret"]), how, &stop, &mut out);
             assert_eq!((code, out.len()), (ExitCode::FAILURE, 0));
         }
     }

@@ -18,3 +18,4 @@ mod store_arg;
 pub(crate) mod stored;
 pub(crate) mod top;
 pub(crate) mod torture;
+pub(crate) mod tpcc;

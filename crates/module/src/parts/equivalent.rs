@@ -5,7 +5,7 @@ use crate::parts::planted::records as planted;
 /// The plain command that does the same as an operation; and what is done to the key beside it, for a TopK.
 pub(crate) fn equivalent(method: &'static str) -> (&'static str, Option<&'static str>) {
     let command = match method {
-        "BCREATE" | "BRESIZE" | "BAG.ADD" => "HSET",
+        "BCREATE" | "BRESIZE" | "BDECRBY.WRAP" | "BAG.ADD" => "HSET",
         "BINCRBY" | "BINCRBY.RETURNING" | "BDECRBY" | "BDECRBY.RETURNING" => "HINCRBY",
         "BGET" => "HGET",
         "BBOUNDS" | "BAG.COUNT" | "BAG.SUM" | "BAG.MEAN" | "BAG.MIN" | "BAG.MAX" | "BAG.SUMMARY" => "HMGET",

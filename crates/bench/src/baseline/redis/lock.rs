@@ -16,7 +16,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use claret::cluster::Command;
-use claret::{Bytes, Reply};
+use claret::types::{End, List, ListOp};
+use claret::{Bytes, Operation, Reply};
 
 use super::{DEADLINE, Failed, RedisRunner, commands, shape};
 use crate::pace::{Pace, think, think_between};
@@ -54,6 +55,16 @@ fn lock_of(key: &Bytes) -> Bytes {
     name
 }
 
+/// What reads the answer of a pop beforehand: the lock keeps it true until the pop leaves, with the others.
+fn look(call: &Call) -> Option<Call> {
+    let index = match call.op.downcast::<List>() {
+        Some(ListOp::Pop(End::Front)) => 0,
+        Some(ListOp::Pop(End::Back)) => -1,
+        _ => return None,
+    };
+    Some(Call::new(&call.key, Operation::new::<List>(ListOp::Index(index))))
+}
+
 impl RedisRunner {
     pub(super) async fn locked(&mut self, pace: Pace) -> Result<Vec<Reply>, Failed> {
         let token = Bytes::from(format!("{:x}", self.backoff.token()));
@@ -83,11 +94,15 @@ impl RedisRunner {
         let (mut replies, mut later) = (Vec::new(), Vec::new());
         loop {
             let (stage, drawn) = self.stage(&replies).await?;
+            let is_last = stage == Stage::Commit;
+            if is_last && self.client.rolls_back() {
+                // What waits for the end is forgotten.
+                return Err(Failed::RolledBack);
+            }
             if self.acquire(held).await? == Asked::InTheWay {
                 return Ok(None);
             }
             let calls = std::mem::take(&mut self.calls);
-            let is_last = stage == Stage::Commit;
             let found = match pace {
                 Pace::Together if is_last => self.finish_locked(held, &later, &calls).await?,
                 Pace::Together => self.answers(&calls, &mut later).await?,
@@ -126,7 +141,10 @@ impl RedisRunner {
     async fn answers(&mut self, calls: &[Call], later: &mut Vec<Call>) -> Result<Vec<Reply>, Failed> {
         let mut now = Vec::new();
         for call in calls {
-            if call.op.returns() {
+            if let Some(looks) = look(call) {
+                now.push(looks);
+                later.push(call.clone());
+            } else if call.op.returns() {
                 let (same, others) = later.drain(..).partition(|it: &Call| it.key == call.key);
                 *later = others;
                 now.extend(same);

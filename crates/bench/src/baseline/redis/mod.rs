@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use claret::cluster::{Command, Dedicated, Plain, PlainError, reply_of};
-use claret::types::{Access, UidGenerator, UidOp};
+use claret::types::{Access, List, UidGenerator, UidOp};
 use claret::{Reply, Store};
 
 use crate::measure::Counts;
@@ -71,6 +71,8 @@ struct Scripts {
 
 /// Why a transaction did not commit.
 enum Failed {
+    /// Its user wanted that.
+    RolledBack,
     /// Its time is over; it has no effect.
     GaveUp,
     /// It may have an effect, or a part of it.
@@ -150,7 +152,7 @@ impl RedisBaseline {
             shape(calls, self.plain.run(commands).await.into_iter().collect::<Result<Vec<_>, _>>()?)
         };
         run.await.map_err(|failed| match failed {
-            Failed::GaveUp | Failed::Unknown => "the connection broke".to_owned(),
+            Failed::RolledBack | Failed::GaveUp | Failed::Unknown => "the connection broke".to_owned(),
             Failed::Broken(why) => why,
         })
     }
@@ -215,6 +217,10 @@ impl RedisRunner {
                 self.client.committed(&replies);
                 Outcome::Committed { kind, attempts: Some(self.attempts) }
             }
+            Err(Failed::RolledBack) => {
+                self.client.gave_up();
+                Outcome::Committed { kind, attempts: Some(self.attempts) }
+            }
             Err(Failed::GaveUp) => {
                 self.client.gave_up();
                 Outcome::Aborted
@@ -236,7 +242,9 @@ impl RedisRunner {
     async fn stage(&mut self, replies: &[Reply]) -> Result<(Stage, Drawn), Failed> {
         self.calls.clear();
         let stage = self.client.stage(replies, &mut self.calls);
-        if let Some(call) = self.calls.iter().find(|call| is_both(call) && !is_draw(call)) {
+        let may_be_both =
+            |call: &Call| is_draw(call) || self.baseline.scheme == Scheme::Lock && is_of_list(call);
+        if let Some(call) = self.calls.iter().find(|call| is_both(call) && !may_be_both(call)) {
             return Err(Failed::Broken(format!(
                 "{:?} reads and writes: no baseline does that here",
                 call.op
@@ -283,6 +291,11 @@ impl Drawn {
 /// Whether a call answers something and changes something: it can be done neither early nor late.
 fn is_both(call: &Call) -> bool {
     call.op.returns() && call.op.method().access == Access::Write
+}
+
+/// Whether a call is of a list: under a lock an end can be read first and changed later.
+fn is_of_list(call: &Call) -> bool {
+    call.op.downcast::<List>().is_some()
 }
 
 /// Whether a call draws a unique number.

@@ -74,7 +74,9 @@ fn command_of(key: &Bytes, slot: u16, op: &Operation) -> Result<Command, OpError
             on("HSET").arg("value").arg(text(0)).arg("min").arg(text(1)).arg("max").arg(text(2))
         }
         ("bounded-counter", "BINCRBY" | "BINCRBY.RETURNING") => on("HINCRBY").arg("value").arg(text(0)),
-        ("bounded-counter", "BDECRBY" | "BDECRBY.RETURNING") => on("HINCRBY").arg("value").arg(negated(0)),
+        ("bounded-counter", "BDECRBY" | "BDECRBY.RETURNING" | "BDECRBY.WRAP") => {
+            on("HINCRBY").arg("value").arg(negated(0))
+        }
         ("bounded-counter", "BGET") => on("HGET").arg("value"),
         ("bounded-counter", "BBOUNDS") => on("HMGET").arg("min").arg("max"),
         ("topk", "TOPK.ADD") => on("ZADD").arg("GT").arg(text(1)).arg(text(2)),
@@ -214,6 +216,9 @@ mod tests {
         let op = Operation::new::<Set>(SetOp::AddReturning(vec!["a".into(), "b".into()].into()));
         assert_eq!(words(&op), ["SADD", "k", "a", "b"]);
         let op = Operation::new::<BoundedCounter>(BoundedCounterOp::Take(5));
+        assert_eq!(words(&op), ["HINCRBY", "k", "value", "-5"]);
+        // As the others it asks nobody for the bounds.
+        let op = Operation::new::<BoundedCounter>(BoundedCounterOp::TakeWrapping(5));
         assert_eq!(words(&op), ["HINCRBY", "k", "value", "-5"]);
         let op = (BUILTIN[6].parse)("ZRANGE", &["0".into(), "-1".into(), "WITHSCORES".into()]).unwrap();
         assert_eq!(words(&op), ["ZRANGE", "k", "0", "-1", "WITHSCORES"]);

@@ -74,8 +74,7 @@ pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, O
 
 pub(super) fn whole_bounded(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
-    let [value, min, max] = ["value", "min", "max"].map(|name| integer(&key, name));
-    let (Some(value), Some(min), Some(max)) = (value, min, max) else {
+    let Some(Bounded { value, min, max }) = bounded(&key) else {
         return Err(record.wrong_type("hash without value, min and max", "bounded-counter"));
     };
     if planted::is_out_of_bounds(value < min || value > max) {
@@ -86,10 +85,22 @@ pub(super) fn whole_bounded(record: &Record<'_, impl Server>) -> Result<Option<S
     Ok(Some(State::new::<BoundedCounter>(Some(Bounded { value, min, max }))))
 }
 
+/// The three fields, if they are there; in bounds or not.
+fn bounded(key: &impl OpenKey) -> Option<Bounded> {
+    let [value, min, max] = ["value", "min", "max"].map(|name| integer(key, name));
+    Some(Bounded { value: value?, min: min?, max: max? })
+}
+
 fn apply_bounded(record: &Record<'_, impl Server>, effect: &BoundedCounterEffect) {
     match effect {
         BoundedCounterEffect::Move(amount) => {
             record.write(c"HINCRBY", [b"value", amount.to_string().as_bytes()]);
+        }
+        BoundedCounterEffect::Turn(amount) => {
+            let key = record.open(Kind::Hash).ok().flatten().expect("held since it was there");
+            let turned = bounded(&key).expect("held since it was one").turned(*amount);
+            drop(key);
+            record.write(c"HSET", [b"value", turned.value.to_string().as_bytes()]);
         }
         BoundedCounterEffect::Replace(Some(bounded)) => {
             let [value, min, max] =
