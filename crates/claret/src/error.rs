@@ -158,6 +158,12 @@ pub enum Error {
         /// How many there may be.
         limit: usize,
     },
+    /// The transaction was rolled back to savepoints too often, with calls in between that stand. Final.
+    #[error("over {limit} rollbacks to savepoints in one transaction; split it, or roll back more at a time")]
+    TooManyRollbacks {
+        /// How many there may be.
+        limit: usize,
+    },
     /// A savepoint that was released or undone, or is of another attempt, of another transaction or of the one around this one.
     /// Final: make another one.
     #[error(
@@ -219,6 +225,7 @@ impl Error {
             | Error::Finished
             | Error::NestedOpen
             | Error::TooDeep { .. }
+            | Error::TooManyRollbacks { .. }
             | Error::NoSavepoint
             | Error::AlreadyDone { .. }
             | Error::Closed

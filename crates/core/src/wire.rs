@@ -39,8 +39,9 @@ pub const PARTICIPANTS_MAX: usize = 1 << 14;
 /// Operations in one look: what the transaction did on the record before, and what is asked. With more of them it locks.
 pub const LOOK_OPS_MAX: usize = 256;
 
-/// So many ranges of calls that were undone a message names, at most.
-pub const UNDONE_MAX: usize = 1 << 16;
+/// So many ranges of calls that were undone an attempt has at a shard, and a message names, at most. Ranges are compared with each
+/// other, so this bounds what a message costs.
+pub const UNDONE_MAX: usize = 256;
 
 /// Claims in one reserve.
 pub const CLAIMS_MAX: usize = 1 << 16;

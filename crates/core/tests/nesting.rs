@@ -314,3 +314,24 @@ fn trap_41_what_was_looked_at_and_undone_is_checked() {
     #[cfg(feature = "planted-bugs")]
     assert_eq!(with_bug(Some(Bug::CheckedUndoneApplied), run), (true, 11));
 }
+
+/// Bug: a shard took as many ranges as a message may have bytes, and compared each with all it had: two messages of a megabyte
+/// kept it busy for seconds. Mend: there are 256 at most. A coordinator names a range with those within it as one.
+#[test]
+fn what_is_undone_has_a_bound() {
+    let mut rig = Rig::new();
+    let ranges = |from: u32, count: u32| -> Vec<(u32, u32)> {
+        (from..from + count).map(|at| (2 * at, 2 * at + 1)).collect()
+    };
+    rig.execute(1, "k", &[(1_000, get())], undone(&ranges(0, 200)));
+    let again = rig.execute(1, "k", &[(1_001, get())], undone(&ranges(0, 200)));
+    assert!(matches!(again[..], [Response::Granted { .. }]), "they are known: {again:?}");
+    let refused = rig.execute(1, "k", &[(1_002, get())], undone(&ranges(200, 57)));
+    let is_too_much =
+        |it: &Response| matches!(it, Response::Refused { refusal: Refusal::TooMuch { limit: 256, .. }, .. });
+    assert!(refused.iter().any(is_too_much), "{refused:?}");
+    // One that takes the place of all leaves room.
+    rig.execute(2, "k", &[(1_000, get())], undone(&ranges(0, 256)));
+    let joined = rig.execute(2, "k", &[(1_001, get())], undone(&[(0, 900)]));
+    assert!(matches!(joined[..], [Response::Granted { .. }]), "{joined:?}");
+}

@@ -55,6 +55,8 @@ pub(super) struct Levels {
     errors: Vec<(CallNo, Error)>,
     /// Calls that are undone and whose answers somebody may wait for.
     abandoned: Vec<CallNo>,
+    /// Where the ranges of calls begin that are undone: one that is undone once more with others is of their range.
+    ranges: Vec<CallNo>,
 }
 
 impl Levels {
@@ -195,6 +197,13 @@ impl Levels {
         self.buffered.retain(|(no, _)| *no < from);
         self.tried.retain(|it| it.no < from);
         self.errors.retain(|(no, _)| *no < from);
+    }
+
+    /// The driver undoes the calls from this one on. How many ranges that makes, in all.
+    pub(super) fn note_range(&mut self, from: CallNo) -> usize {
+        self.ranges.retain(|known| *known < from);
+        self.ranges.push(from);
+        self.ranges.len()
     }
 
     /// Nobody gets an answer to these any more.

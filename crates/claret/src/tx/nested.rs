@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 
 use claret_core::message::{Refusal, Undone};
+use claret_core::wire::UNDONE_MAX;
 use claret_core::{CallNo, Closed};
 
 use super::levels::{Level, Levels};
@@ -118,7 +119,8 @@ impl Tx {
     /// same: it stays locked, or is checked. Answers that are not there yet are not waited for. It takes no message.
     ///
     /// # Errors
-    /// [`Error::NoSavepoint`], or that the transaction is over.
+    /// [`Error::NoSavepoint`], [`Error::TooManyRollbacks`] (128, of those that were executed or looked at), or that the transaction is
+    /// over.
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<(), Error> {
         let mut state = self.shared.state.lock();
         let level = self.close_savepoint(&mut state, savepoint)?;
@@ -269,6 +271,13 @@ impl Tx {
         }
         state.levels.abandon(abandoned);
         self.shared.mailbox.wake();
+        let seen = state.optimistic.as_ref().map_or(0, |it| it.observations.ranges_undone());
+        let sent = if from.0 < next { state.levels.note_range(from) } else { 0 };
+        if seen.max(sent) > UNDONE_MAX / 2 {
+            let error = Error::TooManyRollbacks { limit: UNDONE_MAX / 2 };
+            self.shared.doom_all(state, error.clone());
+            return Err(error);
+        }
         if from.0 >= next {
             return Ok(());
         }

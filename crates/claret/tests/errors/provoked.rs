@@ -47,6 +47,21 @@ async fn of_levels(store: &Store, name: &str, key: &str) -> Option<Provoked> {
             let error = matched!(deep.await, Error::TooDeep { limit: 16 });
             Provoked::new(error, ["over 16 savepoints", "release some"])
         }
+        "TooManyRollbacks" => {
+            let often = store.transaction(async |tx| {
+                let point = tx.savepoint()?;
+                for _ in 0..200 {
+                    tx.counter(key).get().await?;
+                    let within = tx.savepoint()?;
+                    tx.counter(key).get().await?;
+                    tx.rollback_to(&within)?;
+                    tx.release(&within)?;
+                }
+                Ok(tx.release(&point)?)
+            });
+            let error = matched!(often.await, Error::TooManyRollbacks { limit: 128 });
+            Provoked::new(error, ["over 128 rollbacks", "split it"])
+        }
         "NoSavepoint" => {
             let released = store.transaction(async |tx| {
                 let point = tx.savepoint()?;

@@ -44,6 +44,11 @@ impl Observations {
         abandoned
     }
 
+    /// How many ranges of calls are undone and checked.
+    pub fn ranges_undone(&self) -> usize {
+        self.undone.len()
+    }
+
     /// Whether a record cannot be locked from here on: what was done there is undone, or was done before this place, behind which
     /// all may be undone. Then the next attempt locks it at its first touch (N7).
     pub fn is_to_lock_from_start(&mut self, key: &Bytes, innermost: Option<Place>) -> bool {

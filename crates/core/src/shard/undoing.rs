@@ -4,7 +4,7 @@
 //! not executed. A prepare may bring undone calls whose answers are to be checked: each is executed on what those before it did
 //! in its own range, and what a range did is gone from its end on.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::lock_table::{Item, Stop};
 use super::{
@@ -12,12 +12,8 @@ use super::{
     key_hash, rules,
 };
 use crate::ids::CallNo;
+use crate::message::Bound;
 use crate::wire::UNDONE_MAX;
-
-/// From which call on nobody sees what a call did; `None`: it is not undone. O(ranges).
-fn until(undone: &[Undone], no: CallNo) -> Option<CallNo> {
-    undone.iter().filter(|range| range.has(no)).map(|range| range.to).min()
-}
 
 /// How many calls of an attempt were granted and are not undone.
 pub(super) struct Grants {
@@ -47,7 +43,7 @@ impl Shard {
     /// (N2, N4). O(calls of the attempt here), where it is news.
     ///
     /// # Errors
-    /// It is more than the shard keeps.
+    /// It is more than [`UNDONE_MAX`], or more than the shard keeps.
     pub(super) fn note_undone(&mut self, now: Time, owner: Owner, undone: &[Undone]) -> Result<(), Refusal> {
         let attempt = owner.attempt;
         if undone.is_empty() {
@@ -59,9 +55,10 @@ impl Shard {
         if news.is_empty() {
             return Ok(());
         }
+        // A coordinator tells of ranges that were joined as one.
+        participant.undone.retain(|old| !news.iter().any(|new| new.from <= old.from && old.to <= new.to));
         if participant.undone.len() + news.len() > UNDONE_MAX {
-            // A coordinator tells of ranges that were joined as one.
-            participant.undone.retain(|old| !news.iter().any(|new| new.from <= old.from && old.to <= new.to));
+            return Err(Refusal::TooMuch { bound: Bound::Calls, limit: UNDONE_MAX as u64 });
         }
         participant.undone.extend(&news);
         let (held, size) = (participant.held.clone(), self.size_up_undone(news.len()));
@@ -104,7 +101,8 @@ impl Shard {
                 }
             }
             let participant = self.participant(owner.attempt);
-            participant.seen.retain(|no, _| !left.contains(no));
+            left.sort_unstable();
+            participant.seen.retain(|no, _| left.binary_search(no).is_err());
         }
     }
 
@@ -123,10 +121,8 @@ impl Shard {
             }
         }
         let Some(record) = self.table.find(key_hash(key), key) else { return };
-        let is_known = |call: &Call| {
-            !call.op.returns() && self.table.count_calls(record, attempt, |item| item.no == call.no) > 0
-        };
-        calls.retain(|call| !is_known(call));
+        let known: BTreeSet<CallNo> = self.table.calls(record, attempt).map(|item| item.no).collect();
+        calls.retain(|call| call.op.returns() || !known.contains(&call.no));
     }
 
     /// Before a prepare: takes note of what was undone, and takes out of its calls those that were executed already, with some that
@@ -151,13 +147,10 @@ impl Shard {
         let counts = |item: &Item| {
             members.includes(item.member) && !rules::does_not_count(&participant.undone, item.no)
         };
-        let of = |record: &RecordIx| self.table.count_calls(*record, attempt, counts);
-        let (granted, came) = (participant.held.iter().map(of).sum::<usize>(), calls.len());
-        calls.retain(|KeyedCall { key, call }| {
-            let record = self.table.find(key_hash(key), key);
-            let known = |record| self.table.count_calls(record, attempt, |item| item.no == call.no);
-            record.map_or(0, known) == 0
-        });
+        let items = || participant.held.iter().flat_map(|record| self.table.calls(*record, attempt));
+        let (granted, came) = (items().filter(|item| counts(item)).count(), calls.len());
+        let known: BTreeSet<CallNo> = items().map(|item| item.no).collect();
+        calls.retain(|keyed| !known.contains(&keyed.call.no));
         let known = (came - calls.len()) as u32;
         Ok((calls, Grants { granted: granted as u32, known }))
     }
@@ -172,9 +165,13 @@ impl Shard {
         mut calls: VecDeque<Call>,
     ) -> Ran {
         let undone = self.participant(owner.attempt).undone.clone();
+        let mut before = CallNo(0);
         while let Some(first) = calls.front().map(|call| call.no) {
-            let has_ended = |no| until(&undone, no).is_some_and(|end| end <= first);
-            self.table.undo_calls(record, owner.attempt, has_ended);
+            // Each range ends once: what an earlier one undid has no call from its end on.
+            let ended: Vec<Undone> =
+                undone.iter().filter(|range| before < range.to && range.to <= first).copied().collect();
+            before = first;
+            self.table.undo_calls(record, owner.attempt, |no| ended.iter().any(|range| range.has(no)));
             let next = undone.iter().map(|range| range.to).filter(|to| *to > first).min();
             let part = calls.iter().take_while(|call| next.is_none_or(|next| call.no < next)).count().max(1);
             let (granted, stop) = self.run_some(now, owner, record, &calls.make_contiguous()[..part], false);

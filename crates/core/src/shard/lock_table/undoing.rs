@@ -17,15 +17,10 @@ impl LockTable {
         }
     }
 
-    /// How many granted calls of an attempt on a record count. O(calls of the attempt on the record).
-    pub(crate) fn count_calls(
-        &self,
-        record: RecordIx,
-        attempt: AttemptId,
-        counts: impl Fn(&Item) -> bool,
-    ) -> usize {
+    /// The granted calls of an attempt on a record.
+    pub(crate) fn calls(&self, record: RecordIx, attempt: AttemptId) -> impl Iterator<Item = &Item> {
         let lock = self.records.get(record).and_then(|record| record.lock.as_ref());
         let holder = lock.and_then(|lock| lock.holders.get(&attempt));
-        holder.map_or(0, |holder| holder.items.iter().filter(|item| counts(item)).count())
+        holder.into_iter().flat_map(|holder| &holder.items)
     }
 }
