@@ -6,8 +6,8 @@ use claret_core::message::{
     Asks, Call, KeyedCall, Link, Listed, Members, Output, Refusal, Request, Response, Seen, Undone,
 };
 use claret_core::{
-    AttemptId, Birth, CallNo, Coordinator, Event, Incarnation, Limits, Member, Observations, Saw, Sequence,
-    SessionId, Shard, ShardId, Switches, Time, TxId,
+    AttemptId, Birth, CallNo, Coordinator, Delivery, Event, Incarnation, Limits, Member, Observations, Saw,
+    Sequence, SessionId, Shard, ShardId, Switches, Time, TxId,
 };
 #[cfg(feature = "planted-bugs")]
 use claret_core::{Bug, with_bug};
@@ -256,6 +256,9 @@ fn trap_42_both_sides_count_what_is_not_undone() {
         while let Some((_, request)) = coordinator.poll_send() {
             rig.handle(1, request);
         }
+        // This one never comes.
+        execute(&mut coordinator, "z", add_returning(10));
+        while coordinator.poll_send().is_some() {}
         coordinator.undo(NOW, attempt, from).expect("it runs");
         execute(&mut coordinator, "x", add_returning(1));
         exchange(&mut coordinator, &mut rig);
@@ -266,6 +269,78 @@ fn trap_42_both_sides_count_what_is_not_undone() {
     assert_eq!(run(), (true, 2, 1));
     #[cfg(feature = "planted-bugs")]
     assert_eq!(with_bug(Some(Bug::UndoneReliedOn), run), (false, 0, 0));
+}
+
+/// A shard has no part in a transaction any more, without a memory of that, as with direct delivery. What was answered and is undone
+/// was claimed there, and that is lost, too.
+#[test]
+fn what_was_heard_and_undone_is_relied_on() {
+    let (mut rig, switches) = (Rig::new(), Switches { combining: false, ..Switches::CLARET });
+    let mut coordinator = Coordinator::new(names(1).1, switches, Limits::default(), 7);
+    let attempt = coordinator.attempt();
+    let from = coordinator.execute(NOW, attempt, SHARD, "x".into(), get(), None).expect("it runs");
+    let heard = exchange(&mut coordinator, &mut rig);
+    assert!(matches!(heard[..], [Event::Answer { .. }]), "{heard:?}");
+    coordinator.undo(NOW, attempt, from).expect("it runs");
+    let mut other = Rig::new();
+    coordinator.commit(NOW, attempt, &[]).expect("it runs");
+    let events = exchange(&mut coordinator, &mut other);
+    assert!(matches!(events[..], [Event::Restart { .. }]), "{events:?}");
+}
+
+/// A call went along with one that was undone, and is settled then: it was done, and its user hears so.
+#[test]
+fn what_was_done_with_an_undone_call_is_settled() {
+    let mut rig = Rig::new();
+    let both = answer(&rig.execute(1, "x", &[(0, add(1)), (1, add_returning(10))], Vec::new()));
+    assert_eq!(both, Reply::Int(11));
+    for _ in 0..2 {
+        let settled = answer(&rig.execute(1, "x", &[(0, add(1).tried())], undone(&[(1, 2)])));
+        assert_eq!(settled, Reply::Ok);
+    }
+    assert!(is_committed(&rig.commit(1, 1, &[], undone(&[(1, 2)]))));
+    assert_eq!(rig.count("x"), 1, "it is done once");
+}
+
+/// With direct delivery a shard does not remember that it refused an attempt. Who undid the calls there and did not wait for their
+/// answers has not heard of that.
+#[test]
+fn a_refusal_that_was_not_waited_for_is_not_forgotten() {
+    let (mut rig, delivery) = (Rig::new(), Delivery::Direct);
+    rig.shard = Shard::new(
+        SHARD,
+        Incarnation(1),
+        Switches { combining: false, delivery, ..Switches::CLARET },
+        Limits::default(),
+    );
+    let is_lost = |responses: &[Response]| {
+        responses
+            .iter()
+            .any(|response| matches!(response, Response::Refused { refusal: Refusal::LostLocks, .. }))
+    };
+    assert!(is_lost(&rig.commit(1, 0, &[("y", 2, add(1))], undone(&[(0, 1)]))));
+    assert!(is_lost(&rig.execute(2, "y", &[(2, add_returning(1))], undone(&[(0, 1)]))));
+    // What comes along to be checked was not there before.
+    let seen = get().seen(Ok(&Reply::Int(0)), Unique(1));
+    assert!(is_committed(&rig.commit(3, 0, &[("y", 0, seen), ("y", 1, add(1))], undone(&[(0, 1)]))));
+    assert_eq!(rig.count("y"), 1);
+}
+
+/// What is settled has an older number than a call that waits.
+#[test]
+fn what_is_settled_behind_a_call_that_waits_is_answered() {
+    let (mut rig, switches) = (Rig::new(), Switches { combining: false, ..Switches::CLARET });
+    assert_eq!(answer(&rig.execute(9, "x", &[(0, get())], Vec::new())), Reply::Int(0));
+    let mut coordinator = Coordinator::new(names(1).1, switches, Limits::default(), 7);
+    let attempt = coordinator.attempt();
+    coordinator.buffer(attempt, SHARD, "y".into(), add(1)).expect("it runs");
+    coordinator.execute(NOW, attempt, SHARD, "x".into(), add_returning(1), None).expect("it runs");
+    assert_eq!(exchange(&mut coordinator, &mut rig), [], "it waits");
+    let settled = coordinator.settle(NOW, attempt).expect("it runs");
+    assert_eq!(settled, [(CallNo(0), "y".into())]);
+    let events = exchange(&mut coordinator, &mut rig);
+    assert!(matches!(events[..], [Event::Answer { no: CallNo(0), .. }]), "{events:?}");
+    assert!(coordinator.waits().is_some(), "the other one waits on");
 }
 
 /// A range that has no call, and more ranges than may be, are refused; and what is refused is named.

@@ -19,6 +19,7 @@ mod precedence;
 mod replay;
 #[cfg(test)]
 mod tests;
+mod undone;
 mod vanished;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,7 @@ use crate::run::{Issued, RunId, RunLog, Told};
 use order::Step;
 use precedence::Precedence;
 use replay::Replay;
+use undone::Open;
 use vanished::Vanished;
 
 /// What is wrong, in a sentence.
@@ -173,7 +175,14 @@ impl Ledger {
         probe: Option<Probe>,
     ) -> usize {
         let issued = &mut self.runs.entry(run).or_default().issued;
-        issued.push(Issued { key: key.clone(), op: op.clone(), probe, reply: None });
+        issued.push(Issued {
+            key: key.clone(),
+            op: op.clone(),
+            probe,
+            reply: None,
+            fails: false,
+            undone_at: None,
+        });
         issued.len() - 1
     }
 
@@ -195,9 +204,10 @@ impl Ledger {
         // A transaction without operations has no attempt at any shard, and commits.
         let decided = match self.under.get(&run) {
             Some(attempt) => self.attempts[attempt].is_decided(),
-            None => log.issued.is_empty(),
+            None => log.issued.iter().all(Issued::is_unsent),
         };
-        let unanswered = log.issued.iter().find(|it| it.op.returns() && it.reply.is_none());
+        let lacks_reply = |it: &&Issued| it.op.returns() && it.reply.is_none() && it.undone_at.is_none();
+        let unanswered = log.issued.iter().find(lacks_reply);
         match unanswered {
             _ if !decided => {
                 Err(format!("{run}: its user hears that it committed, and not all have written yes"))
@@ -209,25 +219,11 @@ impl Ledger {
         }
     }
 
-    /// A run is about to be checked, and to do nothing: what its user heard, and what was done on the same records before. These
-    /// operations cannot be done, as the user heard.
-    pub(crate) fn note_check(&mut self, run: RunId, fails: BTreeSet<usize>) {
-        let log = self.runs.entry(run).or_default();
-        let is_heard = |at: usize| log.issued[at].reply.is_some() || fails.contains(&at);
-        let counts = |at: &usize| {
-            let mut later =
-                (*at..log.issued.len()).filter(|later| log.issued[*later].key == log.issued[*at].key);
-            later.any(is_heard)
-        };
-        let checked = (0..log.issued.len()).filter(counts).collect();
-        log.checked = Some((checked, fails));
-    }
-
     /// A user hears that what it saw was so, and that nothing was done.
     pub(crate) fn told_checked(&mut self, run: RunId) -> Result<(), Violation> {
         let decided = match self.under.get(&run) {
             Some(attempt) => self.attempts[attempt].is_decided(),
-            None => self.runs[&run].checked.as_ref().is_some_and(|(checked, _)| checked.is_empty()),
+            None => self.runs[&run].checked.as_ref().is_some_and(Vec::is_empty),
         };
         match decided {
             true => Ok(()),
@@ -701,18 +697,25 @@ impl Ledger {
         let mut undo: Vec<(&Bytes, Effect)> = Vec::new();
         replay.precedes(|it| it.add(attempt.to_string(), self.span_of(entry)));
         for run in &entry.members {
-            if let Some((checked, fails)) = &self.runs[run].checked {
-                replay.check(*run, &self.runs[run].issued, checked, fails, entry.is_torn())?;
+            if let Some(checked) = &self.runs[run].checked {
+                replay.check(*run, &self.runs[run].issued, checked, entry.is_torn())?;
                 continue;
             }
-            for issued in &self.runs[run].issued {
+            let mut open = Open::default();
+            for (at, issued) in self.runs[run].issued.iter().enumerate() {
                 let torn = entry.is_torn();
-                if undone(&issued.key) && end.settled && !torn {
+                open.end_before(at, &mut replay.reference);
+                if undone(&issued.key) && end.settled && !torn && !issued.is_unsent() {
                     return Err(format!("{run} is committed, and '{}' never saw it", issued.key));
                 }
-                let inverse = replay.run(*run, issued, torn)?;
+                let inverse = replay.take(*run, issued, torn)?;
+                if issued.undone_at.is_some() {
+                    open.add(issued, inverse);
+                    continue;
+                }
                 undo.extend(inverse.filter(|_| undone(&issued.key)).map(|inverse| (&issued.key, inverse)));
             }
+            open.end_before(usize::MAX, &mut replay.reference);
         }
         // Not yet applied there, or never: nobody who came later has seen it.
         while let Some((key, inverse)) = undo.pop() {
@@ -729,30 +732,6 @@ impl Ledger {
             Told::Nothing | Told::Void => None,
         });
         (runs().map(|log| log.began).max().unwrap_or(Time(0)), told.min())
-    }
-}
-
-impl Ledger {
-    /// Some operation of the run on the record must fail here, too.
-    fn check_failed(&self, reference: &mut Reference, run: RunId, key: &Bytes) -> Result<(), Violation> {
-        let mut undo = Vec::new();
-        let mut fails = false;
-        for issued in self.runs[&run].issued.iter().filter(|issued| issued.key == *key) {
-            match reference.run(key, &issued.op, Unique(0)) {
-                Ok((_, inverse)) => undo.extend(inverse),
-                Err(_) => {
-                    fails = true;
-                    break;
-                }
-            }
-        }
-        while let Some(inverse) = undo.pop() {
-            reference.apply(key, inverse);
-        }
-        match fails {
-            true => Ok(()),
-            false => Err(format!("{run}: was refused for '{key}', and all it asked for there can be done")),
-        }
     }
 }
 

@@ -154,6 +154,8 @@ pub struct ProgramConfig {
     pub keyspace_permille: u64,
     /// How many of a thousand transactions look without locks.
     pub optimistic_permille: u64,
+    /// How many of a thousand transactions set savepoints, and roll back to some.
+    pub savepoints_permille: u64,
 }
 
 /// Clocks that run at different rates are not as far apart as that by the end of any run, in microseconds.
@@ -241,6 +243,7 @@ impl Config {
         self.replicated = random.chance(800) && keeps_votes && !self.direct;
         self.limits.told_ahead_us = *random.pick(&[0, 0, 300, 20_000, 1_000_000]);
         self.programs.optimistic_permille = *random.pick(&[0, 0, 0, 400, 1_000]);
+        self.programs.savepoints_permille = *random.pick(&[0, 0, 0, 600]);
     }
 
     /// A node leaves under load, often with the answer to a commit that is on its way.
@@ -446,5 +449,6 @@ fn random_programs(random: &mut Random) -> ProgramConfig {
         unreadable_permille: 0,
         keyspace_permille: 0,
         optimistic_permille: 0,
+        savepoints_permille: 0,
     }
 }

@@ -12,7 +12,7 @@ use crate::event::SimEvent;
 use crate::process::{Looking, Process, Progress, Transaction};
 use crate::random::{Random, Stream};
 use crate::run::RunId;
-use crate::workload::{Action, Ending, Step};
+use crate::workload::{Action, Ending, RollBack, Step};
 use crate::world::{World, slot_of};
 
 /// The longest pause before an attempt is run again, in microseconds.
@@ -102,7 +102,7 @@ impl World {
     }
 
     /// A transaction, if this is the run it is at and its user was not told the end.
-    fn running(&mut self, run: RunId) -> Option<&mut Transaction> {
+    pub(crate) fn running(&mut self, run: RunId) -> Option<&mut Transaction> {
         let process = self.processes.get_mut(&run.session).filter(|process| process.client.is_some())?;
         process.transactions.get_mut(&run.tx).filter(|it| it.run == run.run)
     }
@@ -119,6 +119,11 @@ impl World {
         let stream = Stream::Program { session: session.0, sequence: process.begun };
         let mut random = Random::new(self.seed, stream);
         let mut program = self.workload.program(&self.config.programs, &mut random);
+        let stream = Stream::Savepoints { session: session.0, sequence: process.begun };
+        let mut savepoints = Random::new(self.seed, stream);
+        if savepoints.chance(self.config.programs.savepoints_permille) {
+            program.nest(&mut savepoints);
+        }
         if self.config.skip.contains(&place) {
             program.steps.clear();
         }
@@ -153,16 +158,16 @@ impl World {
     /// Takes the steps of a program up to the next one that waits for something.
     fn go_on(&mut self, run: RunId) -> Result<(), Violation> {
         loop {
-            let waits = self.client(run.session).is_none_or(|client| client.awaits_answers(run.tx));
-            let may_go_on = |it: &&mut Transaction| {
-                let looks = it.looking.as_ref().is_some_and(|it| !it.awaited.is_empty());
-                it.stage == Progress::Running && !waits && !looks
-            };
-            let Some(transaction) = self.running(run).filter(may_go_on) else {
+            let waits = self.waits(run);
+            if waits && !self.is_hasty(run) {
+                return Ok(());
+            }
+            let Some(transaction) = self.running(run).filter(|it| it.stage == Progress::Running) else {
                 return Ok(());
             };
-            if transaction.looking.as_ref().is_some_and(|it| !it.fails.is_empty()) {
-                return self.end(run);
+            if !waits && !transaction.nesting.fails.is_empty() {
+                self.give_in(run)?;
+                continue;
             }
             let step = transaction.program.steps.get(transaction.at).cloned();
             let place = (transaction.at as u64) << 8;
@@ -183,10 +188,21 @@ impl World {
                     self.schedule(self.now.plus(micros), SimEvent::Continue(run));
                     return Ok(());
                 }
+                Some(Step::Savepoint) => self.set_savepoint(run),
+                Some(Step::RollBack(RollBack { to, keeps, .. })) => self.roll_back(run, to, keeps),
+                Some(Step::Release(to)) => self.release(run, to),
+                Some(Step::Settle) => self.settle_buffered(run),
                 None => return self.end(run),
             }
             self.pump(run.session)?;
         }
+    }
+
+    /// Whether calls of a run are not answered, or its looks.
+    fn waits(&mut self, run: RunId) -> bool {
+        let waits = self.client(run.session).is_none_or(|client| client.awaits_answers(run.tx));
+        let looks = |it: &mut Transaction| it.looking.as_ref().is_some_and(|it| !it.awaited.is_empty());
+        waits || self.running(run).is_some_and(looks)
     }
 
     /// Issues an operation: at once if it is to be executed and its answer is wanted, otherwise with the commit.
@@ -213,10 +229,11 @@ impl World {
             && let Some(transaction) = self.running(run)
         {
             transaction.places.insert(no, at);
+            transaction.nesting.note_call(no);
         }
     }
 
-    fn end(&mut self, run: RunId) -> Result<(), Violation> {
+    pub(crate) fn end(&mut self, run: RunId) -> Result<(), Violation> {
         let (now, world_now) = (self.local(run.session), self.now);
         let direct = self.config.direct && !self.config.switches().combining;
         let Some(transaction) = self.running(run) else { return Ok(()) };
@@ -228,7 +245,9 @@ impl World {
             }
             return self.pump(run.session);
         }
-        if direct && ending == Ending::Commit && self.finish_instantly(run)? {
+        let checks_some =
+            self.running(run).is_some_and(|it| it.looking.as_ref().is_some_and(|it| it.checks_some));
+        if direct && !checks_some && ending == Ending::Commit && self.finish_instantly(run)? {
             return Ok(());
         }
         let Some(client) = self.client(run.session) else { return Ok(()) };
@@ -370,8 +389,7 @@ impl World {
         match event {
             Event::Answer { no, reply } => {
                 if !transaction.has_seen(no) {
-                    self.ledger.note_heard(run, transaction.places[&no], &reply)?;
-                    transaction.last = reply;
+                    transaction.hear_answer(&mut self.ledger, run, no, reply)?;
                 }
                 if !process.client.as_ref().is_some_and(|client| client.awaits_answers(tx)) {
                     self.schedule(self.now, SimEvent::Continue(run));

@@ -30,6 +30,7 @@ pub mod hunt;
 mod looking;
 pub mod model;
 mod moves;
+mod nesting;
 mod network;
 pub mod observed;
 mod plant;

@@ -1,8 +1,8 @@
 //! What users of optimistic transactions do in the simulated world: they look without locks, and what they saw is checked at the end
 //! (`docs/optimistic.md`). The state machine is the one that ships, `claret_core::Observations`.
 
-use claret_core::message::{Refusal, Seen};
-use claret_core::{CallNo, Cause, LookNo, Saw, SessionId};
+use claret_core::message::{Refusal, Seen, Undone};
+use claret_core::{CallNo, Cause, LookNo, Place, Saw, SessionId};
 use claret_types::{Bytes, Operation};
 
 use crate::check::Violation;
@@ -27,18 +27,27 @@ impl World {
         let process = self.processes.get_mut(&run.session)?;
         let (transaction, client) = (process.transactions.get_mut(&run.tx)?, process.client.as_mut()?);
         let Some(looking) = &mut transaction.looking else { return Some(op) };
+        let (nesting, place) = (&mut transaction.nesting, looking.observations.here());
         if !at_once || !op.returns() {
+            if nesting.is_any && looking.observations.is_locked_alone(key) {
+                return Some(op);
+            }
             looking.observations.add(key.clone(), op);
-            looking.log.push((key.clone(), at));
+            looking.log.push((key.clone(), at, place));
             return None;
         }
         if !is_plain || !looking.observations.looks_at(key, &op) {
-            let (own, others) = std::mem::take(&mut looking.log).into_iter().partition(|(of, _)| of == key);
+            if looking.observations.is_to_lock_from_start(key, nesting.innermost()) {
+                let _ = client.renounce(now, (run.tx, run.run), Refusal::Withdrawn);
+                return None;
+            }
+            let (own, others) = std::mem::take(&mut looking.log).into_iter().partition(|(of, ..)| of == key);
             looking.log = others;
-            let own: Vec<(Bytes, usize)> = own;
-            for (op, (_, at)) in looking.observations.take_of(key).into_iter().zip(own) {
+            let own: Vec<(Bytes, usize, Place)> = own;
+            for (op, (_, at, _)) in looking.observations.take_of(key).into_iter().zip(own) {
                 let is_seen = op.is_seen();
                 if let Ok(no) = client.buffer(now, (run.tx, run.run), (slot, key.clone()), op) {
+                    nesting.note_call(no);
                     match is_seen {
                         true => drop(looking.known.insert(no)),
                         false => drop(transaction.places.insert(no, at)),
@@ -54,7 +63,7 @@ impl World {
             return None;
         }
         let (no, ops) = looking.observations.look(key.clone(), op);
-        looking.log.push((key.clone(), at));
+        looking.log.push((key.clone(), at, place));
         looking.awaited.insert(no, at);
         let look = client.look(now, (slot, key.clone()), ops);
         process.looks.insert(look, (run, no));
@@ -74,18 +83,19 @@ impl World {
             return Ok(());
         };
         let Some(at) = looking.awaited.remove(&no) else { return Ok(()) };
-        let failing = match &seen {
-            Seen::Fails { at, .. } => Some(*at as usize),
-            _ => None,
-        };
         match looking.observations.saw(no, seen) {
             Saw::Answer(reply) => {
-                self.ledger.note_heard(run, at, &reply)?;
-                transaction.last = reply;
+                // What was settled was not to answer.
+                if self.ledger.runs()[&run].issued[at].op.returns() {
+                    self.ledger.note_heard(run, at, &reply)?;
+                    transaction.last = reply;
+                }
             }
-            Saw::Fails { key, .. } => {
-                let own = looking.log.iter().filter(|(of, _)| *of == key).map(|(_, at)| *at);
-                looking.fails.extend(own.clone().nth(failing.unwrap_or(0)));
+            Saw::Fails { at: place, .. } => {
+                if let Some((_, at, _)) = looking.log.iter().find(|(.., known)| *known == place) {
+                    self.ledger.note_failing(run, *at)?;
+                    transaction.nesting.fails.insert(*at);
+                }
             }
             Saw::Changed { key } => {
                 looking.observations.note_changed(&key);
@@ -111,23 +121,29 @@ impl World {
         let Some(client) = &mut process.client else { return false };
         let Some(transaction) = process.transactions.get_mut(&run.tx) else { return false };
         let Some(looking) = &mut transaction.looking else { return false };
-        let checks = !looking.fails.is_empty() || ending == Ending::Abort && looking.observations.has_seen();
+        let checks = !transaction.nesting.fails.is_empty()
+            || ending == Ending::Abort && looking.observations.has_seen();
         looking.only_checks = checks;
         let calls: Vec<(Bytes, Operation)> = match checks {
             true => looking.observations.to_check().into_iter().map(owned).collect(),
             false => looking.observations.to_commit().map(owned).collect(),
         };
+        let undone = match checks {
+            true => looking.observations.undone_in_check(),
+            false => looking.observations.undone_in_commit(),
+        };
+        let first = transaction.nesting.next_call();
         let mut places = looking.log.clone();
         if checks {
             // Those that are checked are the first of each record.
             let mut left: Vec<Bytes> = calls.iter().map(|(key, _)| key.clone()).collect();
-            places.retain(|(key, _)| {
+            places.retain(|(key, ..)| {
                 let at = left.iter().position(|it| it == key);
                 at.map(|at| left.remove(at)).is_some()
             });
-            self.ledger.note_check(run, looking.fails.clone());
+            self.ledger.note_check(run);
         }
-        for ((key, op), (_, at)) in calls.into_iter().zip(places) {
+        for ((key, op), (_, at, _)) in calls.into_iter().zip(places) {
             let (slot, is_seen) = (slot_of(&key, slots), op.is_seen());
             if let Ok(no) = client.buffer(now, (run.tx, run.run), (slot, key), op) {
                 match is_seen {
@@ -135,6 +151,14 @@ impl World {
                     false => drop(transaction.places.insert(no, at)),
                 }
             }
+        }
+        if !undone.is_empty() {
+            looking.checks_some = true;
+            let at = |place: u32| CallNo(first + place);
+            let undone: Vec<Undone> =
+                undone.into_iter().map(|it| Undone { from: at(it.start), to: at(it.end) }).collect();
+            // Where the attempt is over, an event tells of that.
+            let _ = client.only_check(now, (run.tx, run.run), &undone);
         }
         checks
     }

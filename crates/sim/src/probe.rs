@@ -8,7 +8,7 @@ use claret_types::{Bytes, Counter, CounterOp, End, Few, List, ListOp, Operation,
 
 use crate::observed::{Act, Known, Observed};
 use crate::random::Random;
-use crate::run::{RunId, RunLog, Told};
+use crate::run::{Issued, RunId, RunLog, Told};
 
 /// What a probe record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,8 +126,8 @@ pub(crate) fn history<'a>(
     let mut later = runs.keys().skip(1);
     for (run, log) in runs {
         let is_last = later.next().is_none_or(|next| (next.session, next.tx) != (run.session, run.tx));
-        let mut acts = Vec::new();
-        for issued in &log.issued {
+        let (mut acts, mut undone) = (Vec::new(), Vec::new());
+        for (place, issued) in log.issued.iter().enumerate() {
             let (Some(probe), Some(kind)) = (issued.probe, kinds.get(&issued.key)) else { continue };
             // All runs of a transaction add one bit: whose it is shows with the last of them.
             if *kind == ProbeKind::Bits && log.told == Told::Void && !is_last {
@@ -136,7 +136,18 @@ pub(crate) fn history<'a>(
             // Before its end is known an attempt may see what is lost with its primary. Then it does not commit (S5).
             let is_seen = !is_replicated || log.told != Told::Nothing;
             let reply = issued.reply.as_ref().filter(|_| is_seen);
-            acts.extend(kind.acts(probe, reply).into_iter().map(|act| (issued.key.clone(), act)));
+            for act in kind.acts(probe, reply) {
+                let act = without(act, &written_and_undone(&log.issued, place));
+                match (&act, issued.undone_at) {
+                    (Act::Add(_) | Act::Append(_), Some(_)) => undone.push((issued.key.clone(), act)),
+                    _ => acts.push((issued.key.clone(), act)),
+                }
+            }
+        }
+        if !undone.is_empty() {
+            let name = format!("what {run} has undone");
+            let known = Known::Void;
+            history.push(Observed { name, began: log.began.0, known, acts: undone });
         }
         let known = match log.told {
             Told::Committed(at) => Known::Committed(at.0),
@@ -151,6 +162,27 @@ pub(crate) fn history<'a>(
     }
     history.extend(contents.map(|contents| the_end(kinds, contents)));
     history
+}
+
+/// What a run has undone by now or later, and what its operation at a place sees all the same, on its record.
+fn written_and_undone(issued: &[Issued], place: usize) -> BTreeSet<u64> {
+    let seen = issued[..=place]
+        .iter()
+        .filter(|it| it.key == issued[place].key && it.undone_at.is_some_and(|until| until > place));
+    let element = |it: &Issued| match it.probe {
+        Some(Probe::Write { element, .. }) => Some(element),
+        _ => None,
+    };
+    seen.filter_map(element).collect()
+}
+
+/// What a read shows without these.
+fn without(act: Act, elements: &BTreeSet<u64>) -> Act {
+    match act {
+        Act::Read(seen) => Act::Read(seen.difference(elements).copied().collect()),
+        Act::List(items) => Act::List(items.into_iter().filter(|item| !elements.contains(item)).collect()),
+        other => other,
+    }
 }
 
 /// Somebody who reads everything when all is over.

@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use claret_core::{
-    AttemptId, CallNo, Client, LookNo, Observations, Pipeline, SessionId, ShardId, Time, TxHandle,
+    AttemptId, CallNo, Client, LookNo, Observations, Pipeline, Place, SessionId, ShardId, Time, TxHandle,
 };
 use claret_types::{Bytes, Reply};
 
 use crate::clock::Clock;
+use crate::nesting::Nesting;
 use crate::run::RunId;
 use crate::workload::Program;
 
@@ -42,18 +43,19 @@ pub(crate) struct Transaction {
     pub(crate) has_asked: bool,
     /// It looks without locks.
     pub(crate) looking: Option<Looking>,
+    pub(crate) nesting: Nesting,
 }
 
 /// What an optimistic transaction has seen, and where in the run's notes that stands.
 #[derive(Debug, Default)]
 pub(crate) struct Looking {
     pub(crate) observations: Observations,
-    /// Where each call of the observations stands.
-    pub(crate) log: Vec<(Bytes, usize)>,
+    /// Where each call of the observations stands, there and in the notes.
+    pub(crate) log: Vec<(Bytes, usize, Place)>,
     /// The same of looks that have no answer.
     pub(crate) awaited: BTreeMap<CallNo, usize>,
-    /// The places in the notes, of what cannot be done: of calls side by side there may be several.
-    pub(crate) fails: BTreeSet<usize>,
+    /// Some of what is committed is only checked.
+    pub(crate) checks_some: bool,
     /// Calls at shards that are only checked against what was seen.
     pub(crate) known: BTreeSet<CallNo>,
     /// It is to end without effect, once what it saw was checked.
@@ -80,6 +82,7 @@ impl Transaction {
             places: BTreeMap::new(),
             has_asked: false,
             looking: None,
+            nesting: Nesting::default(),
         };
         transaction.rewind();
         transaction
@@ -93,6 +96,7 @@ impl Transaction {
         self.stage = Progress::Running;
         self.places.clear();
         self.has_asked = false;
+        self.nesting = Nesting::of(&self.program);
         self.looking.iter_mut().for_each(Looking::rewind);
     }
 }

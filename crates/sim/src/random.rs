@@ -23,6 +23,11 @@ pub(crate) enum Stream {
         session: u64,
         sequence: u64,
     },
+    /// The savepoints of one transaction.
+    Savepoints {
+        session: u64,
+        sequence: u64,
+    },
     /// What users do with runs that are over.
     Stale,
     /// Which records expire, and when.
@@ -62,6 +67,7 @@ impl Random {
             Stream::Replicas => 10,
             Stream::Clock { end } => 1 << 60 | end,
             Stream::Program { session, sequence } => (session + 1) << 32 | sequence,
+            Stream::Savepoints { session, sequence } => 1 << 61 | (session + 1) << 32 | sequence,
             Stream::Model(process) => 1 << 63 | process,
         });
         Random(generator)

@@ -1,8 +1,6 @@
 //! What one user did and heard in one run of a transaction's program: the observer's notes, from which the checks
 //! start. Nothing in it comes from inside the protocol.
 
-use std::collections::BTreeSet;
-
 use claret_core::{SessionId, Time, TxHandle};
 use claret_types::{Bytes, Operation, Reply};
 
@@ -43,6 +41,10 @@ pub(crate) struct Issued {
     pub(crate) probe: Option<Probe>,
     /// What the user heard.
     pub(crate) reply: Option<Reply>,
+    /// The user heard that it cannot be done.
+    pub(crate) fails: bool,
+    /// It is undone, and those issued from here on do not see what it did.
+    pub(crate) undone_at: Option<usize>,
 }
 
 /// See the module's text.
@@ -51,6 +53,6 @@ pub(crate) struct RunLog {
     pub(crate) began: Time,
     pub(crate) issued: Vec<Issued>,
     pub(crate) told: Told,
-    /// It was only checked, and nothing of it done: these of its operations, in their order, and which of them cannot be done.
-    pub(crate) checked: Option<(Vec<usize>, BTreeSet<usize>)>,
+    /// It was only checked, and nothing of it done: these of its operations, in their order.
+    pub(crate) checked: Option<Vec<usize>>,
 }

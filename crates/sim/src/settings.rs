@@ -69,6 +69,7 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("unreadable_permille", Number(&mut programs.unreadable_permille)),
         ("keyspace_permille", Number(&mut programs.keyspace_permille)),
         ("optimistic_permille", Number(&mut programs.optimistic_permille)),
+        ("savepoints_permille", Number(&mut programs.savepoints_permille)),
         ("combining", Flag(&mut config.combining)),
         ("batching", Flag(&mut config.batching)),
         ("reader_writer", Flag(&mut config.reader_writer)),

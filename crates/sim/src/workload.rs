@@ -85,6 +85,24 @@ pub(crate) enum Step {
     Think(u64),
     /// The same, in the first run alone.
     Pause(u64),
+    /// What comes next may be undone.
+    Savepoint,
+    RollBack(RollBack),
+    /// Forgets this one of the savepoints that are open, and later ones: what was done since then stands.
+    Release(usize),
+    /// Executes what waits for the commit.
+    Settle,
+}
+
+/// Undoes what was done since a savepoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RollBack {
+    /// Which one of those that are open.
+    pub(crate) to: usize,
+    /// Calls that are not answered by then, in microseconds, are not waited for.
+    pub(crate) hasty_us: Option<u64>,
+    /// The savepoint stays.
+    pub(crate) keeps: bool,
 }
 
 /// How a program ends.

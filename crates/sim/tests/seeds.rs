@@ -58,6 +58,7 @@ fn configurations_cover_the_switches() {
     both(|config| !config.faults.deaths.is_empty());
     both(|config| config.faults.pauses > 0);
     both(|config| config.network.framed);
+    both(|config| config.programs.savepoints_permille > 0);
     both(|config| config.is_external() && config.faults.moves > 0);
     both(|config| config.is_external() && config.faults.leaves);
     both(|config| config.network.framed && config.faults.refused_frames_permille > 0);
@@ -187,4 +188,10 @@ fn a_failure_says_how_to_see_it_again() {
     let text = failure.to_string();
     assert!(text.contains("claret sim --seed 0") && text.contains("configuration"), "{text}");
     assert!(!failure.timeline.is_empty());
+}
+
+/// An optimistic transaction that undid what it has seen checks that, and a batch knows nothing of it.
+#[test]
+fn what_is_only_checked_leaves_in_no_batch() {
+    run(138).unwrap_or_else(|failure| panic!("{failure}"));
 }

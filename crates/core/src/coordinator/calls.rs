@@ -94,6 +94,7 @@ impl Coordinator {
             no: *no,
             shard,
             is_undone: false,
+            was_heard: false,
             key: key.clone(),
             op: op.clone(),
             member: *member,
@@ -113,7 +114,10 @@ impl Coordinator {
         let it =
             Outstanding { began_with, returning, answered, shard, key, calls, is_busy, stale, is_kept_back };
         self.outstanding.push(it);
-        self.participant(shard).outstanding += 1;
+        let participant = self.participant(shard);
+        participant.outstanding += 1;
+        // What settles has an older number than a call that waits: it counts as that.
+        participant.waiting += usize::from(no < participant.waiting_below);
         if !is_kept_back {
             self.send_execute(now, self.outstanding.len() - 1);
         }
@@ -208,6 +212,7 @@ impl Coordinator {
         let is_one_shot = self.number == 1
             && self.state == State::Running
             && self.participants.is_empty()
+            && self.only_checked.is_empty()
             && self.next_call as usize == self.buffered.len();
         (is_one_shot && !self.buffered.is_empty()).then_some(&self.buffered[..])
     }

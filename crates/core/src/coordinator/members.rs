@@ -61,8 +61,16 @@ impl Coordinator {
         }
         self.buffered.clear();
         let (no, shard) = (CallNo(0), ShardId(0)); // Of an attempt that is over.
-        let touched =
-            |(key, op)| Touched { no, shard, is_undone: false, key, op, member: Member(0), reserve: None };
+        let touched = |(key, op)| Touched {
+            no,
+            shard,
+            is_undone: false,
+            was_heard: false,
+            key,
+            op,
+            member: Member(0),
+            reserve: None,
+        };
         self.touched = used.into_iter().map(touched).collect();
         self.begin_next();
         Ok(())

@@ -14,6 +14,8 @@ pub(super) struct Touched {
     /// Where it was sent.
     pub(super) shard: ShardId,
     pub(super) is_undone: bool,
+    /// Its user acted on what it answered, or something behind it did, before it was undone.
+    pub(super) was_heard: bool,
     pub(super) key: Bytes,
     pub(super) op: Operation,
     pub(super) member: Member,

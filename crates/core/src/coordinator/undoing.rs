@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::{Closed, Coordinator, rules};
 use crate::ids::{AttemptId, CallNo, Time};
-use crate::message::{Call, KeyedCall, Members, Undone};
+use crate::message::{Call, KeyedCall, Undone};
 
 impl Coordinator {
     /// From this call on, one that is executed and cannot be done is answered with [`Reply::Failed`](claret_types::Reply) and ends
@@ -38,9 +38,12 @@ impl Coordinator {
             return Ok(());
         }
         self.buffered.retain(|(_, it)| it.call.no < from);
+        let unheard: Vec<CallNo> =
+            self.outstanding.iter().flat_map(|it| it.calls.iter().map(|call| call.no)).collect();
         let (left, keys) = self.outstanding.undo(from);
         self.touched.retain(|it| !left.iter().any(|(_, _, call)| call.no == it.no));
         for it in self.touched.iter_mut().filter(|it| it.no >= from) {
+            it.was_heard |= !it.is_undone && !unheard.contains(&it.no);
             it.is_undone = true;
         }
         let at_front = left.into_iter().map(|(shard, key, call)| (shard, KeyedCall { key, call }));
@@ -96,19 +99,20 @@ impl Coordinator {
         if participant.undone.is_empty() {
             return participant.granted; // Mostly.
         }
-        let includes = |member| match &self.members {
-            Members::All => true,
-            members @ Members::Only(_) => members.includes(member),
-        };
-        let kept = self.touched.iter().filter(|it| {
-            it.shard == participant.shard && !rules::is_undone(it.is_undone) && includes(it.member)
-        });
+        // Who undoes is alone, so all are its own (N9).
+        let kept = self
+            .touched
+            .iter()
+            .filter(|it| it.shard == participant.shard && (it.was_heard || !rules::is_undone(it.is_undone)));
         kept.count() as u32
     }
 
     /// What a participant's prepare says is undone.
     pub(super) fn undone_at(&self, at: usize) -> Vec<Undone> {
-        let undone = self.participants[at].undone.iter().chain(&self.only_checked);
-        rules::undone(undone.copied().collect())
+        let shard = self.participants[at].shard;
+        let has_some =
+            |range: &&Undone| self.buffered.iter().any(|(to, it)| *to == shard && range.has(it.call.no));
+        let only_checked = self.only_checked.iter().filter(has_some);
+        rules::undone(self.participants[at].undone.iter().chain(only_checked).copied().collect())
     }
 }

@@ -15,6 +15,11 @@ impl Observations {
         self.next_place
     }
 
+    /// The places of [`Self::to_commit`]. O(calls).
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        self.log.iter().map(|entry| entry.place)
+    }
+
     /// Undoes the calls from this place on. What was seen is checked all the same, with what was done before on its record; the
     /// rest goes (N6). The looks for which nobody waits any more. O(calls of the attempt).
     pub fn undo(&mut self, from: Place) -> Vec<CallNo> {

@@ -261,6 +261,9 @@ impl Shard {
             Request::Execute { .. } | Request::Prepare { .. } if rules::is_in_doubt(self) => {}
             Request::Execute { attempt, birth, incarnation, key, calls, undone } => {
                 if let Some(owner) = self.admit(now, link, attempt, birth, incarnation) {
+                    if self.has_forgotten_undone(attempt, &undone, calls.iter().map(|call| call.no)) {
+                        return self.refuse(now, attempt, Refusal::LostLocks);
+                    }
                     self.execute(now, owner, &key, calls, &undone);
                 }
             }
@@ -545,7 +548,7 @@ impl Shard {
             Stage::Preparing(_) => return self.prepare_again(now, owner),
             Stage::Prepared { .. } | Stage::Placed { .. } => return self.vote_again(attempt),
         }
-        let (calls, grants) = match self.take_undone(now, owner, undone, &members, calls) {
+        let (calls, grants) = match self.take_undone(now, owner, undone, calls) {
             Ok(taken) => taken,
             Err(refusal) => return self.refuse(now, attempt, refusal),
         };

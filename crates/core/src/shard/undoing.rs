@@ -8,16 +8,20 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::lock_table::{Item, Stop};
 use super::{
-    AttemptId, Bytes, Call, Calls, KeyedCall, Members, Owner, Ran, RecordIx, Refusal, Shard, Time, Undone,
-    key_hash, rules,
+    AttemptId, Bytes, Call, Calls, Heard, KeyedCall, Members, Owner, Participant, Ran, RecordIx, Refusal,
+    Response, Shard, Time, Undone, key_hash, rules,
 };
 use crate::ids::CallNo;
 use crate::message::Bound;
+use crate::switches::Delivery;
 use crate::wire::UNDONE_MAX;
 
-/// How many calls of an attempt were granted and are not undone.
+/// How many calls of an attempt were granted.
 pub(super) struct Grants {
+    /// Those that are not undone.
     granted: u32,
+    /// Those that are: whether their user has heard of them is not known here.
+    undone: u32,
     /// Of these, those that came with the prepare, too.
     known: u32,
 }
@@ -26,8 +30,12 @@ impl Grants {
     /// Whether they are as many as a coordinator relies on. Those of members that left may be more than it knows of.
     pub(super) fn are_as_many(&self, relies_on: u32, members: &Members) -> bool {
         match members {
-            Members::All => self.granted == relies_on + self.known,
-            Members::Only(_) => self.granted >= relies_on,
+            Members::All if self.undone == 0 => self.granted == relies_on + self.known,
+            Members::All => {
+                let relies_on = relies_on + self.known;
+                (self.granted..=self.granted + self.undone).contains(&relies_on)
+            }
+            Members::Only(_) => self.granted + self.undone >= relies_on,
         }
     }
 }
@@ -37,6 +45,23 @@ impl Shard {
     #[inline]
     pub(super) fn has_undone(&self, attempt: AttemptId) -> bool {
         self.attempts.get(&attempt).is_some_and(|participant| !participant.undone.is_empty())
+    }
+
+    /// Whether an attempt of which nothing is known here was known, by what it says is undone. With direct delivery a refusal is not
+    /// remembered, and who did not wait for it may not have heard of it (N4). O(ranges times calls).
+    pub(super) fn has_forgotten_undone(
+        &self,
+        attempt: AttemptId,
+        undone: &[Undone],
+        calls: impl Iterator<Item = CallNo> + Clone,
+    ) -> bool {
+        let is_sent = |range: &Undone| !calls.clone().any(|no| range.has(no));
+        let is_new = |it: &Participant| {
+            it.undone.is_empty() && it.held.is_empty() && it.blocked.is_empty() && it.seen.is_empty()
+        };
+        self.switches.delivery == Delivery::Direct
+            && undone.iter().any(is_sent)
+            && self.attempts.get(&attempt).is_some_and(|it| is_new(it))
     }
 
     /// Takes note of what an attempt has undone, as far as that is news: it is undone here, too, and what waits leaves its queue
@@ -122,7 +147,21 @@ impl Shard {
         }
         let Some(record) = self.table.find(key_hash(key), key) else { return };
         let known: BTreeSet<CallNo> = self.table.calls(record, attempt).map(|item| item.no).collect();
-        calls.retain(|call| call.op.returns() || !known.contains(&call.no));
+        let is_known = |call: &Call| !call.op.plain().returns() && known.contains(&call.no);
+        let participant = &self.attempts[&attempt];
+        let was_answered = |call: &Call| matches!(participant.seen.get(&call.no), Some(Heard::Answered(_)));
+        let mut settled: Vec<CallNo> = Vec::new();
+        calls.retain(|call| {
+            let stays = !is_known(call) || call.op.is_tried() && was_answered(call);
+            settled.extend((!stays && call.op.is_tried()).then_some(call.no));
+            stays
+        });
+        // It was done, and nobody was to hear of it then.
+        let (granted, incarnation) = (participant.granted, participant.met_as);
+        for no in settled {
+            let reply = claret_types::Reply::Ok;
+            self.respond(attempt, Response::Granted { attempt, no, reply, granted, incarnation });
+        }
     }
 
     /// Before a prepare: takes note of what was undone, and takes out of its calls those that were executed already, with some that
@@ -135,24 +174,24 @@ impl Shard {
         now: Time,
         owner: Owner,
         undone: &[Undone],
-        members: &Members,
         mut calls: Vec<KeyedCall>,
     ) -> Result<(Vec<KeyedCall>, Grants), Refusal> {
-        self.note_undone(now, owner, undone)?;
         let attempt = owner.attempt;
+        if self.has_forgotten_undone(attempt, undone, calls.iter().map(|it| it.call.no)) {
+            return Err(Refusal::LostLocks);
+        }
+        self.note_undone(now, owner, undone)?;
         let participant = &self.attempts[&attempt];
         if participant.undone.is_empty() {
-            return Ok((calls, Grants { granted: participant.granted, known: 0 })); // Mostly.
+            return Ok((calls, Grants { granted: participant.granted, undone: 0, known: 0 })); // Mostly.
         }
-        let counts = |item: &Item| {
-            members.includes(item.member) && !rules::does_not_count(&participant.undone, item.no)
-        };
+        let counts = |item: &Item| !rules::does_not_count(&participant.undone, item.no);
         let items = || participant.held.iter().flat_map(|record| self.table.calls(*record, attempt));
-        let (granted, came) = (items().filter(|item| counts(item)).count(), calls.len());
-        let known: BTreeSet<CallNo> = items().map(|item| item.no).collect();
+        let (granted, all) = (items().filter(|item| counts(item)).count(), items().count());
+        let (known, came): (BTreeSet<CallNo>, _) = (items().map(|item| item.no).collect(), calls.len());
         calls.retain(|keyed| !known.contains(&keyed.call.no));
         let known = (came - calls.len()) as u32;
-        Ok((calls, Grants { granted: granted as u32, known }))
+        Ok((calls, Grants { granted: granted as u32, undone: (all - granted) as u32, known }))
     }
 
     /// [`Self::run_rest`] where something was undone: in parts, none of which reaches beyond the end of a range (N6).

@@ -49,6 +49,11 @@ impl Precedence {
         self.note_use(key, Use::Error);
     }
 
+    /// The last one found in a record that something cannot be done.
+    pub(super) fn note_error(&mut self, key: &Bytes) {
+        self.note_use(key, Use::Error);
+    }
+
     /// A record vanished.
     pub(super) fn add_end(&mut self, key: &Bytes) {
         self.add(format!("the end of '{key}'"), (Time(0), None));

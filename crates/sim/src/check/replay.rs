@@ -6,6 +6,7 @@ use claret_types::{Bytes, Effect, Reply, Unique};
 
 use super::Violation;
 use super::precedence::Precedence;
+use super::undone::Open;
 use crate::reference::Reference;
 use crate::run::{Issued, RunId};
 
@@ -30,29 +31,51 @@ impl<'a> Replay<'a> {
         run: RunId,
         issued: &'a [Issued],
         checked: &[usize],
-        fails: &BTreeSet<usize>,
         torn: bool,
     ) -> Result<(), Violation> {
-        let mut undo = Vec::new();
+        let (mut undo, mut open) = (Vec::new(), Open::default());
         for at in checked {
             let it = &issued[*at];
-            if fails.contains(at) {
-                let executed = self.reference.run(&it.key, &it.op, Unique(0));
-                if let (Ok((reply, inverse)), false) = (executed, torn) {
-                    undo.extend(inverse.map(|inverse| (&it.key, inverse)));
-                    return Err(format!(
-                        "{run}: {:?} on '{}' was to fail, and answers {reply}",
-                        it.op, it.key
-                    ));
-                }
-                continue;
+            open.end_before(*at, &mut self.reference);
+            let inverse = self.take(run, it, torn)?;
+            match it.undone_at {
+                Some(_) => open.add(it, inverse),
+                None => undo.extend(inverse.map(|inverse| (&it.key, inverse))),
             }
-            undo.extend(self.run(run, it, torn)?.map(|inverse| (&it.key, inverse)));
         }
+        open.end_before(usize::MAX, &mut self.reference);
         while let Some((key, inverse)) = undo.pop() {
             self.reference.apply(key, inverse);
         }
         Ok(())
+    }
+
+    /// Carries out one operation as its user knows of it: done, impossible, or undone before it was heard of. Returns the effect's
+    /// inverse.
+    pub(super) fn take(
+        &mut self,
+        run: RunId,
+        issued: &'a Issued,
+        torn: bool,
+    ) -> Result<Option<Effect>, Violation> {
+        if !issued.fails && !issued.is_unsent() {
+            return self.run(run, issued, torn);
+        }
+        let executed = self.reference.run(&issued.key, &issued.op, Unique(0));
+        let (reply, inverse) = match executed {
+            Ok(done) => done,
+            Err(_) if issued.fails && issued.undone_at.is_some() => {
+                self.precedes(|it| it.note_error(&issued.key));
+                return Ok(None);
+            }
+            Err(_) => return Ok(None),
+        };
+        match issued.fails && !torn {
+            true => {
+                Err(format!("{run}: {:?} on '{}' was to fail, and answers {reply}", issued.op, issued.key))
+            }
+            false => Ok(inverse),
+        }
     }
 
     /// Carries out one operation on the model and compares the answers. Returns the effect's inverse.

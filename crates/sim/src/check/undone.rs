@@ -1,0 +1,105 @@
+//! What a user has undone, and what it heard that cannot be done: nothing of it is done, and what was answered is true all the same
+//! (`docs/nesting.md`).
+
+use claret_types::{Bytes, Effect, Unique};
+
+use super::{Ledger, Violation};
+use crate::reference::Reference;
+use crate::run::{Issued, RunId};
+
+/// Inverses of what was done and is undone later.
+#[derive(Debug, Default)]
+pub(super) struct Open<'a>(Vec<(usize, &'a Bytes, Effect)>);
+
+impl<'a> Open<'a> {
+    /// An operation that is undone was carried out.
+    pub(super) fn add(&mut self, issued: &'a Issued, inverse: Option<Effect>) {
+        let until = issued.undone_at.unwrap_or(usize::MAX);
+        self.0.extend(inverse.map(|inverse| (until, &issued.key, inverse)));
+    }
+
+    /// Undoes what the operation at this place does not see any more.
+    pub(super) fn end_before(&mut self, at: usize, reference: &mut Reference) {
+        // All of a range stand behind each other, and nothing behind them.
+        while let Some((_, key, inverse)) = self.0.pop_if(|(until, ..)| *until <= at) {
+            reference.apply(key, inverse);
+        }
+    }
+}
+
+impl Issued {
+    /// Whether it may be that no shard has heard of it.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.undone_at.is_some() && self.reply.is_none() && !self.fails
+    }
+}
+
+impl Ledger {
+    /// How many operations a run has issued.
+    pub(crate) fn issued(&self, run: RunId) -> usize {
+        self.runs.get(&run).map_or(0, |log| log.issued.len())
+    }
+
+    /// A user undoes what it issued from this place on.
+    pub(crate) fn note_undone(&mut self, run: RunId, from: usize) {
+        let issued = &mut self.runs.entry(run).or_default().issued;
+        let to = issued.len();
+        for it in &mut issued[from..] {
+            it.undone_at.get_or_insert(to);
+        }
+    }
+
+    /// A user hears that an operation cannot be done. Whether it is not undone.
+    pub(crate) fn note_failing(&mut self, run: RunId, at: usize) -> Result<bool, Violation> {
+        let issued = &mut self.runs.entry(run).or_default().issued[at];
+        if let Some(reply) = &issued.reply {
+            return Err(format!("{run}: {:?} was answered {reply} and then cannot be done", issued.op));
+        }
+        issued.fails = true;
+        Ok(issued.undone_at.is_none())
+    }
+
+    /// A run is about to be checked, and to do nothing: what its user heard, and what was done on the same records before.
+    pub(crate) fn note_check(&mut self, run: RunId) {
+        let log = self.runs.entry(run).or_default();
+        let is_heard = |at: usize| log.issued[at].reply.is_some() || log.issued[at].fails;
+        let counts = |at: &usize| {
+            let mut later =
+                (*at..log.issued.len()).filter(|later| log.issued[*later].key == log.issued[*at].key);
+            later.any(is_heard)
+        };
+        log.checked = Some((0..log.issued.len()).filter(counts).collect());
+    }
+
+    /// Some operation of the run on the record must fail here, too, and not one that is undone.
+    pub(super) fn check_failed(
+        &self,
+        reference: &mut Reference,
+        run: RunId,
+        key: &Bytes,
+    ) -> Result<(), Violation> {
+        let (mut undo, mut open) = (Vec::new(), Open::default());
+        let mut fails = false;
+        let all = self.runs[&run].issued.iter().enumerate();
+        for (at, issued) in all.filter(|(_, issued)| issued.key == *key) {
+            open.end_before(at, reference);
+            match reference.run(key, &issued.op, Unique(0)) {
+                Ok((_, inverse)) if issued.undone_at.is_some() => open.add(issued, inverse),
+                Ok((_, inverse)) => undo.extend(inverse),
+                Err(_) if issued.undone_at.is_some() => {}
+                Err(_) => {
+                    fails = true;
+                    break;
+                }
+            }
+        }
+        open.end_before(usize::MAX, reference);
+        while let Some(inverse) = undo.pop() {
+            reference.apply(key, inverse);
+        }
+        match fails {
+            true => Ok(()),
+            false => Err(format!("{run}: was refused for '{key}', and all it asked for there can be done")),
+        }
+    }
+}
