@@ -4,6 +4,8 @@
 #[path = "oracle/variation.rs"]
 mod variation;
 
+use std::time::{Duration, Instant};
+
 use claret_types::oracle::{self, Bounds, Counterexample, Law};
 use claret_types::{
     Bytes, DOCUMENT_DEPTH_MAX, DataType, Document, DocumentEffect, DocumentOp, DocumentState, Examples,
@@ -242,6 +244,33 @@ fn fields_of_other_hands_are_read_or_refused_by_name() {
     let orphan = [("$", "{}"), ("$.b.c", "1")].map(|(field, text)| (Bytes::from(field), Bytes::from(text)));
     let part = DocumentState::partial(orphan).expect("each holds JSON");
     assert!(error(&part, "JSON.GET $").contains("'$.b' is no object"));
+}
+
+/// Bug: each place was written, read and found by all names on the way to it. Consequence: a document deep below cost its depth
+/// as often as it had places, seconds of a server's time for one of 20,000. Mend: a walk has one path, which grows and shrinks,
+/// and a field is read by its last step.
+#[test]
+fn depth_costs_no_more_than_the_length_of_the_paths() {
+    let places = |depth: usize| {
+        let leaves: Vec<String> = (0..20_000).map(|n| format!("\"{n}\":1")).collect();
+        let (open, close) = ("{\"a\":".repeat(depth - 2), "}".repeat(depth - 2));
+        format!("{open}{{{}}}{close}", leaves.join(","))
+    };
+    let took = |depth: usize| {
+        let json = places(depth);
+        let fastest = (0..3).map(|_| {
+            let start = Instant::now();
+            let mut doc = state(&json);
+            let fields = doc.fields().map(|(field, node)| (field.clone(), node.to_bytes()));
+            assert_eq!(DocumentState::whole(Vec::from_iter(fields)).expect("a document"), doc);
+            assert_eq!(shown(&mut doc).len(), json.len());
+            call(&mut doc, &format!("JSON.MERGE $ {}", json.replace(":1", ":2")));
+            start.elapsed()
+        });
+        fastest.min().expect("three")
+    };
+    let (flat, deep) = (took(2), took(60));
+    assert!(deep < 6 * flat + Duration::from_millis(50), "{deep:?} at depth 60, {flat:?} at depth 2");
 }
 
 // --- locks ---

@@ -1,7 +1,7 @@
 //! What each operation of a document decides: answer, effect and claims.
 
 use super::json::Json;
-use super::path::Path;
+use super::path::{Field, Path};
 use super::state::{DocumentState, Node};
 use super::{
     ADD, DocumentEffect, END, INNER, KEYS, MEMBER, NEAR, Number, PIN_ABSENT, PIN_KIND, READ, REMOVE, THROUGH,
@@ -73,10 +73,10 @@ impl Changes {
         true
     }
 
-    fn set(&mut self, state: &DocumentState, path: &Path, value: &Json) -> Result<(), OpError> {
+    fn set(&mut self, state: &DocumentState, path: &mut Path, value: &Json) -> Result<(), OpError> {
         check_parent(state, path)?;
         let mut new = Vec::new();
-        visit(path, value, &mut |place, part| new.push((place.text().clone(), Node::of(part))))?;
+        visit_from(path, value, &mut |place, part| new.push((place.text().clone(), Node::of(part))))?;
         new.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let is_new = |field: &Bytes| new.binary_search_by(|(it, _)| it.cmp(field)).is_ok();
         let gone: Few<Bytes> =
@@ -94,7 +94,7 @@ impl Changes {
     }
 
     /// RFC 7396.
-    fn merge(&mut self, state: &DocumentState, path: &Path, patch: &Json) -> Result<(), OpError> {
+    fn merge(&mut self, state: &DocumentState, path: &mut Path, patch: &Json) -> Result<(), OpError> {
         match (patch, state.get(path.text())) {
             (Json::Null, _) => drop(self.delete(state, path, false)),
             (Json::Object(members), Some(Node::Object)) => {
@@ -102,7 +102,9 @@ impl Changes {
                     claim(&mut self.claims, path, PIN_KIND, READS);
                 }
                 for (name, patch) in members {
-                    self.merge(state, &path.member(name)?, patch)?;
+                    path.push(name)?;
+                    self.merge(state, path, patch)?;
+                    path.pop();
                 }
             }
             _ => self.set(state, path, &without_nulls(patch))?,
@@ -116,10 +118,17 @@ impl Changes {
 /// # Errors
 /// A path is too long, or too deep.
 pub(super) fn visit(path: &Path, value: &Json, each: &mut impl FnMut(&Path, &Json)) -> Result<(), OpError> {
+    visit_from(&mut path.clone(), value, each)
+}
+
+/// The same; the path is as it was unless there is an error.
+fn visit_from(path: &mut Path, value: &Json, each: &mut impl FnMut(&Path, &Json)) -> Result<(), OpError> {
     each(path, value);
     if let Json::Object(members) = value {
         for (name, member) in members {
-            visit(&path.member(name)?, member, each)?;
+            path.push(name)?;
+            visit_from(path, member, each)?;
+            path.pop();
         }
     }
     Ok(())
@@ -170,7 +179,7 @@ fn shown(found: Option<&Node>) -> String {
 
 pub(super) fn set(state: &DocumentState, path: &Path, value: &Json) -> Decided {
     let mut changes = Changes::default();
-    changes.set(state, path, value)?;
+    changes.set(state, &mut path.clone(), value)?;
     Ok(changes.decided(Reply::Ok))
 }
 
@@ -182,7 +191,7 @@ pub(super) fn delete(state: &DocumentState, path: &Path, returning: bool) -> Dec
 
 pub(super) fn merge(state: &DocumentState, path: &Path, patch: &Json) -> Decided {
     let mut changes = Changes::default();
-    changes.merge(state, path, patch)?;
+    changes.merge(state, &mut path.clone(), patch)?;
     if is_large(path, patch) {
         let around = if state.get(path.text()).is_some() { CHANGES } else { COMES };
         changes.claims = claims(path, WRITE, around);
@@ -304,9 +313,11 @@ pub(super) fn keys(state: &DocumentState, path: &Path) -> Decided {
         Some(Node::Object) => {
             let mut names = Vec::new();
             for (field, _) in state.inside(path) {
-                let member = Path::parse(field)?;
-                if let Some([name]) = member.below(path) {
-                    names.push(Bytes::from(name));
+                match Field::read(field) {
+                    Some(Field { parent, name }) if *parent == path.text()[..] => {
+                        names.push(Bytes::from(name))
+                    }
+                    _ => {}
                 }
             }
             names.sort_unstable();
