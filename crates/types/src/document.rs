@@ -26,7 +26,8 @@
 //! | `JSON.OBJKEYS p` | an object / another value / not in | `keys` / `pin-kind` / `pin-absent` | `through` | `through` |
 //! | `JSON.MERGE p v` (void) | | for each place in v, what a `JSON.SET` or `JSON.DEL` of it claims; `pin-kind` where `{}` meets an object | | |
 //!
-//! A patch with more than 256 places claims `write` on p, as one that changes all of it. An append of nothing claims `read`.
+//! A patch that counts for more than 512, an object with members as 1 and any other place as its depth, claims `write` on p, as
+//! one that changes all of it. An append of nothing claims `read`.
 //!
 //! Claims on different places never conflict. On one:
 //!

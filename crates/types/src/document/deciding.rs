@@ -8,7 +8,7 @@ use super::{
     WRITE,
 };
 use crate::data_type::{Execution, Few};
-use crate::{Bytes, Claims, Draw, Mode, OpError, Reply, Scope};
+use crate::{Bytes, Claim, Claims, Draw, Mode, OpError, Reply, Scope};
 
 type Decided = Result<Execution<DocumentEffect>, OpError>;
 
@@ -36,8 +36,9 @@ fn claims(path: &Path, mode: Mode, around: Around) -> Claims {
     claims
 }
 
-/// Patches that name more places claim the place that they merge into, as a whole: claims are compared one by one.
-pub(super) const PATCH_PLACES_MAX: usize = 256;
+/// Patches that count for more claim the place that they merge into, as a whole, for claims are compared one by one. An object
+/// with members counts as one, anything else with all places that are around it.
+const PATCH_CLAIMS_MAX: usize = 512;
 
 // --- changes ---
 
@@ -47,19 +48,27 @@ struct Changes {
     put: Few<(Bytes, Node)>,
     removed: Few<Bytes>,
     claims: Claims,
+    /// What is claimed is known already.
+    is_claimed: bool,
 }
 
 impl Changes {
     fn decided(self, reply: Reply) -> Execution<DocumentEffect> {
-        let Changes { put, removed, claims } = self;
+        let Changes { put, removed, claims, .. } = self;
         let is_change = !(put.is_empty() && removed.is_empty());
         Execution { reply, effect: is_change.then_some(DocumentEffect::Change { put, removed }), claims }
+    }
+
+    fn claim(&mut self, path: &Path, mode: Mode, around: Around) {
+        if !self.is_claimed {
+            claim(&mut self.claims, path, mode, around);
+        }
     }
 
     /// Whether there was something.
     fn delete(&mut self, state: &DocumentState, path: &Path, is_seen: bool) -> bool {
         if state.get(path.text()).is_none() {
-            claim(&mut self.claims, path, PIN_ABSENT, READS);
+            self.claim(path, PIN_ABSENT, READS);
             return false;
         }
         let mode = match (path.is_root(), is_seen) {
@@ -67,7 +76,7 @@ impl Changes {
             (false, true) => WRITE,
             (false, false) => REMOVE,
         };
-        claim(&mut self.claims, path, mode, COMES);
+        self.claim(path, mode, COMES);
         self.removed.push(path.text().clone());
         self.removed.extend(state.inside(path).map(|(field, _)| field.clone()));
         true
@@ -84,9 +93,9 @@ impl Changes {
         let is_there = state.get(path.text()).is_some();
         new.retain(|(field, node)| state.get(field) != Some(node));
         match (is_there, new.is_empty() && gone.is_empty()) {
-            (true, true) => claim(&mut self.claims, path, READ, READS),
-            (true, false) => claim(&mut self.claims, path, WRITE, CHANGES),
-            (false, _) => claim(&mut self.claims, path, WRITE, COMES),
+            (true, true) => self.claim(path, READ, READS),
+            (true, false) => self.claim(path, WRITE, CHANGES),
+            (false, _) => self.claim(path, WRITE, COMES),
         }
         self.removed.extend(gone);
         self.put.extend(new);
@@ -99,7 +108,7 @@ impl Changes {
             (Json::Null, _) => drop(self.delete(state, path, false)),
             (Json::Object(members), Some(Node::Object)) => {
                 if members.is_empty() {
-                    claim(&mut self.claims, path, PIN_KIND, READS);
+                    self.claim(path, PIN_KIND, READS);
                 }
                 for (name, patch) in members {
                     path.push(name)?;
@@ -191,19 +200,25 @@ pub(super) fn delete(state: &DocumentState, path: &Path, returning: bool) -> Dec
 
 pub(super) fn merge(state: &DocumentState, path: &Path, patch: &Json) -> Decided {
     let mut changes = Changes::default();
-    changes.merge(state, &mut path.clone(), patch)?;
     if is_large(path, patch) {
         let around = if state.get(path.text()).is_some() { CHANGES } else { COMES };
-        changes.claims = claims(path, WRITE, around);
+        changes = Changes { claims: claims(path, WRITE, around), is_claimed: true, ..changes };
     }
+    changes.merge(state, &mut path.clone(), patch)?;
     Ok(changes.decided(Reply::Ok))
 }
 
 /// Whether a patch claims the place that it merges into as a whole.
-pub(super) fn is_large(path: &Path, patch: &Json) -> bool {
-    let mut places = 0;
-    let visited = visit(path, patch, &mut |_, _| places += 1);
-    visited.is_err() || places > PATCH_PLACES_MAX
+fn is_large(path: &Path, patch: &Json) -> bool {
+    let mut claims = 0;
+    let visited = visit(path, patch, &mut |place, part| {
+        claims += if has_members(part) { 1 } else { place.depth() };
+    });
+    visited.is_err() || claims > PATCH_CLAIMS_MAX
+}
+
+fn has_members(part: &Json) -> bool {
+    matches!(part, Json::Object(members) if !members.is_empty())
 }
 
 pub(super) fn add(state: &DocumentState, path: &Path, amount: Number, returning: bool) -> Decided {
@@ -352,10 +367,19 @@ pub(super) fn at_most_of_merge(claims: &mut Claims, path: &Path, patch: &Json) {
     if is_large(path, patch) {
         return at_most(claims, path, &[WRITE]);
     }
-    let mut each = |place: &Path, part: &Json| match part {
-        Json::Null => at_most(claims, place, &[removal(place), PIN_ABSENT]),
-        Json::Object(_) => at_most(claims, place, &[WRITE, PIN_KIND]),
-        _ => at_most(claims, place, &[WRITE, READ]),
+    for ancestor in path.ancestors() {
+        [THROUGH, INNER, MEMBER].into_iter().for_each(|mode| claims.push(Scope::element(ancestor), mode));
+    }
+    // Each place comes once, and what is around it has come before.
+    let mut each = |place: &Path, part: &Json| {
+        let modes: &[Mode] = match part {
+            Json::Null => &[removal(place), PIN_ABSENT],
+            _ if has_members(part) => &[WRITE, THROUGH, INNER, MEMBER],
+            Json::Object(_) => &[WRITE, PIN_KIND],
+            _ => &[WRITE, READ],
+        };
+        let scope = Scope::element(place.text());
+        claims.list.extend(modes.iter().map(|mode| Claim { scope, mode: *mode }));
     };
     visit(path, patch, &mut each).expect("it is not large, so each path fits");
 }
