@@ -425,7 +425,7 @@ impl DataType for Document {
         }
     }
 
-    /// All the fields that are written.
+    /// All the fields that are written, with their names.
     fn size(op: &DocumentOp) -> usize {
         match op {
             DocumentOp::Set(path, value) | DocumentOp::Merge(path, value) => {
@@ -437,8 +437,12 @@ impl DataType for Document {
                 // One that does not fit is refused for that.
                 deciding::visit(path, value, &mut each).map_or(0, |()| size)
             }
-            DocumentOp::AppendText { text, .. } => text.len(),
-            DocumentOp::AppendItems { items, .. } => items.iter().map(|item| item.to_text().len()).sum(),
+            // The value that it grows to, of which this is the bound.
+            DocumentOp::AppendText { text, .. } => text.len().max(deciding::GROWN_BYTES_MAX),
+            DocumentOp::AppendItems { items, .. } => {
+                let items: usize = items.iter().map(|item| item.to_text().len()).sum();
+                items.max(deciding::GROWN_BYTES_MAX)
+            }
             _ => 0,
         }
     }

@@ -223,6 +223,28 @@ fn depth_and_length_are_bounded_wherever_they_come_from() {
     assert!(matches!(op.check(50_000), Err(OpError::TooLarge { .. })));
 }
 
+/// Bug: an append keeps all of the grown value until its transaction ends, up to 16 MiB, and counted as what is appended.
+/// Consequence: a user kept as much of a node's memory as it liked with appends of a byte. Mend: what grows is bounded by 64 KiB,
+/// and an append counts for the bound.
+#[test]
+fn an_append_counts_for_all_that_it_keeps() {
+    let text = |length: usize| "x".repeat(length);
+    let mut doc = state(&format!("{{\"s\":\"{}\",\"a\":[\"{}\"]}}", text(65_533), text(65_530)));
+    for append in ["JSON.STRAPPEND $.s \"y\"", "JSON.ARRAPPEND $.a 1"] {
+        let size = Operation::new::<Document>(parse(append).expect(append)).size();
+        let effect = execute(&doc, append).expect(append).effect;
+        let Some(DocumentEffect::Change { put, .. }) = &effect else { panic!("{append}: {effect:?}") };
+        assert_eq!((put[0].1.to_bytes().len(), size), (65_536, 65_536), "{append}");
+        Document::apply(&mut doc, effect.expect("it was there"));
+        let error = error(&doc, append);
+        assert!(error.contains("must be at most 65536 bytes long, or be written with JSON.SET"), "{error}");
+    }
+    let long = Operation::new::<Document>(
+        parse(&format!("JSON.STRAPPEND $.s \"{}\"", text(100_000))).expect("text"),
+    );
+    assert_eq!(long.size(), 100_000);
+}
+
 /// Whoever writes fields with plain commands can make anything of them.
 #[test]
 fn fields_of_other_hands_are_read_or_refused_by_name() {

@@ -294,15 +294,22 @@ pub(super) fn append_items(state: &DocumentState, path: &Path, items: &[Json], r
     Ok(replace(path, grown(Node::of(&Json::Array(whole)))?, reply))
 }
 
-/// The longest text of a value that grows by appending, in bytes: each time all of it is written.
-const GROWN_BYTES_MAX: usize = 16 << 20;
+/// The longest text of a value that grows by appending, in bytes: each time all of it is written, and kept until the transaction
+/// ends. So each append counts for as much ([`DataType::size`](crate::DataType::size)).
+pub(super) const GROWN_BYTES_MAX: usize = 64 << 10;
 
 fn grown(node: Node) -> Result<Node, OpError> {
     match &node {
-        Node::Leaf(text) if text.len() > GROWN_BYTES_MAX => {
-            Err(OpError::TooLarge { what: "value".into(), size: text.len(), limit: GROWN_BYTES_MAX })
-        }
+        Node::Leaf(text) if text.len() > GROWN_BYTES_MAX => Err(too_large_to_grow(text.len())),
         _ => Ok(node),
+    }
+}
+
+fn too_large_to_grow(size: usize) -> OpError {
+    OpError::Bound {
+        what: "a document's value that grows by appending".into(),
+        given: format!("{size} bytes long"),
+        expected: format!("at most {GROWN_BYTES_MAX} bytes long, or be written with JSON.SET").into(),
     }
 }
 
