@@ -365,8 +365,7 @@ impl DataType for Document {
             ("JSON.ARRAPPEND", [path, items @ ..]) if !items.is_empty() => {
                 let path = Path::parse(path)?;
                 let items: Vec<Json> = items.iter().map(Json::parse).collect::<Result<_, _>>()?;
-                // They are in an array.
-                items.iter().try_for_each(|item| check_depth(path.depth() + item.depth()))?;
+                items.iter().try_for_each(|item| check_item(&path, item))?;
                 DocumentOp::AppendItems { path, items, returning }
             }
             ("JSON.GET", [] | [_]) => DocumentOp::Get(place(given)?),
@@ -417,7 +416,14 @@ impl DataType for Document {
     fn check(op: &DocumentOp) -> Result<(), OpError> {
         match op {
             DocumentOp::Refused { error, .. } => Err(error.clone()),
-            DocumentOp::Set(path, value) | DocumentOp::Merge(path, value) => check_fits(path, value),
+            DocumentOp::Set(path, value) | DocumentOp::Merge(path, value) => {
+                check_fits(path, value)?;
+                check_finite(value)
+            }
+            DocumentOp::AppendItems { path, items, .. } => items.iter().try_for_each(|item| {
+                check_item(path, item)?;
+                check_finite(item)
+            }),
             DocumentOp::Add { amount: Number::Float(amount), .. } if !amount.is_finite() => {
                 Err(not_a_number(&amount.to_string()))
             }
@@ -510,8 +516,11 @@ impl DataType for Document {
         };
         match effect {
             DocumentEffect::Add(field, amount) => {
-                let Some(Node::Int(value)) = state.get(&field) else {
-                    panic!("an integer stays one while it is added to")
+                let value = match state.get(&field) {
+                    Some(Node::Int(value)) => *value,
+                    // Of a record in a server a field can expire by itself; there, too, the sum begins anew.
+                    None => 0,
+                    Some(other) => panic!("an integer stays one while it is added to, and is now {other:?}"),
                 };
                 let sum = value.checked_add(amount).expect("the draw kept the room");
                 let before = state.insert(field.clone(), Node::Int(sum));
@@ -574,6 +583,15 @@ fn placed(path: &Bytes, json: &Bytes) -> Result<(Path, Json), OpError> {
 fn check_fits(path: &Path, value: &Json) -> Result<(), OpError> {
     check_depth(path.depth() - 1 + value.depth())?;
     deciding::visit(path, value, &mut |_, _| {})
+}
+
+/// It is in an array at that place.
+fn check_item(path: &Path, item: &Json) -> Result<(), OpError> {
+    check_depth(path.depth() + item.depth())
+}
+
+fn check_finite(value: &Json) -> Result<(), OpError> {
+    value.not_finite().map_or(Ok(()), |float| Err(not_a_number(&float.to_string())))
 }
 
 fn check_depth(depth: usize) -> Result<(), OpError> {

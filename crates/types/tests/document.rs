@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use claret_types::oracle::{self, Bounds, Counterexample, Law};
 use claret_types::{
-    Bytes, DOCUMENT_DEPTH_MAX, DataType, Document, DocumentEffect, DocumentOp, DocumentState, Examples,
-    Execution, Held, Mode, Modes, OpError, Operation, Reply, Unique,
+    Bytes, DOCUMENT_DEPTH_MAX, DataType, Document, DocumentEffect, DocumentOp, DocumentPath, DocumentState,
+    Examples, Execution, Held, JsonValue, Mode, Modes, OpError, Operation, Reply, Unique,
 };
 use variation::{Unchanged, Variation, Varied};
 
@@ -152,7 +152,11 @@ fn what_is_merged_is_as_in_rfc_7396() {
 #[test]
 fn what_cannot_be_done_is_refused_by_its_place() {
     let absent = DocumentState::default();
-    assert!(error(&absent, "JSON.SET $.a 1").contains("create it first: JSON.SET key $ {}"));
+    for call in ["JSON.SET $.a 1", "JSON.MERGE $.a 1"] {
+        let error = error(&absent, call);
+        assert!(error.contains("create it first: JSON.SET key $ {}"), "{error}");
+        assert!(error.contains(&call[..8]), "{error}");
+    }
     let doc = state(r#"{"n":9223372036854775807,"s":"x","a":[1],"o":{},"f":1.7e308}"#);
     for (call, says) in [
         ("JSON.SET $.x.y 1", "nothing at $.x, so nothing can be set at $.x.y"),
@@ -243,6 +247,41 @@ fn an_append_counts_for_all_that_it_keeps() {
         parse(&format!("JSON.STRAPPEND $.s \"{}\"", text(100_000))).expect("text"),
     );
     assert_eq!(long.size(), 100_000);
+}
+
+/// Bug: what a program builds without a text, a float that is not finite or an item that is nested too deep, was not looked at.
+/// Consequence: the float was written as null, and the item could not be read back. Mend: each is refused by itself.
+#[test]
+fn what_a_program_builds_is_checked_as_what_it_writes() {
+    let path = || DocumentPath::parse(b"$.a").expect("a path");
+    let not_a_number = || JsonValue::Array(vec![JsonValue::Int(1), JsonValue::Float(f64::NAN)]);
+    let deep = |levels: usize| (1..levels).fold(JsonValue::Null, |inner, _| JsonValue::Array(vec![inner]));
+    let append = |item| DocumentOp::AppendItems { path: path(), items: vec![item], returning: false };
+    for op in [
+        DocumentOp::Set(path(), not_a_number()),
+        DocumentOp::Merge(path(), JsonValue::Float(f64::INFINITY)),
+        append(not_a_number()),
+    ] {
+        let error = Document::check(&op).expect_err("not finite").to_string();
+        assert!(
+            error == "'NaN' is not a number in JSON" || error == "'inf' is not a number in JSON",
+            "{error}"
+        );
+    }
+    let error = Document::check(&append(deep(DOCUMENT_DEPTH_MAX - 1))).expect_err("too deep").to_string();
+    assert!(error.contains("nested 65 levels deep"), "{error}");
+    assert_eq!(Document::check(&append(deep(DOCUMENT_DEPTH_MAX - 2))), Ok(()));
+}
+
+/// Bug: an addition to a number that had expired by itself (`HPEXPIRE` on its field) was a panic. Consequence: whatever its
+/// transaction did next was refused as a mistake in the type. Mend: the sum begins anew, as it does in the server.
+#[test]
+fn a_number_that_is_gone_is_added_to_as_in_the_server() {
+    let mut doc = state("{}");
+    let undo = Document::apply(&mut doc, DocumentEffect::Add("$.n".into(), 5));
+    assert_eq!(shown(&mut doc), "{\"n\":5}");
+    Document::apply(&mut doc, undo);
+    assert_eq!(shown(&mut doc), "{}");
 }
 
 /// Whoever writes fields with plain commands can make anything of them.

@@ -43,8 +43,8 @@ const PATCH_CLAIMS_MAX: usize = 512;
 // --- changes ---
 
 /// What an operation changes so far, and claims.
-#[derive(Default)]
 struct Changes {
+    method: &'static str,
     put: Few<(Bytes, Node)>,
     removed: Few<Bytes>,
     claims: Claims,
@@ -53,6 +53,11 @@ struct Changes {
 }
 
 impl Changes {
+    fn of(method: &'static str) -> Self {
+        let claims = Claims::none();
+        Changes { method, put: Few::new(), removed: Few::new(), claims, is_claimed: false }
+    }
+
     fn decided(self, reply: Reply) -> Execution<DocumentEffect> {
         let Changes { put, removed, claims, .. } = self;
         let is_change = !(put.is_empty() && removed.is_empty());
@@ -83,7 +88,7 @@ impl Changes {
     }
 
     fn set(&mut self, state: &DocumentState, path: &mut Path, value: &Json) -> Result<(), OpError> {
-        check_parent(state, path)?;
+        check_parent(state, path, self.method)?;
         let mut new = Vec::new();
         visit_from(path, value, &mut |place, part| new.push((place.text().clone(), Node::of(part))))?;
         new.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
@@ -155,10 +160,10 @@ fn without_nulls(patch: &Json) -> Json {
 }
 
 /// A value can be written at the root, and as a member of an object that is there.
-fn check_parent(state: &DocumentState, path: &Path) -> Result<(), OpError> {
+fn check_parent(state: &DocumentState, path: &Path, method: &'static str) -> Result<(), OpError> {
     let Some(parent) = path.ancestors().next() else { return Ok(()) };
     if !state.has_root() {
-        return Err(OpError::Missing { method: "JSON.SET".into(), create: "JSON.SET key $ {}".into() });
+        return Err(OpError::Missing { method: method.into(), create: "JSON.SET key $ {}".into() });
     }
     match state.get(parent) {
         Some(Node::Object) => Ok(()),
@@ -187,19 +192,19 @@ fn shown(found: Option<&Node>) -> String {
 // --- operations that change ---
 
 pub(super) fn set(state: &DocumentState, path: &Path, value: &Json) -> Decided {
-    let mut changes = Changes::default();
+    let mut changes = Changes::of("JSON.SET");
     changes.set(state, &mut path.clone(), value)?;
     Ok(changes.decided(Reply::Ok))
 }
 
 pub(super) fn delete(state: &DocumentState, path: &Path, returning: bool) -> Decided {
-    let mut changes = Changes::default();
+    let mut changes = Changes::of("JSON.DEL");
     let was_there = changes.delete(state, path, returning);
     Ok(changes.decided(if returning { Reply::bool(was_there) } else { Reply::Ok }))
 }
 
 pub(super) fn merge(state: &DocumentState, path: &Path, patch: &Json) -> Decided {
-    let mut changes = Changes::default();
+    let mut changes = Changes::of("JSON.MERGE");
     if is_large(path, patch) {
         let around = if state.get(path.text()).is_some() { CHANGES } else { COMES };
         changes = Changes { claims: claims(path, WRITE, around), is_claimed: true, ..changes };

@@ -95,6 +95,16 @@ impl Json {
         }
     }
 
+    /// A float in it that is not finite, as a program can build it: that has no text.
+    pub(super) fn not_finite(&self) -> Option<f64> {
+        match self {
+            Json::Float(value) => (!value.is_finite()).then_some(*value),
+            Json::Array(items) => items.iter().find_map(Json::not_finite),
+            Json::Object(members) => members.values().find_map(Json::not_finite),
+            _ => None,
+        }
+    }
+
     /// What is at the end of these names, if they lead through objects to something.
     pub fn at(&self, names: &[String]) -> Option<&Json> {
         match (names, self) {
@@ -171,32 +181,38 @@ pub(super) fn quoted(name: &str) -> String {
 }
 
 /// Reads a name in quotes, as JSON writes it or in single ones: the name, and how many bytes it takes with its quotes.
-pub(super) fn quoted_name(text: &str, quote: char) -> Option<(String, usize)> {
+///
+/// # Errors
+/// What it is not.
+pub(super) fn quoted_name(text: &str, quote: char) -> Result<(String, usize), &'static str> {
     let mut is_escaped = false;
     let end = text.char_indices().skip(1).find(|(_, it)| {
         let is_end = *it == quote && !is_escaped;
         is_escaped = *it == '\\' && !is_escaped;
         is_end
     });
-    let length = end?.0 + 1;
-    if quote == '"' {
-        return Some((serde_json::from_str(&text[..length]).ok()?, length));
-    }
-    // In single quotes only these are written otherwise.
-    let mut inner = String::from("\"");
-    let mut letters = text[1..length - 1].chars();
+    let Some((end, _)) = end else { return Err("no name in quotes that ends,") };
+    let as_json = if quote == '"' { text[..=end].to_owned() } else { in_double_quotes(&text[1..end]) };
+    let name = serde_json::from_str(&as_json);
+    Ok((name.map_err(|_| "a name in quotes that JSON would not write (see its escapes),")?, end + 1))
+}
+
+/// What stands in single quotes. Only these are written otherwise.
+fn in_double_quotes(inner: &str) -> String {
+    let mut name = String::from("\"");
+    let mut letters = inner.chars();
     while let Some(letter) = letters.next() {
         match letter {
-            '"' => inner.push_str("\\\""),
-            '\\' => match letters.next()? {
-                '\'' => inner.push('\''),
-                other => inner.extend(['\\', other]),
+            '"' => name.push_str("\\\""),
+            '\\' => match letters.next() {
+                Some('\'') => name.push('\''),
+                other => name.extend(['\\'].into_iter().chain(other)),
             },
-            other => inner.push(other),
+            other => name.push(other),
         }
     }
-    inner.push('"');
-    Some((serde_json::from_str(&inner).ok()?, length))
+    name.push('"');
+    name
 }
 
 #[cfg(test)]

@@ -211,9 +211,8 @@ fn step(rest: &str) -> Result<(String, &str), Misplaced> {
     let Some(behind) = rest.strip_prefix('[') else { return wrong(0, "neither . nor [") };
     match behind.chars().next() {
         Some(quote @ ('"' | '\'')) => {
-            let Some((name, length)) = super::json::quoted_name(behind, quote) else {
-                return wrong(1, "no name in quotes that ends,");
-            };
+            let (name, length) =
+                super::json::quoted_name(behind, quote).map_err(|why| Misplaced { at: 1, why })?;
             match behind[length..].strip_prefix(']') {
                 Some(left) => Ok((name, left)),
                 None => wrong(1 + length, "no ] behind the name,"),
@@ -343,6 +342,9 @@ mod tests {
             ("$. b", "needs [\"\"], at byte 2"),
             ("$[a]", "no name in quotes behind [, at byte 2"),
             ("$[\"a", "no name in quotes that ends, at byte 2"),
+            ("$.b[\"a\\x\"]", "a name in quotes that JSON would not write (see its escapes), at byte 4"),
+            ("$['a\\x']", "a name in quotes that JSON would not write (see its escapes), at byte 2"),
+            ("$['a\\", "no name in quotes that ends, at byte 2"),
             ("$[\"a\"", "no ] behind the name, at byte 5"),
             ("$[\"a\",\"b\"]", "no ] behind the name, at byte 5"),
             ("$a", "neither . nor [ at byte 1"),
@@ -351,7 +353,7 @@ mod tests {
             assert!(error.contains(says), "{given}: {error}");
             assert!(
                 error.starts_with(&format!("'{}' is not a path", given.escape_default()))
-                    || given.contains('"')
+                    || given.contains(['"', '\\', '\''])
             );
         }
         assert!(Path::parse(b"$.\xff").expect_err("not text").to_string().contains("no UTF-8 at byte 2"));
