@@ -461,8 +461,13 @@ impl DataType for Document {
         let mut claims = Claims::none();
         let mut at = |path: &Path, modes: &[Mode]| deciding::at_most(&mut claims, path, modes);
         match op {
-            DocumentOp::Set(path, _) | DocumentOp::AppendText { path, .. } => at(path, &[WRITE, READ]),
-            DocumentOp::AppendItems { path, .. } => at(path, &[WRITE]),
+            DocumentOp::Set(path, _) => at(path, &[WRITE, READ]),
+            DocumentOp::AppendText { path, .. } => {
+                deciding::at_most_of_change(&mut claims, path, &[WRITE, READ]);
+            }
+            DocumentOp::AppendItems { path, .. } => {
+                deciding::at_most_of_change(&mut claims, path, &[WRITE]);
+            }
             DocumentOp::Get(path) => at(path, &[READ, PIN_ABSENT]),
             DocumentOp::Kind(path) => at(path, &[PIN_KIND, PIN_ABSENT]),
             DocumentOp::Keys(path) => at(path, &[KEYS, PIN_KIND, PIN_ABSENT]),
@@ -471,10 +476,12 @@ impl DataType for Document {
                 at(path, &[mode, PIN_ABSENT]);
             }
             DocumentOp::Add { path, amount: Number::Int(_), returning: false } => {
-                at(path, &[ADD, WRITE]);
+                deciding::at_most_of_change(&mut claims, path, &[ADD, WRITE]);
                 return claims.drawing(Draw { down: NEAR, up: NEAR });
             }
-            DocumentOp::Add { path, .. } => at(path, &[WRITE]),
+            DocumentOp::Add { path, .. } => {
+                deciding::at_most_of_change(&mut claims, path, &[WRITE]);
+            }
             DocumentOp::Merge(path, patch) => deciding::at_most_of_merge(&mut claims, path, patch),
             DocumentOp::Refused { .. } => {}
         }

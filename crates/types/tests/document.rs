@@ -386,6 +386,24 @@ fn different_places_commute() {
     }
 }
 
+/// Bug: in a queue, additions and appends counted as if they could bring a member. Consequence: they and `JSON.OBJKEYS` of the
+/// object waited for each other for nothing. Mend: they claim no more at most than that something inside changes.
+#[test]
+fn what_only_changes_brings_no_member() {
+    let keys = Document::footprint(&parse("JSON.OBJKEYS $.a").expect("a call"));
+    for call in [
+        "JSON.NUMINCRBY $.a.b 1",
+        "JSON.NUMINCRBY $.a.b 0.5",
+        "JSON.STRAPPEND $.a.b \"x\"",
+        "JSON.ARRAPPEND $.a.b 1",
+    ] {
+        let change = Document::footprint(&parse(call).expect(call));
+        assert!(!change.conflict_with(&keys, &Document::MODES), "{call}");
+    }
+    let set = Document::footprint(&parse("JSON.SET $.a.b 1").expect("a call"));
+    assert!(set.conflict_with(&keys, &Document::MODES));
+}
+
 /// A subtree conflicts with what is in it.
 #[test]
 fn trap_44_parent_and_child() {

@@ -374,6 +374,13 @@ pub(super) fn at_most(claims: &mut Claims, path: &Path, modes: &[Mode]) {
     }
 }
 
+/// The same of what is there and stays: no member comes.
+pub(super) fn at_most_of_change(claims: &mut Claims, path: &Path, modes: &[Mode]) {
+    for mode in modes {
+        claim(claims, path, *mode, if *mode == READ { READS } else { CHANGES });
+    }
+}
+
 /// What merging a patch claims at most.
 pub(super) fn at_most_of_merge(claims: &mut Claims, path: &Path, patch: &Json) {
     if is_large(path, patch) {
