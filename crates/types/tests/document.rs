@@ -4,7 +4,7 @@
 #[path = "oracle/variation.rs"]
 mod variation;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use claret_types::oracle::{self, Bounds, Counterexample, Law};
 use claret_types::{
@@ -311,6 +311,7 @@ fn fields_of_other_hands_are_read_or_refused_by_name() {
 /// as often as it had places, seconds of a server's time for one of 20,000. Mend: a walk has one path, which grows and shrinks,
 /// and a field is read by its last step.
 #[test]
+#[expect(clippy::disallowed_types, reason = "it measures")]
 fn depth_costs_no_more_than_the_length_of_the_paths() {
     let places = |depth: usize| {
         let leaves: Vec<String> = (0..20_000).map(|n| format!("\"{n}\":1")).collect();
@@ -320,7 +321,7 @@ fn depth_costs_no_more_than_the_length_of_the_paths() {
     let took = |depth: usize| {
         let json = places(depth);
         let fastest = (0..3).map(|_| {
-            let start = Instant::now();
+            let start = std::time::Instant::now();
             let mut doc = state(&json);
             let fields = doc.fields().map(|(field, node)| (field.clone(), node.to_bytes()));
             assert_eq!(DocumentState::whole(Vec::from_iter(fields)).expect("a document"), doc);

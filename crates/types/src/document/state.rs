@@ -1,6 +1,6 @@
 //! The content of a document: its fields, which are the places that hold something.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
@@ -192,7 +192,7 @@ impl DocumentState {
         }
         // What is in an object comes behind it, so from the last one on it is complete when the object comes.
         let inside: Vec<(&Bytes, &Node)> = self.inside(path).collect();
-        let mut members: HashMap<&[u8], BTreeMap<String, Json>> = HashMap::new();
+        let mut members: BTreeMap<&[u8], BTreeMap<String, Json>> = BTreeMap::new();
         for (field, node) in inside.iter().rev() {
             let Some(Field { parent, name }) = Field::read(field) else {
                 return Err(Path::parse(field).map_or_else(|error| error, |_| in_nothing(field, field)));
