@@ -26,7 +26,8 @@
 //! | `JSON.OBJKEYS p` | an object / another value / not in | `keys` / `pin-kind` / `pin-absent` | `through` | `through` |
 //! | `JSON.MERGE p v` (void) | | for each place in v, what a `JSON.SET` or `JSON.DEL` of it claims; `pin-kind` where `{}` meets an object | | |
 //!
-//! A patch with more than 256 places claims `write` on p, as one that changes all of it. An append of nothing claims `read`.
+//! A patch that counts for more than 512, an object with members as 1 and any other place as its depth, claims `write` on p, as
+//! one that changes all of it. An append of nothing claims `read`.
 //!
 //! Claims on different places never conflict. On one:
 //!
@@ -364,8 +365,7 @@ impl DataType for Document {
             ("JSON.ARRAPPEND", [path, items @ ..]) if !items.is_empty() => {
                 let path = Path::parse(path)?;
                 let items: Vec<Json> = items.iter().map(Json::parse).collect::<Result<_, _>>()?;
-                // They are in an array.
-                items.iter().try_for_each(|item| check_depth(path.depth() + item.depth()))?;
+                items.iter().try_for_each(|item| check_item(&path, item))?;
                 DocumentOp::AppendItems { path, items, returning }
             }
             ("JSON.GET", [] | [_]) => DocumentOp::Get(place(given)?),
@@ -416,7 +416,14 @@ impl DataType for Document {
     fn check(op: &DocumentOp) -> Result<(), OpError> {
         match op {
             DocumentOp::Refused { error, .. } => Err(error.clone()),
-            DocumentOp::Set(path, value) | DocumentOp::Merge(path, value) => check_fits(path, value),
+            DocumentOp::Set(path, value) | DocumentOp::Merge(path, value) => {
+                check_fits(path, value)?;
+                check_finite(value)
+            }
+            DocumentOp::AppendItems { path, items, .. } => items.iter().try_for_each(|item| {
+                check_item(path, item)?;
+                check_finite(item)
+            }),
             DocumentOp::Add { amount: Number::Float(amount), .. } if !amount.is_finite() => {
                 Err(not_a_number(&amount.to_string()))
             }
@@ -424,7 +431,7 @@ impl DataType for Document {
         }
     }
 
-    /// All the fields that are written.
+    /// All the fields that are written, with their names.
     fn size(op: &DocumentOp) -> usize {
         match op {
             DocumentOp::Set(path, value) | DocumentOp::Merge(path, value) => {
@@ -436,8 +443,12 @@ impl DataType for Document {
                 // One that does not fit is refused for that.
                 deciding::visit(path, value, &mut each).map_or(0, |()| size)
             }
-            DocumentOp::AppendText { text, .. } => text.len(),
-            DocumentOp::AppendItems { items, .. } => items.iter().map(|item| item.to_text().len()).sum(),
+            // The value that it grows to, of which this is the bound.
+            DocumentOp::AppendText { text, .. } => text.len().max(deciding::GROWN_BYTES_MAX),
+            DocumentOp::AppendItems { items, .. } => {
+                let items: usize = items.iter().map(|item| item.to_text().len()).sum();
+                items.max(deciding::GROWN_BYTES_MAX)
+            }
             _ => 0,
         }
     }
@@ -450,8 +461,13 @@ impl DataType for Document {
         let mut claims = Claims::none();
         let mut at = |path: &Path, modes: &[Mode]| deciding::at_most(&mut claims, path, modes);
         match op {
-            DocumentOp::Set(path, _) | DocumentOp::AppendText { path, .. } => at(path, &[WRITE, READ]),
-            DocumentOp::AppendItems { path, .. } => at(path, &[WRITE]),
+            DocumentOp::Set(path, _) => at(path, &[WRITE, READ]),
+            DocumentOp::AppendText { path, .. } => {
+                deciding::at_most_of_change(&mut claims, path, &[WRITE, READ]);
+            }
+            DocumentOp::AppendItems { path, .. } => {
+                deciding::at_most_of_change(&mut claims, path, &[WRITE]);
+            }
             DocumentOp::Get(path) => at(path, &[READ, PIN_ABSENT]),
             DocumentOp::Kind(path) => at(path, &[PIN_KIND, PIN_ABSENT]),
             DocumentOp::Keys(path) => at(path, &[KEYS, PIN_KIND, PIN_ABSENT]),
@@ -460,10 +476,12 @@ impl DataType for Document {
                 at(path, &[mode, PIN_ABSENT]);
             }
             DocumentOp::Add { path, amount: Number::Int(_), returning: false } => {
-                at(path, &[ADD, WRITE]);
+                deciding::at_most_of_change(&mut claims, path, &[ADD, WRITE]);
                 return claims.drawing(Draw { down: NEAR, up: NEAR });
             }
-            DocumentOp::Add { path, .. } => at(path, &[WRITE]),
+            DocumentOp::Add { path, .. } => {
+                deciding::at_most_of_change(&mut claims, path, &[WRITE]);
+            }
             DocumentOp::Merge(path, patch) => deciding::at_most_of_merge(&mut claims, path, patch),
             DocumentOp::Refused { .. } => {}
         }
@@ -505,8 +523,11 @@ impl DataType for Document {
         };
         match effect {
             DocumentEffect::Add(field, amount) => {
-                let Some(Node::Int(value)) = state.get(&field) else {
-                    panic!("an integer stays one while it is added to")
+                let value = match state.get(&field) {
+                    Some(Node::Int(value)) => *value,
+                    // Of a record in a server a field can expire by itself; there, too, the sum begins anew.
+                    None => 0,
+                    Some(other) => panic!("an integer stays one while it is added to, and is now {other:?}"),
                 };
                 let sum = value.checked_add(amount).expect("the draw kept the room");
                 let before = state.insert(field.clone(), Node::Int(sum));
@@ -569,6 +590,15 @@ fn placed(path: &Bytes, json: &Bytes) -> Result<(Path, Json), OpError> {
 fn check_fits(path: &Path, value: &Json) -> Result<(), OpError> {
     check_depth(path.depth() - 1 + value.depth())?;
     deciding::visit(path, value, &mut |_, _| {})
+}
+
+/// It is in an array at that place.
+fn check_item(path: &Path, item: &Json) -> Result<(), OpError> {
+    check_depth(path.depth() + item.depth())
+}
+
+fn check_finite(value: &Json) -> Result<(), OpError> {
+    value.not_finite().map_or(Ok(()), |float| Err(not_a_number(&float.to_string())))
 }
 
 fn check_depth(depth: usize) -> Result<(), OpError> {

@@ -1,14 +1,14 @@
 //! What each operation of a document decides: answer, effect and claims.
 
 use super::json::Json;
-use super::path::Path;
+use super::path::{Field, Path};
 use super::state::{DocumentState, Node};
 use super::{
     ADD, DocumentEffect, END, INNER, KEYS, MEMBER, NEAR, Number, PIN_ABSENT, PIN_KIND, READ, REMOVE, THROUGH,
     WRITE,
 };
 use crate::data_type::{Execution, Few};
-use crate::{Bytes, Claims, Draw, Mode, OpError, Reply, Scope};
+use crate::{Bytes, Claim, Claims, Draw, Mode, OpError, Reply, Scope};
 
 type Decided = Result<Execution<DocumentEffect>, OpError>;
 
@@ -36,30 +36,44 @@ fn claims(path: &Path, mode: Mode, around: Around) -> Claims {
     claims
 }
 
-/// Patches that name more places claim the place that they merge into, as a whole: claims are compared one by one.
-pub(super) const PATCH_PLACES_MAX: usize = 256;
+/// Patches that count for more claim the place that they merge into, as a whole, for claims are compared one by one. An object
+/// with members counts as one, anything else with all places that are around it.
+const PATCH_CLAIMS_MAX: usize = 512;
 
 // --- changes ---
 
 /// What an operation changes so far, and claims.
-#[derive(Default)]
 struct Changes {
+    method: &'static str,
     put: Few<(Bytes, Node)>,
     removed: Few<Bytes>,
     claims: Claims,
+    /// What is claimed is known already.
+    is_claimed: bool,
 }
 
 impl Changes {
+    fn of(method: &'static str) -> Self {
+        let claims = Claims::none();
+        Changes { method, put: Few::new(), removed: Few::new(), claims, is_claimed: false }
+    }
+
     fn decided(self, reply: Reply) -> Execution<DocumentEffect> {
-        let Changes { put, removed, claims } = self;
+        let Changes { put, removed, claims, .. } = self;
         let is_change = !(put.is_empty() && removed.is_empty());
         Execution { reply, effect: is_change.then_some(DocumentEffect::Change { put, removed }), claims }
+    }
+
+    fn claim(&mut self, path: &Path, mode: Mode, around: Around) {
+        if !self.is_claimed {
+            claim(&mut self.claims, path, mode, around);
+        }
     }
 
     /// Whether there was something.
     fn delete(&mut self, state: &DocumentState, path: &Path, is_seen: bool) -> bool {
         if state.get(path.text()).is_none() {
-            claim(&mut self.claims, path, PIN_ABSENT, READS);
+            self.claim(path, PIN_ABSENT, READS);
             return false;
         }
         let mode = match (path.is_root(), is_seen) {
@@ -67,16 +81,16 @@ impl Changes {
             (false, true) => WRITE,
             (false, false) => REMOVE,
         };
-        claim(&mut self.claims, path, mode, COMES);
+        self.claim(path, mode, COMES);
         self.removed.push(path.text().clone());
         self.removed.extend(state.inside(path).map(|(field, _)| field.clone()));
         true
     }
 
-    fn set(&mut self, state: &DocumentState, path: &Path, value: &Json) -> Result<(), OpError> {
-        check_parent(state, path)?;
+    fn set(&mut self, state: &DocumentState, path: &mut Path, value: &Json) -> Result<(), OpError> {
+        check_parent(state, path, self.method)?;
         let mut new = Vec::new();
-        visit(path, value, &mut |place, part| new.push((place.text().clone(), Node::of(part))))?;
+        visit_from(path, value, &mut |place, part| new.push((place.text().clone(), Node::of(part))))?;
         new.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let is_new = |field: &Bytes| new.binary_search_by(|(it, _)| it.cmp(field)).is_ok();
         let gone: Few<Bytes> =
@@ -84,9 +98,9 @@ impl Changes {
         let is_there = state.get(path.text()).is_some();
         new.retain(|(field, node)| state.get(field) != Some(node));
         match (is_there, new.is_empty() && gone.is_empty()) {
-            (true, true) => claim(&mut self.claims, path, READ, READS),
-            (true, false) => claim(&mut self.claims, path, WRITE, CHANGES),
-            (false, _) => claim(&mut self.claims, path, WRITE, COMES),
+            (true, true) => self.claim(path, READ, READS),
+            (true, false) => self.claim(path, WRITE, CHANGES),
+            (false, _) => self.claim(path, WRITE, COMES),
         }
         self.removed.extend(gone);
         self.put.extend(new);
@@ -94,15 +108,17 @@ impl Changes {
     }
 
     /// RFC 7396.
-    fn merge(&mut self, state: &DocumentState, path: &Path, patch: &Json) -> Result<(), OpError> {
+    fn merge(&mut self, state: &DocumentState, path: &mut Path, patch: &Json) -> Result<(), OpError> {
         match (patch, state.get(path.text())) {
             (Json::Null, _) => drop(self.delete(state, path, false)),
             (Json::Object(members), Some(Node::Object)) => {
                 if members.is_empty() {
-                    claim(&mut self.claims, path, PIN_KIND, READS);
+                    self.claim(path, PIN_KIND, READS);
                 }
                 for (name, patch) in members {
-                    self.merge(state, &path.member(name)?, patch)?;
+                    path.push(name)?;
+                    self.merge(state, path, patch)?;
+                    path.pop();
                 }
             }
             _ => self.set(state, path, &without_nulls(patch))?,
@@ -116,10 +132,17 @@ impl Changes {
 /// # Errors
 /// A path is too long, or too deep.
 pub(super) fn visit(path: &Path, value: &Json, each: &mut impl FnMut(&Path, &Json)) -> Result<(), OpError> {
+    visit_from(&mut path.clone(), value, each)
+}
+
+/// The same; the path is as it was unless there is an error.
+fn visit_from(path: &mut Path, value: &Json, each: &mut impl FnMut(&Path, &Json)) -> Result<(), OpError> {
     each(path, value);
     if let Json::Object(members) = value {
         for (name, member) in members {
-            visit(&path.member(name)?, member, each)?;
+            path.push(name)?;
+            visit_from(path, member, each)?;
+            path.pop();
         }
     }
     Ok(())
@@ -137,10 +160,10 @@ fn without_nulls(patch: &Json) -> Json {
 }
 
 /// A value can be written at the root, and as a member of an object that is there.
-fn check_parent(state: &DocumentState, path: &Path) -> Result<(), OpError> {
+fn check_parent(state: &DocumentState, path: &Path, method: &'static str) -> Result<(), OpError> {
     let Some(parent) = path.ancestors().next() else { return Ok(()) };
     if !state.has_root() {
-        return Err(OpError::Missing { method: "JSON.SET".into(), create: "JSON.SET key $ {}".into() });
+        return Err(OpError::Missing { method: method.into(), create: "JSON.SET key $ {}".into() });
     }
     match state.get(parent) {
         Some(Node::Object) => Ok(()),
@@ -169,32 +192,38 @@ fn shown(found: Option<&Node>) -> String {
 // --- operations that change ---
 
 pub(super) fn set(state: &DocumentState, path: &Path, value: &Json) -> Decided {
-    let mut changes = Changes::default();
-    changes.set(state, path, value)?;
+    let mut changes = Changes::of("JSON.SET");
+    changes.set(state, &mut path.clone(), value)?;
     Ok(changes.decided(Reply::Ok))
 }
 
 pub(super) fn delete(state: &DocumentState, path: &Path, returning: bool) -> Decided {
-    let mut changes = Changes::default();
+    let mut changes = Changes::of("JSON.DEL");
     let was_there = changes.delete(state, path, returning);
     Ok(changes.decided(if returning { Reply::bool(was_there) } else { Reply::Ok }))
 }
 
 pub(super) fn merge(state: &DocumentState, path: &Path, patch: &Json) -> Decided {
-    let mut changes = Changes::default();
-    changes.merge(state, path, patch)?;
+    let mut changes = Changes::of("JSON.MERGE");
     if is_large(path, patch) {
         let around = if state.get(path.text()).is_some() { CHANGES } else { COMES };
-        changes.claims = claims(path, WRITE, around);
+        changes = Changes { claims: claims(path, WRITE, around), is_claimed: true, ..changes };
     }
+    changes.merge(state, &mut path.clone(), patch)?;
     Ok(changes.decided(Reply::Ok))
 }
 
 /// Whether a patch claims the place that it merges into as a whole.
-pub(super) fn is_large(path: &Path, patch: &Json) -> bool {
-    let mut places = 0;
-    let visited = visit(path, patch, &mut |_, _| places += 1);
-    visited.is_err() || places > PATCH_PLACES_MAX
+fn is_large(path: &Path, patch: &Json) -> bool {
+    let mut claims = 0;
+    let visited = visit(path, patch, &mut |place, part| {
+        claims += if has_members(part) { 1 } else { place.depth() };
+    });
+    visited.is_err() || claims > PATCH_CLAIMS_MAX
+}
+
+fn has_members(part: &Json) -> bool {
+    matches!(part, Json::Object(members) if !members.is_empty())
 }
 
 pub(super) fn add(state: &DocumentState, path: &Path, amount: Number, returning: bool) -> Decided {
@@ -270,15 +299,22 @@ pub(super) fn append_items(state: &DocumentState, path: &Path, items: &[Json], r
     Ok(replace(path, grown(Node::of(&Json::Array(whole)))?, reply))
 }
 
-/// The longest text of a value that grows by appending, in bytes: each time all of it is written.
-const GROWN_BYTES_MAX: usize = 16 << 20;
+/// The longest text of a value that grows by appending, in bytes: each time all of it is written, and kept until the transaction
+/// ends. So each append counts for as much ([`DataType::size`](crate::DataType::size)).
+pub(super) const GROWN_BYTES_MAX: usize = 64 << 10;
 
 fn grown(node: Node) -> Result<Node, OpError> {
     match &node {
-        Node::Leaf(text) if text.len() > GROWN_BYTES_MAX => {
-            Err(OpError::TooLarge { what: "value".into(), size: text.len(), limit: GROWN_BYTES_MAX })
-        }
+        Node::Leaf(text) if text.len() > GROWN_BYTES_MAX => Err(too_large_to_grow(text.len())),
         _ => Ok(node),
+    }
+}
+
+fn too_large_to_grow(size: usize) -> OpError {
+    OpError::Bound {
+        what: "a document's value that grows by appending".into(),
+        given: format!("{size} bytes long"),
+        expected: format!("at most {GROWN_BYTES_MAX} bytes long, or be written with JSON.SET").into(),
     }
 }
 
@@ -304,9 +340,11 @@ pub(super) fn keys(state: &DocumentState, path: &Path) -> Decided {
         Some(Node::Object) => {
             let mut names = Vec::new();
             for (field, _) in state.inside(path) {
-                let member = Path::parse(field)?;
-                if let Some([name]) = member.below(path) {
-                    names.push(Bytes::from(name));
+                match Field::read(field) {
+                    Some(Field { parent, name }) if *parent == path.text()[..] => {
+                        names.push(Bytes::from(name))
+                    }
+                    _ => {}
                 }
             }
             names.sort_unstable();
@@ -336,15 +374,31 @@ pub(super) fn at_most(claims: &mut Claims, path: &Path, modes: &[Mode]) {
     }
 }
 
+/// The same of what is there and stays: no member comes.
+pub(super) fn at_most_of_change(claims: &mut Claims, path: &Path, modes: &[Mode]) {
+    for mode in modes {
+        claim(claims, path, *mode, if *mode == READ { READS } else { CHANGES });
+    }
+}
+
 /// What merging a patch claims at most.
 pub(super) fn at_most_of_merge(claims: &mut Claims, path: &Path, patch: &Json) {
     if is_large(path, patch) {
         return at_most(claims, path, &[WRITE]);
     }
-    let mut each = |place: &Path, part: &Json| match part {
-        Json::Null => at_most(claims, place, &[removal(place), PIN_ABSENT]),
-        Json::Object(_) => at_most(claims, place, &[WRITE, PIN_KIND]),
-        _ => at_most(claims, place, &[WRITE, READ]),
+    for ancestor in path.ancestors() {
+        [THROUGH, INNER, MEMBER].into_iter().for_each(|mode| claims.push(Scope::element(ancestor), mode));
+    }
+    // Each place comes once, and what is around it has come before.
+    let mut each = |place: &Path, part: &Json| {
+        let modes: &[Mode] = match part {
+            Json::Null => &[removal(place), PIN_ABSENT],
+            _ if has_members(part) => &[WRITE, THROUGH, INNER, MEMBER],
+            Json::Object(_) => &[WRITE, PIN_KIND],
+            _ => &[WRITE, READ],
+        };
+        let scope = Scope::element(place.text());
+        claims.list.extend(modes.iter().map(|mode| Claim { scope, mode: *mode }));
     };
     visit(path, patch, &mut each).expect("it is not large, so each path fits");
 }

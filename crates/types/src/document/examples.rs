@@ -46,7 +46,7 @@ impl Examples for Document {
             "JSON.DEL.RETURNING $.a.b",
             "JSON.NUMINCRBY $.a.b 1",
             "JSON.NUMINCRBY $.a.b -2",
-            "JSON.NUMINCRBY $.a.b 0.5",
+            "JSON.NUMINCRBY $.a.b 985.6906946328695",
             "JSON.NUMINCRBY.RETURNING $.a.b 1",
             "JSON.STRAPPEND $.a.b \"x\"",
             "JSON.STRAPPEND.RETURNING $.a.b \"\"",

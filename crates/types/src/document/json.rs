@@ -5,11 +5,10 @@
 //! is bounded in depth (`serde_json` reads no more than 127 levels), whatever it is given.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write};
 
 use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::ser::{SerializeMap, SerializeSeq};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer};
 
 use crate::{Bytes, OpError};
 
@@ -39,10 +38,39 @@ impl Json {
         })
     }
 
-    /// The text, without spaces. O(size).
+    /// The text, without spaces. A float has the fewest digits that are read back as it. O(size).
     pub fn to_text(&self) -> Bytes {
-        // Floats are finite and names are text: nothing in it has no JSON.
-        Bytes::from(serde_json::to_vec(self).expect("a JSON value has a text"))
+        let mut text = String::new();
+        self.write(&mut text).expect("a string takes all that is written");
+        Bytes::from(text)
+    }
+
+    fn write(&self, text: &mut String) -> fmt::Result {
+        match self {
+            // How Rust shows it, and no version of a library: it names a value for as long as there is the document.
+            Json::Float(value) if value.is_finite() => write!(text, "{value:?}"),
+            Json::Null | Json::Float(_) => text.write_str("null"),
+            Json::Bool(value) => write!(text, "{value}"),
+            Json::Int(value) => write!(text, "{value}"),
+            Json::Text(value) => text.write_str(&quoted(value)),
+            Json::Array(items) => {
+                text.write_char('[')?;
+                for (at, item) in items.iter().enumerate() {
+                    text.write_str(if at == 0 { "" } else { "," })?;
+                    item.write(text)?;
+                }
+                text.write_char(']')
+            }
+            Json::Object(members) => {
+                text.write_char('{')?;
+                for (at, (name, value)) in members.iter().enumerate() {
+                    text.write_str(if at == 0 { "" } else { "," })?;
+                    write!(text, "{}:", quoted(name))?;
+                    value.write(text)?;
+                }
+                text.write_char('}')
+            }
+        }
     }
 
     /// What `JSON.TYPE` calls it.
@@ -64,6 +92,16 @@ impl Json {
             Json::Array(items) => 1 + items.iter().map(Json::depth).max().unwrap_or(0),
             Json::Object(members) => 1 + members.values().map(Json::depth).max().unwrap_or(0),
             _ => 1,
+        }
+    }
+
+    /// A float in it that is not finite, as a program can build it: that has no text.
+    pub(super) fn not_finite(&self) -> Option<f64> {
+        match self {
+            Json::Float(value) => (!value.is_finite()).then_some(*value),
+            Json::Array(items) => items.iter().find_map(Json::not_finite),
+            Json::Object(members) => members.values().find_map(Json::not_finite),
+            _ => None,
         }
     }
 
@@ -137,60 +175,44 @@ impl<'de> Visitor<'de> for AnyJson {
     }
 }
 
-impl Serialize for Json {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Json::Null => serializer.serialize_unit(),
-            Json::Bool(value) => serializer.serialize_bool(*value),
-            Json::Int(value) => serializer.serialize_i64(*value),
-            Json::Float(value) => serializer.serialize_f64(*value),
-            Json::Text(value) => serializer.serialize_str(value),
-            Json::Array(items) => {
-                let mut elements = serializer.serialize_seq(Some(items.len()))?;
-                items.iter().try_for_each(|item| elements.serialize_element(item))?;
-                elements.end()
-            }
-            Json::Object(members) => {
-                let mut entries = serializer.serialize_map(Some(members.len()))?;
-                members.iter().try_for_each(|(name, value)| entries.serialize_entry(name, value))?;
-                entries.end()
-            }
-        }
-    }
-}
-
 /// A name as a JSON text.
 pub(super) fn quoted(name: &str) -> String {
     serde_json::to_string(name).expect("text has a JSON text")
 }
 
 /// Reads a name in quotes, as JSON writes it or in single ones: the name, and how many bytes it takes with its quotes.
-pub(super) fn quoted_name(text: &str, quote: char) -> Option<(String, usize)> {
+///
+/// # Errors
+/// What it is not.
+pub(super) fn quoted_name(text: &str, quote: char) -> Result<(String, usize), &'static str> {
     let mut is_escaped = false;
     let end = text.char_indices().skip(1).find(|(_, it)| {
         let is_end = *it == quote && !is_escaped;
         is_escaped = *it == '\\' && !is_escaped;
         is_end
     });
-    let length = end?.0 + 1;
-    if quote == '"' {
-        return Some((serde_json::from_str(&text[..length]).ok()?, length));
-    }
-    // In single quotes only these are written otherwise.
-    let mut inner = String::from("\"");
-    let mut letters = text[1..length - 1].chars();
+    let Some((end, _)) = end else { return Err("no name in quotes that ends,") };
+    let as_json = if quote == '"' { text[..=end].to_owned() } else { in_double_quotes(&text[1..end]) };
+    let name = serde_json::from_str(&as_json);
+    Ok((name.map_err(|_| "a name in quotes that JSON would not write (see its escapes),")?, end + 1))
+}
+
+/// What stands in single quotes. Only these are written otherwise.
+fn in_double_quotes(inner: &str) -> String {
+    let mut name = String::from("\"");
+    let mut letters = inner.chars();
     while let Some(letter) = letters.next() {
         match letter {
-            '"' => inner.push_str("\\\""),
-            '\\' => match letters.next()? {
-                '\'' => inner.push('\''),
-                other => inner.extend(['\\', other]),
+            '"' => name.push_str("\\\""),
+            '\\' => match letters.next() {
+                Some('\'') => name.push('\''),
+                other => name.extend(['\\'].into_iter().chain(other)),
             },
-            other => inner.push(other),
+            other => name.push(other),
         }
     }
-    inner.push('"');
-    Some((serde_json::from_str(&inner).ok()?, length))
+    name.push('"');
+    name
 }
 
 #[cfg(test)]
@@ -218,6 +240,26 @@ mod tests {
             assert_eq!(Json::parse(&value.to_text()), Ok(value));
         }
         assert_eq!(read("9223372036854775808"), Ok(Json::Float(9_223_372_036_854_775_808.0)));
+    }
+
+    /// Bug: a float was read without rounding it right, so one in ten changed by a bit whenever it was read. Consequence: a
+    /// document was not what somebody had written, nor what its own text said. Mend: it is read exactly, and its text, the
+    /// shortest that is read as it, is Rust's own.
+    #[test]
+    fn a_float_is_read_as_what_was_written() {
+        let mut bits = 0x636c_6172_6574_u64;
+        let random = std::iter::repeat_with(|| {
+            bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            f64::from_bits(bits ^ (bits >> 29))
+        });
+        let chosen =
+            [985.6906946328695, -0.0, 5e-324, f64::MIN_POSITIVE, f64::MAX, 1e16, 1e-7, 1e23, 0.1 + 0.2];
+        for float in chosen.into_iter().chain(random.filter(|it| it.is_finite()).take(200_000)) {
+            let text = Json::Float(float).to_text();
+            let Ok(Json::Float(again)) = Json::parse(&text) else { panic!("{float:?}: {text}") };
+            assert_eq!(again.to_bits(), float.to_bits(), "{float:?}: {text}");
+            assert_eq!(Json::Float(again).to_text(), text);
+        }
     }
 
     #[test]

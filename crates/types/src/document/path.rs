@@ -54,7 +54,7 @@ impl Path {
         while !rest.is_empty() {
             let (name, left) = step(rest)
                 .map_err(|it| refuse(Misplaced { at: text.len() - rest.len() + it.at, why: it.why }))?;
-            path = path.member(&name)?;
+            path.push(&name)?;
             rest = left;
         }
         Ok(path)
@@ -65,21 +65,39 @@ impl Path {
     /// # Errors
     /// It is too deep, or its path too long.
     pub fn member(&self, name: &str) -> Result<Self, OpError> {
+        let mut member = self.clone();
+        member.push(name)?;
+        Ok(member)
+    }
+
+    /// Goes to a member of the object here, for whoever walks through a value: [`Path::pop`] goes back. O(length of the name).
+    ///
+    /// # Errors
+    /// It is too deep, or its path too long; the path stays as it was.
+    pub(super) fn push(&mut self, name: &str) -> Result<(), OpError> {
         if self.ends.len() >= DEPTH_MAX {
             return Err(too_deep(self.ends.len() + 1));
         }
-        let mut member = self.clone();
-        let is_short = !name.is_empty() && name.chars().all(is_of_short);
-        member.text.extend(if is_short { b"." } else { b"[" });
-        let written = if is_short { name.to_owned() } else { super::json::quoted(name) };
-        member.text.extend(written.as_bytes());
-        member.text.extend(if is_short { b"" } else { b"]" });
-        if member.text.len() > PATH_BYTES_MAX {
-            return Err(too_long(member.text.len()));
+        let end = self.text.len();
+        write_step(name, &mut self.text);
+        if self.text.len() > PATH_BYTES_MAX {
+            let error = too_long(self.text.len());
+            self.text.truncate(end);
+            return Err(error);
         }
-        member.ends.push(member.text.len());
-        member.names.push(name.to_owned());
-        Ok(member)
+        self.ends.push(self.text.len());
+        self.names.push(name.to_owned());
+        Ok(())
+    }
+
+    /// Goes back to the object that this place is in.
+    ///
+    /// # Panics
+    /// If it is the root.
+    pub(super) fn pop(&mut self) {
+        self.names.pop().expect("the root is in nothing");
+        self.ends.pop();
+        self.text.truncate(*self.ends.last().expect("the root stays"));
     }
 
     /// The canonical form: the name of the field.
@@ -125,6 +143,49 @@ impl fmt::Debug for Path {
     }
 }
 
+/// A field of a document as a member of the object that it is in.
+pub(super) struct Field<'a> {
+    /// The canonical path of the object.
+    pub parent: &'a [u8],
+    /// What it is called there.
+    pub name: String,
+}
+
+impl<'a> Field<'a> {
+    /// Reads the last step of a path; `None` for the root, and for what is no canonical path even if `parent` is one.
+    /// O(length), and but for the name no memory.
+    pub(super) fn read(path: &'a [u8]) -> Option<Self> {
+        let text = std::str::from_utf8(path).ok().filter(|text| text.len() <= PATH_BYTES_MAX)?;
+        text.strip_prefix(ROOT)?;
+        let (mut start, mut depth, mut in_quotes, mut is_escaped) = (0, 1, false, false);
+        for (at, byte) in text.bytes().enumerate() {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' if in_quotes => is_escaped = true,
+                b'"' => in_quotes = !in_quotes,
+                b'.' | b'[' if !in_quotes => (start, depth) = (at, depth + 1),
+                _ => {}
+            }
+        }
+        let (name, rest) = step(&text[start..]).ok()?;
+        let mut written = Bytes::default();
+        write_step(&name, &mut written);
+        let is_canonical = rest.is_empty() && depth <= DEPTH_MAX && written[..] == path[start..];
+        is_canonical.then(|| Field { parent: &path[..start], name })
+    }
+}
+
+fn write_step(name: &str, text: &mut Bytes) {
+    if !name.is_empty() && name.chars().all(is_of_short) {
+        text.extend(b".");
+        text.extend(name.as_bytes());
+    } else {
+        text.extend(b"[");
+        text.extend(super::json::quoted(name).as_bytes());
+        text.extend(b"]");
+    }
+}
+
 /// What is wrong, and where behind the beginning of a step.
 struct Misplaced {
     at: usize,
@@ -150,9 +211,8 @@ fn step(rest: &str) -> Result<(String, &str), Misplaced> {
     let Some(behind) = rest.strip_prefix('[') else { return wrong(0, "neither . nor [") };
     match behind.chars().next() {
         Some(quote @ ('"' | '\'')) => {
-            let Some((name, length)) = super::json::quoted_name(behind, quote) else {
-                return wrong(1, "no name in quotes that ends,");
-            };
+            let (name, length) =
+                super::json::quoted_name(behind, quote).map_err(|why| Misplaced { at: 1, why })?;
             match behind[length..].strip_prefix(']') {
                 Some(left) => Ok((name, left)),
                 None => wrong(1 + length, "no ] behind the name,"),
@@ -219,6 +279,52 @@ mod tests {
     }
 
     #[test]
+    fn a_field_is_read_as_its_path_is() {
+        for field in [
+            "$.a",
+            "$.a.b",
+            "$[\"a.b\"]",
+            "$[\"\"]",
+            "$[\"[\\\\\"]",
+            "$[\"it\\\"s.\"].x",
+            "$.a[\"]\"]",
+            "$.größe[\" \"].b",
+            "$",
+            "",
+            "a.b",
+            "$a",
+            "$.",
+            "$.a.",
+            "$['a']",
+            "$[\"a\"]",
+            "$[\"a",
+            "$.a b",
+            "$.a[0]",
+            "$[\"\\u0061 \"]",
+            "$.a]",
+        ] {
+            let path = Path::parse(field.as_bytes()).ok().filter(|path| path.text() == &Bytes::from(field));
+            let read = Field::read(field.as_bytes()).map(|it| (Bytes::from(it.parent), it.name));
+            let expected = path
+                .as_ref()
+                .and_then(|path| Some((Bytes::from(path.ancestors().next()?), path.names().last()?.clone())));
+            assert_eq!(read, expected, "{field}");
+        }
+        let deep = format!("${}", ".a".repeat(DEPTH_MAX));
+        assert!(
+            Field::read(deep.as_bytes()).is_none()
+                && Field::read(&deep.as_bytes()[..deep.len() - 2]).is_some()
+        );
+        assert!(Field::read(format!("$.{}", "x".repeat(PATH_BYTES_MAX)).as_bytes()).is_none());
+        let mut path = Path::parse(b"$.a").expect("a path");
+        path.push("b c").expect("it fits");
+        assert_eq!(path.text(), &Bytes::from("$.a[\"b c\"]"));
+        assert!(path.push(&"x".repeat(PATH_BYTES_MAX)).is_err());
+        path.pop();
+        assert_eq!(Ok(path), Path::parse(b"$.a"));
+    }
+
+    #[test]
     fn what_does_not_name_one_place_is_refused_by_name_and_byte() {
         for (given, says) in [
             ("", "no $ for the root at byte 0"),
@@ -236,6 +342,9 @@ mod tests {
             ("$. b", "needs [\"\"], at byte 2"),
             ("$[a]", "no name in quotes behind [, at byte 2"),
             ("$[\"a", "no name in quotes that ends, at byte 2"),
+            ("$.b[\"a\\x\"]", "a name in quotes that JSON would not write (see its escapes), at byte 4"),
+            ("$['a\\x']", "a name in quotes that JSON would not write (see its escapes), at byte 2"),
+            ("$['a\\", "no name in quotes that ends, at byte 2"),
             ("$[\"a\"", "no ] behind the name, at byte 5"),
             ("$[\"a\",\"b\"]", "no ] behind the name, at byte 5"),
             ("$a", "neither . nor [ at byte 1"),
@@ -244,7 +353,7 @@ mod tests {
             assert!(error.contains(says), "{given}: {error}");
             assert!(
                 error.starts_with(&format!("'{}' is not a path", given.escape_default()))
-                    || given.contains('"')
+                    || given.contains(['"', '\\', '\''])
             );
         }
         assert!(Path::parse(b"$.\xff").expect_err("not text").to_string().contains("no UTF-8 at byte 2"));

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use serde::{Deserialize, Serialize};
 
 use super::json::Json;
-use super::path::{Path, ROOT};
+use super::path::{Field, Path, ROOT};
 use crate::text::is_canonical_integer;
 use crate::{Bytes, OpError};
 
@@ -102,16 +102,19 @@ impl DocumentState {
     /// They are no document: a field is no path, holds no JSON, or is in nothing.
     pub fn whole(fields: impl IntoIterator<Item = (Bytes, Bytes)>) -> Result<Self, OpError> {
         let state = DocumentState::partial(fields)?;
-        for field in state.nodes.keys() {
-            let path = Path::parse(field).ok().filter(|path| path.text() == field);
-            let Some(path) = path else {
-                let text =
-                    format!("the hash has the field '{field}', which is no path of a document; remove it");
-                return Err(OpError::Mismatch(text));
-            };
-            let parent = path.ancestors().next();
-            if let Some(parent) = parent.filter(|parent| state.get(parent) != Some(&Node::Object)) {
-                return Err(in_nothing(field, parent));
+        // Parents come before what is in them, so each field needs a look at its last step alone.
+        for field in state.nodes.keys().filter(|field| field[..] != *ROOT.as_bytes()) {
+            match Field::read(field) {
+                Some(Field { parent, .. }) if state.get(parent) == Some(&Node::Object) => {}
+                Some(Field { parent, .. }) if parent == ROOT.as_bytes() || Field::read(parent).is_some() => {
+                    return Err(in_nothing(field, parent));
+                }
+                _ => {
+                    let text = format!(
+                        "the hash has the field '{field}', which is no path of a document; remove it"
+                    );
+                    return Err(OpError::Mismatch(text));
+                }
             }
         }
         Ok(state)
@@ -184,23 +187,33 @@ impl DocumentState {
     /// # Errors
     /// A field in it was written by other hands, and is in nothing.
     pub(super) fn value(&self, path: &Path, node: &Node) -> Result<Json, OpError> {
-        let mut value = node.json()?;
         if *node != Node::Object {
+            return node.json();
+        }
+        // What is in an object comes behind it, so from the last one on it is complete when the object comes.
+        let inside: Vec<(&Bytes, &Node)> = self.inside(path).collect();
+        let mut members: BTreeMap<&[u8], BTreeMap<String, Json>> = BTreeMap::new();
+        for (field, node) in inside.iter().rev() {
+            let Some(Field { parent, name }) = Field::read(field) else {
+                return Err(Path::parse(field).map_or_else(|error| error, |_| in_nothing(field, field)));
+            };
+            let value = match node {
+                Node::Object => Json::Object(members.remove(&field[..]).unwrap_or_default()),
+                leaf => leaf.json()?,
+            };
+            members.entry(parent).or_default().insert(name, value);
+        }
+        let value = Json::Object(members.remove(&path.text()[..]).unwrap_or_default());
+        if members.is_empty() {
             return Ok(value);
         }
-        for (field, node) in self.inside(path) {
-            let within = Path::parse(field)?;
-            let [way @ .., name] = within.below(path).unwrap_or_default() else { continue };
-            let object = way.iter().try_fold(&mut value, |object, name| match object {
-                Json::Object(members) => members.get_mut(name),
-                _ => None,
-            });
-            let Some(Json::Object(members)) = object else {
-                return Err(in_nothing(field, within.ancestors().next().unwrap_or_default()));
-            };
-            members.insert(name.clone(), node.json()?);
-        }
-        Ok(value)
+        // In order, so that of several it is always the same one.
+        let mut fields = inside.iter().filter_map(|(field, _)| Some((field, Field::read(field)?.parent)));
+        let lost = fields.find(|(_, parent)| members.contains_key(parent));
+        Err(lost.map_or_else(
+            || in_nothing(path.text(), path.text()),
+            |(field, parent)| in_nothing(field, parent),
+        ))
     }
 }
 
