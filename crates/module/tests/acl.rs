@@ -123,6 +123,32 @@ fn a_topk_needs_the_right_to_the_string_beside_it() {
     assert!(matches!(&al.commit("a:top", "TOPK.ADD 3 1 x")[..], [Response::Committed { .. }]));
 }
 
+/// Bug: who changes a document was asked for the right to one command, and the change may be two: `JSON.SET` and `JSON.MERGE` remove
+/// fields, and `JSON.NUMINCRBY` of a float writes one. Consequence: a user without HDEL removed fields, one with HINCRBY alone
+/// wrote floats. Mend: the right to both is needed.
+#[test]
+fn a_change_of_a_document_needs_the_right_to_all_that_it_may_do() {
+    let (server, mut admin) = limited();
+    let mut al = Process::over(server.connect_as("al", "pw"), 1, 1, &[]);
+    let is_done = |answers: &[Response]| matches!(answers, [Response::Committed { .. }]);
+    assert!(is_done(&al.commit("a:doc", r#"JSON.SET $ {"n":1,"o":{"x":1}}"#)));
+    for (without, methods) in [
+        ("hdel", &["JSON.SET $.o 1", r#"JSON.MERGE $ {"o":null}"#, "JSON.DEL $.o"][..]),
+        ("hset", &["JSON.SET $.n 2", "JSON.NUMINCRBY $.n 0.5", "JSON.NUMINCRBY.RETURNING $.n 0.5"]),
+        ("hincrby", &["JSON.NUMINCRBY $.n 1", "JSON.NUMINCRBY.RETURNING $.n 1"]),
+    ] {
+        acl(&mut admin, &["al", &format!("-{without}")]);
+        for call in methods {
+            let answers = al.commit("a:doc", call);
+            assert!(is_denied(&answers) && format!("{answers:?}").to_lowercase().contains(without), "{call}");
+        }
+        acl(&mut admin, &["al", &format!("+{without}")]);
+    }
+    let fields: usize = redis::cmd("HLEN").arg("a:doc").query(&mut admin).expect("a hash");
+    assert_eq!(fields, 4, "nothing of it was done");
+    assert!(is_done(&al.commit("a:doc", "JSON.SET $.o 1")));
+}
+
 #[test]
 fn rights_are_looked_up_each_time_and_a_vote_outlives_them() {
     let (server, mut admin) = limited();

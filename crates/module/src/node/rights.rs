@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::keyspace::Keyspace;
 use super::settings;
 use crate::ffi::{Ctx, Denial, Flag, Kind, Text, User};
-use crate::parts::equivalent::{adds, equivalent};
+use crate::parts::equivalent::{adds, also, equivalent};
 use crate::parts::error::Error;
 use crate::parts::native::side_key;
 use crate::parts::owner::Name;
@@ -257,8 +257,10 @@ impl Caller {
             let reason = self.denied(ctx, command, denied, op.method().access).line();
             Err(Refusal::Denied { key: key.clone(), reason })
         };
-        if !planted::may(self.may_run(command, key)) {
-            return denied(command, key);
+        for command in std::iter::once(command).chain(also(method.name)) {
+            if !planted::may(self.may_run(command, key)) {
+                return denied(command, key);
+            }
         }
         let beside = beside.or_else(|| beside_content(ctx, key, op));
         if let Some(command) = planted::beside(beside) {

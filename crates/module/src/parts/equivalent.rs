@@ -31,6 +31,17 @@ pub(crate) fn equivalent(method: &'static str) -> (&'static str, Option<&'static
     (command, None)
 }
 
+/// Another command on the key itself that an operation may be as well, depending on the record: who calls needs both rights.
+pub(crate) fn also(method: &'static str) -> Option<&'static str> {
+    match method {
+        // What is in the place before goes.
+        "JSON.SET" | "JSON.MERGE" => Some("HDEL"),
+        // A float is written.
+        "JSON.NUMINCRBY" | "JSON.NUMINCRBY.RETURNING" => Some("HSET"),
+        _ => None,
+    }
+}
+
 /// Whether a plain command is refused over `maxmemory`.
 pub(crate) fn adds(command: &str) -> bool {
     let adds = matches!(
