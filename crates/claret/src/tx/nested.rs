@@ -43,8 +43,8 @@ impl Tx {
     /// store.transaction(async |tx| {
     ///     let booked = tx.nested(async |tx| {
     ///         tx.set("guests").add("ada")?;
-    ///         tx.bounded_counter("room 1").take(1).await?;
-    ///         Ok::<_, claret::Error>(())
+    ///         tx.bounded_counter("room 1").take(1)?;
+    ///         tx.settle().await
     ///     });
     ///     if booked.await.is_err() {
     ///         tx.set("waiting").add("ada")?;
