@@ -575,7 +575,10 @@ impl World {
             self.schedule(at, SimEvent::Audit(session));
             return Ok(());
         }
-        for number in (0..self.config.shards).filter(|number| !self.removed.contains(&ShardId(*number))) {
+        for number in 0..self.config.shards {
+            if self.removed.contains(&ShardId(number)) {
+                continue;
+            }
             let open = self.shard(ShardId(number)).open_attempts_of(session);
             if open > 0 {
                 return Err(format!(
