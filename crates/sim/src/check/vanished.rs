@@ -10,7 +10,7 @@ use claret_core::message::Status;
 use claret_core::{AttemptId, ShardId, Time, Timestamp};
 use claret_types::Bytes;
 
-use super::{AttemptEntry, Ledger, Moment, Replay};
+use super::{AttemptEntry, Issued, Ledger, Moment, Replay};
 use crate::check::Violation;
 
 /// Records that vanish together; with each the millisecond, if only its time ended it.
@@ -61,8 +61,10 @@ impl Ledger {
         asked.filter(|attempt| written(*attempt) == Some(Status::Prepared)).collect()
     }
 
+    /// What is undone and was not answered uses nothing: it may come after the vote.
     pub(super) fn uses(&self, entry: &AttemptEntry, key: &Bytes) -> bool {
-        let uses = |run| self.runs[run].issued.iter().any(|issued| issued.key == *key);
+        let is_on = |issued: &Issued| issued.key == *key && !issued.is_unsent();
+        let uses = |run| self.runs[run].issued.iter().any(is_on);
         entry.members.iter().any(uses)
     }
 
