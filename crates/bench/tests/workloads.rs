@@ -91,6 +91,54 @@ fn checkout_verifies_and_catches_each_loss() {
     }
 }
 
+/// Who looks at a price, and commits after it was raised, pays an old one: nothing else is wrong.
+#[test]
+fn checkout_catches_who_pays_an_old_price() {
+    for raised_before in [false, true] {
+        let (products, thinkers, reprices_percent) = (1, 0, 50.0);
+        let options = checkout::Options { products, thinkers, reprices_percent, ..Default::default() };
+        let workload = checkout::Checkout::new(options);
+        let mut store = Sequential::loaded(&workload).expect("loads");
+        let run = workload.run();
+        let drawn = |kind: &str| {
+            let of_kind = |client: &mut Box<dyn Client>| workload.kinds()[client.draw()].name == kind;
+            (0..).map(|seed| run.client(seed)).find_map(|mut client| of_kind(&mut client).then_some(client))
+        };
+        let (mut buyer, mut raiser) = (drawn("buy").expect("a buyer"), drawn("reprice").expect("a raiser"));
+        let all = |store: &mut Sequential, calls: &[Call]| -> Vec<claret_types::Reply> {
+            calls.iter().map(|call| store.call(call).expect("is done")).collect()
+        };
+        let mut calls = Vec::new();
+        buyer.stage(&[], &mut calls);
+        let seen = all(&mut store, &calls);
+        let mut raise = |store: &mut Sequential| {
+            let mut calls = Vec::new();
+            raiser.stage(&[], &mut calls);
+            let found = all(store, &calls);
+            calls.clear();
+            raiser.stage(&found, &mut calls);
+            let done = all(store, &calls);
+            raiser.committed(&done);
+        };
+        if raised_before {
+            raise(&mut store);
+        }
+        calls.clear();
+        buyer.stage(&seen, &mut calls);
+        let done = all(&mut store, &calls);
+        buyer.committed(&done);
+        if !raised_before {
+            raise(&mut store);
+        }
+        buyer.finish();
+        raiser.finish();
+        let violations = verify(run.as_ref(), &mut store);
+        let whats: Vec<&str> = violations.iter().map(|it| it.what).collect();
+        let expected = ["takings when the price was raised, by the acknowledged sales up to that price"];
+        assert_eq!(whats, if raised_before { &expected[..] } else { &[] }, "{violations:?}");
+    }
+}
+
 #[test]
 fn objects_verifies_and_catches_what_nobody_put() {
     let workload = small_objects();

@@ -390,8 +390,8 @@ fn trap_41_what_was_looked_at_and_undone_is_checked() {
     assert_eq!(with_bug(Some(Bug::CheckedUndoneApplied), run), (true, 11));
 }
 
-/// Bug: a shard took as many ranges as a message may have bytes, and compared each with all it had: two messages of a megabyte
-/// kept it busy for seconds. Mend: there are 256 at most. A coordinator names a range with those within it as one.
+/// Bug: a shard took 65,536 ranges from a message, any number in all, and compared each with all it had. Consequence: what one caller
+/// sends costs everybody the square of it. Mend: there are 256 at most. A coordinator names a range with those within it as one.
 #[test]
 fn what_is_undone_has_a_bound() {
     let mut rig = Rig::new();

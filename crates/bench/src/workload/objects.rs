@@ -225,14 +225,14 @@ struct ObjectsClient {
     picks: Vec<(usize, bool)>,
     /// By object, the last of its own puts.
     put: HashMap<usize, u64>,
-    /// Whose puts it saw, newest last; the oldest are forgotten.
+    /// Whose puts it saw, the first [`SEEN_MAX`] of them.
     seen: Vec<(usize, Writer)>,
     done: Done,
     witness: Witness,
     total: Arc<Mutex<Tally>>,
 }
 
-/// So many of the values that a client saw are looked at in the end.
+/// So many of the values that a client saw are looked at in the end: the first.
 const SEEN_MAX: usize = 10_000;
 
 impl ObjectsClient {
