@@ -45,7 +45,7 @@ impl Rig {
         self.shard.handle(
             Time(0),
             LINK,
-            Request::Execute { attempt, birth, incarnation: None, key, calls, undone: Vec::new() },
+            Request::Execute { attempt, birth, incarnation: None, key, calls, undone: Default::default() },
         );
         while self.shard.poll_output().is_some() {}
         attempt

@@ -45,6 +45,37 @@ impl Undone {
     }
 }
 
+/// Ranges of calls that are undone. Mostly there are none, and messages with calls are no longer for them than by one word.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(into = "Vec<Undone>")]
+pub struct UndoneCalls(#[expect(clippy::box_collection, reason = "one word")] Option<Box<Vec<Undone>>>);
+
+impl From<Vec<Undone>> for UndoneCalls {
+    fn from(ranges: Vec<Undone>) -> Self {
+        UndoneCalls((!ranges.is_empty()).then(|| Box::new(ranges)))
+    }
+}
+
+impl From<UndoneCalls> for Vec<Undone> {
+    fn from(ranges: UndoneCalls) -> Self {
+        ranges.0.map_or_else(Vec::new, |ranges| *ranges)
+    }
+}
+
+impl std::ops::Deref for UndoneCalls {
+    type Target = [Undone];
+
+    fn deref(&self) -> &[Undone] {
+        self.0.as_ref().map_or(&[], |ranges| &ranges[..])
+    }
+}
+
+impl<'de> Deserialize<'de> for UndoneCalls {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        long_list::<D, Undone>(deserializer).map(UndoneCalls::from)
+    }
+}
+
 /// A call and its key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeyedCall {
@@ -84,8 +115,7 @@ pub enum Request {
         #[serde(deserialize_with = "short_list")]
         calls: SmallVec<[Call; 1]>,
         /// What the attempt has undone so far of what it did at this shard (N3).
-        #[serde(deserialize_with = "long_list")]
-        undone: Vec<Undone>,
+        undone: UndoneCalls,
     },
     /// Round one. For a single participant, or the last one, it is the whole commit (P9).
     Prepare {
@@ -105,8 +135,7 @@ pub enum Request {
         /// What the yes is to be.
         asks: Asks,
         /// What the attempt has undone (N3). Calls of it that come with this are executed, and not carried out (N6).
-        #[serde(deserialize_with = "long_list")]
-        undone: Vec<Undone>,
+        undone: UndoneCalls,
     },
     /// Round two: everybody voted yes.
     Apply {

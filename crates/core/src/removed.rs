@@ -88,7 +88,7 @@ mod tests {
             calls: vec![KeyedCall { key: "k".into(), call: call() }],
             members: Members::All,
             asks: Asks::Vote,
-            undone: Vec::new(),
+            undone: Default::default(),
         }
     }
 
@@ -103,7 +103,7 @@ mod tests {
                 incarnation: Some(Incarnation(1)),
                 key: "k".into(),
                 calls: smallvec::smallvec![call()],
-                undone: Vec::new(),
+                undone: Default::default(),
             },
             Request::Withdraw { attempt },
             Request::Abort { attempt, refused_by: None },

@@ -39,7 +39,7 @@ fn execute(shard: &mut Shard, sequence: u64, no: u32, key: &str, op: Operation) 
         incarnation: None,
         key: key.into(),
         calls: [call].into_iter().collect(),
-        undone: Vec::new(),
+        undone: Default::default(),
     };
     shard.handle(NOW, LINK, request);
 }

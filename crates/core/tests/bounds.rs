@@ -50,7 +50,7 @@ fn execute(attempt: AttemptId, no: u32) -> Request {
         incarnation: None,
         key,
         calls: [call(no)].into_iter().collect(),
-        undone: Vec::new(),
+        undone: Default::default(),
     }
 }
 
@@ -66,7 +66,7 @@ fn prepare(attempt: AttemptId, relies_on: u32, calls: u32, listed: &[(ShardId, I
         calls: (0..calls).map(call).collect(),
         members: Members::All,
         asks: Asks::Decision,
-        undone: Vec::new(),
+        undone: Default::default(),
     }
 }
 

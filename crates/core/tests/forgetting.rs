@@ -41,7 +41,7 @@ fn prepare(attempt: AttemptId, op: Operation, others: bool) -> Request {
         calls: vec![KeyedCall { key: "k".into(), call }],
         members: Members::All,
         asks: Asks::Decision,
-        undone: Vec::new(),
+        undone: Default::default(),
     }
 }
 
@@ -90,7 +90,7 @@ fn what_is_asked_for_is_said_again_before_what_came_along() {
         incarnation: None,
         key: "k".into(),
         calls: [0, 1, 2].map(call).into_iter().collect(),
-        undone: Vec::new(),
+        undone: Default::default(),
     };
     shard.handle(NOW, link(1), execute());
     assert_eq!(answers(&mut shard).len(), 3);

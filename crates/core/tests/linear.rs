@@ -97,7 +97,7 @@ fn prepare(calls: Vec<KeyedCall>, others: bool) -> Request {
         calls,
         members: Members::All,
         asks: if others { Asks::Vote } else { Asks::Decision },
-        undone: Vec::new(),
+        undone: Default::default(),
     }
 }
 
@@ -138,7 +138,14 @@ fn n_executes_on_elements_of_one_record_cost_n() {
                 shard.handle(
                     NOW,
                     LINK,
-                    Request::Execute { attempt, birth, incarnation: None, key, calls, undone: Vec::new() },
+                    Request::Execute {
+                        attempt,
+                        birth,
+                        incarnation: None,
+                        key,
+                        calls,
+                        undone: Default::default(),
+                    },
                 );
                 finish(&mut shard);
             }
@@ -171,7 +178,7 @@ fn one_input_executes_no_more_calls_than_it_may() {
                 incarnation: None,
                 key: "other".into(),
                 calls: [call(0, Operation::new::<Counter>(CounterOp::AddReturning(1)))].into_iter().collect(),
-                undone: Vec::new(),
+                undone: Default::default(),
             },
         );
         shard.handle(NOW, LINK, Request::Withdraw { attempt: other });
@@ -226,7 +233,7 @@ fn a_deserted_session_lets_go_bit_by_bit() {
                 incarnation: None,
                 key: name(sequence as u32),
                 calls: [call(0, Operation::new::<Counter>(CounterOp::AddReturning(1)))].into_iter().collect(),
-                undone: Vec::new(),
+                undone: Default::default(),
             },
         );
     }
@@ -281,7 +288,7 @@ fn execute(sequence: u64, key: &str, calls: impl IntoIterator<Item = Call>) -> R
         incarnation: None,
         key: key.into(),
         calls: calls.into_iter().collect(),
-        undone: Vec::new(),
+        undone: Default::default(),
     }
 }
 
@@ -307,7 +314,7 @@ fn who_is_put_off_keeps_no_lease_from_ending_and_no_session_from_being_cleared()
             incarnation: None,
             key: key.into(),
             calls,
-            undone: Vec::new(),
+            undone: Default::default(),
         };
         shard.handle(NOW, link, request);
     }
@@ -420,7 +427,7 @@ fn many_sessions_that_are_deserted_together_let_go_bit_by_bit() {
             incarnation: None,
             key: name(session as u32),
             calls,
-            undone: Vec::new(),
+            undone: Default::default(),
         };
         shard.handle(NOW, Link { session: tx.session, connection: 1 }, request);
     }

@@ -66,7 +66,14 @@ impl Rig {
     ) -> Vec<Response> {
         let (attempt, birth) = names(session);
         let calls = calls.iter().map(|(no, op)| call(*no, op.clone())).collect();
-        let request = Request::Execute { attempt, birth, incarnation: None, key: key.into(), calls, undone };
+        let request = Request::Execute {
+            attempt,
+            birth,
+            incarnation: None,
+            key: key.into(),
+            calls,
+            undone: undone.into(),
+        };
         self.handle(session, request)
     }
 
@@ -88,7 +95,7 @@ impl Rig {
             calls: calls.collect(),
             members: Members::All,
             asks: Asks::Vote,
-            undone,
+            undone: undone.into(),
         };
         self.handle(session, request)
     }
@@ -349,7 +356,8 @@ fn a_shard_is_told_of_ranges() {
     let (attempt, birth) = names(1);
     let calls = [call(0, get())].into_iter().collect();
     let undone = undone(&[(3, 3)]);
-    let request = Request::Execute { attempt, birth, incarnation: None, key: "x".into(), calls, undone };
+    let request =
+        Request::Execute { attempt, birth, incarnation: None, key: "x".into(), calls, undone: undone.into() };
     let frame = claret_core::wire::encode_requests(&[request]);
     let error = claret_core::wire::decode_requests(&frame, &Limits::default()).expect_err("it has none");
     assert!(error.to_string().contains("a range of undone calls that has none"), "{error}");

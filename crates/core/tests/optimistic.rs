@@ -86,7 +86,7 @@ fn prepare(
         calls: calls.collect(),
         members,
         asks: Asks::Vote,
-        undone: Vec::new(),
+        undone: Default::default(),
     };
     shard.handle(NOW, LINK, request);
     said(shard)
@@ -165,7 +165,7 @@ fn a_look_waits_for_nobody_who_thinks() {
             member: Member(0),
             reserve: None
         }],
-        undone: Vec::new(),
+        undone: Default::default(),
     };
     shard.handle(NOW, LINK, execute);
     said(&mut shard);

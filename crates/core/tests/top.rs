@@ -44,7 +44,14 @@ fn call(op: Operation) -> Call {
 fn execution(sequence: u64, key: &str, op: Operation) -> Request {
     let attempt = attempt(sequence);
     let (birth, calls) = (birth(attempt), [call(op)].into_iter().collect());
-    Request::Execute { attempt, birth, incarnation: None, key: Bytes::from(key), calls, undone: Vec::new() }
+    Request::Execute {
+        attempt,
+        birth,
+        incarnation: None,
+        key: Bytes::from(key),
+        calls,
+        undone: Default::default(),
+    }
 }
 
 fn execute(shard: &mut Shard, now: Time, sequence: u64, key: &str, op: Operation) {
@@ -63,7 +70,7 @@ fn prepare(shard: &mut Shard, sequence: u64, key: &str, op: Operation, listed: &
         calls: vec![KeyedCall { key: Bytes::from(key), call: call(op) }],
         members: Members::All,
         asks,
-        undone: Vec::new(),
+        undone: Default::default(),
     };
     shard.handle(Time(10), LINK, request);
     shard.check_invariants();

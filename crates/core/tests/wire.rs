@@ -31,7 +31,7 @@ fn execute(key: &str, call: Call) -> Vec<u8> {
         incarnation: None,
         key: key.into(),
         calls,
-        undone: Vec::new(),
+        undone: Default::default(),
     }])
 }
 
@@ -212,7 +212,7 @@ fn many_requests_are_divided_into_frames() {
         incarnation: None,
         key: "k".into(),
         calls: [call(0, op("register", "SET", &[&"v".repeat(400_000)]))].into_iter().collect(),
-        undone: Vec::new(),
+        undone: Default::default(),
     };
     let requests: Vec<Request> = (0..10).map(big).collect();
     let frames = encode_frames(&requests);
@@ -375,7 +375,7 @@ fn an_execute_has_a_call() {
         incarnation: None,
         key: "k".into(),
         calls: Default::default(),
-        undone: Vec::new(),
+        undone: Default::default(),
     };
     assert!(refused(&encode_requests(&[empty])).contains("an execute without a call"));
 }
@@ -513,7 +513,7 @@ fn a_birth_that_changes_is_not_believed() {
             incarnation: None,
             key: key.into(),
             calls,
-            undone: Vec::new(),
+            undone: Default::default(),
         };
         shard.handle(Time(0), link, request);
         attempt
@@ -583,5 +583,5 @@ fn noise_is_refused() {
 #[test]
 fn a_message_is_copied_in_place() {
     assert!(size_of::<Response>() <= 128, "{}", size_of::<Response>());
-    assert!(size_of::<Request>() <= 168, "{}", size_of::<Request>());
+    assert!(size_of::<Request>() <= 152, "{}", size_of::<Request>());
 }

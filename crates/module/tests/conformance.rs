@@ -176,7 +176,7 @@ fn on_server(process: &mut Process, key: &str, ops: &[Operation]) -> Result<Vec<
         calls: calls.collect(),
         members: Members::All,
         asks: Asks::Decision,
-        undone: Vec::new(),
+        undone: Default::default(),
     };
     match process.frame(&[prepare]).pop() {
         Some(Response::Committed { mut replies, .. }) => {

@@ -85,7 +85,7 @@ fn locked(
                     calls: calls.collect(),
                     members: Members::All,
                     asks: Asks::Vote,
-                    undone: Vec::new(),
+                    undone: Default::default(),
                 }
             })
             .collect();

@@ -250,7 +250,7 @@ mod tests {
             calls: Vec::new(),
             members: crate::message::Members::All,
             asks: Asks::Vote,
-            undone: Vec::new(),
+            undone: Default::default(),
         };
         assert_eq!(written(&mut pipeline, vec![withdraw(1), prepare.clone(), withdraw(3)]).len(), 1);
         assert_eq!(pipeline.refused("ERR too large"), Ok(None));

@@ -574,7 +574,7 @@ impl Coordinator {
         let (shard, key, calls) = (*shard, key.clone(), calls.clone());
         let participant = self.participant(shard);
         participant.executed = true;
-        let (incarnation, undone) = (participant.incarnation, participant.undone.clone());
+        let (incarnation, undone) = (participant.incarnation, participant.undone.clone().into());
         let birth = self.birth;
         self.sends.push_back((shard, Request::Execute { attempt, birth, incarnation, key, calls, undone }));
         self.expect_answers(now);

@@ -124,7 +124,7 @@ impl Coordinator {
             calls: mine.map(|(_, call)| call.clone()).collect(),
             members: self.members.clone(),
             asks,
-            undone,
+            undone: undone.into(),
         };
         self.sends.push_back((shard, request));
     }

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::ids::{
     AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
 };
-use crate::message::{Asks, Call, KeyedCall, Listed, Members, Participants, Request, Response, Undone};
+use crate::message::{Asks, Call, KeyedCall, Listed, Members, Participants, Request, Response, UndoneCalls};
 
 /// The numbers of requests: their places in [`Request`].
 const PREPARE: u8 = 1;
@@ -209,12 +209,12 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn undone(&mut self) -> Option<Vec<Undone>> {
+    fn undone(&mut self) -> Option<UndoneCalls> {
         match self.0.split_first() {
             Some((0, rest)) => self.0 = rest, // Mostly.
             _ => return None,
         }
-        Some(Vec::new())
+        Some(UndoneCalls::default())
     }
 
     fn prepare(&mut self) -> Option<Request> {
@@ -295,7 +295,7 @@ mod tests {
                 Members::Only([Member(1)].into_iter().collect())
             },
             asks: [Asks::Vote, Asks::Decision, Asks::Place(Timestamp(sequence))][count as usize % 3],
-            undone: Vec::new(),
+            undone: Default::default(),
         }
     }
 

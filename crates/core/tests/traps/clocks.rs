@@ -43,7 +43,7 @@ fn prepare(sequence: u64) -> Request {
         calls: vec![KeyedCall { key: "x".into(), call }],
         members: Members::All,
         asks: Asks::Place(Timestamp(1)),
-        undone: Vec::new(),
+        undone: Default::default(),
     }
 }
 

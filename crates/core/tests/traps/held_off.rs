@@ -38,7 +38,7 @@ fn execute(session: u64, key: &str) -> Request {
         incarnation: None,
         key: key.into(),
         calls: [call(0)].into_iter().collect(),
-        undone: Vec::new(),
+        undone: Default::default(),
     }
 }
 
@@ -52,7 +52,7 @@ fn prepare(session: u64, keys: &[&str]) -> Request {
         calls: keys.iter().enumerate().map(keyed).collect(),
         members: Members::All,
         asks: Asks::Decision,
-        undone: Vec::new(),
+        undone: Default::default(),
     }
 }
 

@@ -60,7 +60,7 @@ impl Pair {
             calls: vec![KeyedCall { key: "x".into(), call }],
             members: Members::All,
             asks: Asks::Place(Timestamp(at)),
-            undone: Vec::new(),
+            undone: Default::default(),
         };
         self.handle(request)
     }

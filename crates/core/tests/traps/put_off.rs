@@ -44,7 +44,7 @@ fn execute(session: u64, key: &str, calls: impl IntoIterator<Item = Call>) -> Re
         incarnation: None,
         key: key.into(),
         calls: calls.into_iter().collect(),
-        undone: Vec::new(),
+        undone: Default::default(),
     }
 }
 
@@ -72,7 +72,7 @@ fn trap_23_who_was_put_off_for_what_is_left_behind_does_not_vote_while_it_waits(
             calls: vec![keyed("r1", 2), keyed("r2", 3)],
             members: Members::Only([Member(1)].into_iter().collect()),
             asks: if others { Asks::Vote } else { Asks::Decision },
-            undone: Vec::new(),
+            undone: Default::default(),
         };
         shard.handle(NOW, link(1), prepare);
         for _ in 0..3 {

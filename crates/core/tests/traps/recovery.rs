@@ -211,7 +211,7 @@ fn trap_07_who_connects_again_keeps_what_it_began_since() {
             incarnation: None,
             key: format!("k{sequence}").as_str().into(),
             calls: [call].into_iter().collect(),
-            undone: Vec::new(),
+            undone: Default::default(),
         };
         shard.handle(now, LINK, request);
     };
@@ -279,7 +279,7 @@ fn who_is_alone_on_its_list_is_the_last() {
         calls: vec![KeyedCall { key: "k".into(), call: Call { no, op: incr(1), member, reserve: None } }],
         members: Members::All,
         asks: Asks::Vote,
-        undone: Vec::new(),
+        undone: Default::default(),
     };
     w.shards[0].handle(w.now, Link { session: birth.tx.session, connection: 0 }, prepare);
     assert_eq!(w.shards[0].written(attempt), Some(Status::Applied));

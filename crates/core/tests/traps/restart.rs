@@ -55,7 +55,7 @@ fn trap_03_a_prepare_names_the_grants_it_relies_on() {
             calls: vec![],
             members,
             asks: Asks::Vote,
-            undone: Vec::new(),
+            undone: Default::default(),
         },
     );
     w.deliver(Kind::Prepare, 0);

@@ -98,7 +98,7 @@ pub(crate) fn typical_prepare() -> Request {
         calls,
         members: Members::All,
         asks: Asks::Vote,
-        undone: Vec::new(),
+        undone: Default::default(),
     }
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn requests() -> Vec<Request> {
             incarnation: None,
             key: op.type_info().name.into(),
             calls: [call(0, op), last].into_iter().collect(),
-            undone: Vec::new(),
+            undone: Default::default(),
         }
     };
     let mut all: Vec<Request> = (2..).zip(operations()).map(execute).collect();
@@ -139,7 +139,7 @@ pub(crate) fn requests() -> Vec<Request> {
         calls: keyed.collect(),
         members: Members::Only([Member(0), Member(u16::MAX)].into_iter().collect()),
         asks: Asks::Decision,
-        undone: Vec::new(),
+        undone: Default::default(),
     });
     all.push(typical_prepare());
     let mut reserving = call(u32::MAX, op("set", "SADD.RETURNING", &["red"]));
@@ -150,7 +150,7 @@ pub(crate) fn requests() -> Vec<Request> {
         incarnation: Some(Incarnation(u64::MAX)),
         key: "k".into(),
         calls: [reserving].into_iter().collect(),
-        undone: Vec::new(),
+        undone: Default::default(),
     });
     all.extend([first, highest].map(|attempt| Request::Apply { attempt }));
     all.extend([first, highest].map(|attempt| Request::Withdraw { attempt }));
@@ -173,7 +173,7 @@ pub(crate) fn requests() -> Vec<Request> {
         calls: Vec::new(),
         members: Members::All,
         asks: Asks::Place(Timestamp(1 << 50)),
-        undone: Vec::new(),
+        undone: Default::default(),
     });
     all
 }

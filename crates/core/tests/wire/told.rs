@@ -35,7 +35,7 @@ fn told_of(number: u64, op: Operation, asks: Asks) -> [Vec<u8>; 2] {
         calls: vec![KeyedCall { key: Bytes::from("k"), call: samples::call(1, op) }],
         members: Members::All,
         asks,
-        undone: Vec::new(),
+        undone: Default::default(),
     };
     let mut told = Vec::new();
     [prepare, Request::Apply { attempt }].map(|request| {

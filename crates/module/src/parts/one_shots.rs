@@ -152,7 +152,7 @@ impl OneShots {
             calls: one.calls.iter().enumerate().map(call).collect(),
             members: Members::All,
             asks: if one.is_stamped { Asks::Place(Timestamp::default()) } else { Asks::Decision },
-            undone: Vec::new(),
+            undone: Default::default(),
         };
         Some((request, &one.user))
     }

@@ -113,7 +113,7 @@ impl Beside {
             incarnation: None,
             key: Bytes::from(key),
             calls,
-            undone: Vec::new(),
+            undone: Default::default(),
         });
         attempt
     }

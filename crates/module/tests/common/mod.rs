@@ -314,7 +314,7 @@ impl Process {
             calls: calls.collect(),
             members: Members::All,
             asks: if participants.len() == 1 { Asks::Decision } else { Asks::Vote },
-            undone: Vec::new(),
+            undone: Default::default(),
         }
     }
 
@@ -325,7 +325,7 @@ impl Process {
             incarnation: Some(self.incarnation),
             key: Bytes::from(key),
             calls: [call(no, operation(words))].into_iter().collect(),
-            undone: Vec::new(),
+            undone: Default::default(),
         }
     }
 

@@ -304,7 +304,7 @@ fn prepare(attempt: AttemptId, calls: &[(String, String)], listed: &[Listed]) ->
             .collect(),
         members: Members::All,
         asks: if listed.len() == 1 { Asks::Decision } else { Asks::Vote },
-        undone: Vec::new(),
+        undone: Default::default(),
     }
 }
 

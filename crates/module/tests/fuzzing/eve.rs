@@ -168,7 +168,7 @@ impl Eve {
                     incarnation,
                     key: key.as_slice().into(),
                     calls,
-                    undone: Vec::new(),
+                    undone: Default::default(),
                 }
             }
             5..=8 => {
@@ -194,7 +194,7 @@ impl Eve {
                     calls,
                     members,
                     asks,
-                    undone: Vec::new(),
+                    undone: Default::default(),
                 }
             }
             _ => self.other_request(attempt, dice),
@@ -251,7 +251,14 @@ impl Eve {
         let mut requests: Vec<Request> = (1..=executes)
             .map(|no| {
                 let calls = [call(no, dice)].into_iter().collect();
-                Request::Execute { attempt, birth, incarnation, key: key.into(), calls, undone: Vec::new() }
+                Request::Execute {
+                    attempt,
+                    birth,
+                    incarnation,
+                    key: key.into(),
+                    calls,
+                    undone: Default::default(),
+                }
             })
             .collect();
         let calls = (1..=dice.roll(3) as u32)
@@ -265,7 +272,7 @@ impl Eve {
             calls,
             members: Members::All,
             asks: Asks::Decision,
-            undone: Vec::new(),
+            undone: Default::default(),
         });
         // Whoever could not commit lets go; and what is over need not be remembered.
         requests.push(Request::Withdraw { attempt });

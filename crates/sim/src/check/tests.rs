@@ -43,7 +43,7 @@ fn prepare(ledger: &mut Ledger, session: u64, records: &[(ShardId, &str)], op: &
             calls: vec![KeyedCall { key: Bytes::from(*key), call }],
             members: Members::All,
             asks: Asks::Place(Timestamp(1)),
-            undone: Vec::new(),
+            undone: Default::default(),
         };
         ledger.note_request(*shard, &request, |_| vec![run]);
     }
