@@ -241,7 +241,7 @@ impl Tx {
         }
         let (driver, buffered) = self.shared.driver(state);
         let no = driver.execute(self.attempt, buffered, call, reserve)?;
-        debug_assert_eq!(no.0 + 1, state.levels.next_call, "calls are numbered one after the other");
+        assert_eq!(no.0 + 1, state.levels.next_call, "calls are numbered one after the other");
         state.unanswered.put(no, ());
         Ok(no)
     }
