@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use claret::{Abort, Error, Reply, Store, Tx};
+use claret::{Abort, AtCommit, Error, Reply, Store, Tx};
 use smallvec::SmallVec;
 
 use crate::baseline::mutex::MutexClient;
@@ -159,7 +159,15 @@ impl StoreRunner {
             let (shared, looking) = (Mutex::new(&mut *work), self.looking);
             let body = |tx| attempt(tx, &shared, (pace, looking));
             let result = self.store.transaction_with(looking.options(), body).await;
-            (result.map(|()| work.client.committed(&work.replies)), Some(work.attempts))
+            // Those of the last stage, if it ran with the commit.
+            let told = |last: Option<AtCommit>| {
+                if let Some(last) = last {
+                    work.replies = last.replies()?.into_inner();
+                }
+                work.client.committed(&work.replies);
+                Ok(())
+            };
+            (result.and_then(told), Some(work.attempts))
         };
         match result {
             Ok(()) => Outcome::Committed { kind, attempts },
@@ -192,9 +200,19 @@ fn locked<'a, 'b>(work: &'a Mutex<&'b mut Work>) -> MutexGuard<'a, &'b mut Work>
 }
 
 /// One attempt at a transaction whose first stage is in `calls`.
-async fn attempt(tx: Tx, shared: &Mutex<&mut Work>, (pace, looking): (Pace, Looking)) -> Result<(), Abort> {
+async fn attempt(
+    tx: Tx,
+    shared: &Mutex<&mut Work>,
+    (pace, looking): (Pace, Looking),
+) -> Result<Option<AtCommit>, Abort> {
     let (mut calls, mut stage) = locked(shared).begin();
     loop {
+        if stage == Stage::Commit && locked(shared).client.rolls_back() {
+            return Err(Abort::because("its user gave it up"));
+        }
+        if stage == Stage::Commit && pace == Pace::Together && looking != Looking::AtValues {
+            return Ok(Some(last(&tx, calls)));
+        }
         if looking == Looking::AtValues {
             values(&tx, &calls).await?;
         }
@@ -209,11 +227,8 @@ async fn attempt(tx: Tx, shared: &Mutex<&mut Work>, (pace, looking): (Pace, Look
         };
         if stage == Stage::Commit {
             let mut work = locked(shared);
-            if work.client.rolls_back() {
-                return Err(Abort::because("its user gave it up"));
-            }
             (work.calls, work.replies) = (calls, replies);
-            return Ok(());
+            return Ok(None);
         }
         calls.clear();
         let thinks = {
@@ -239,6 +254,15 @@ impl Work {
         }
         (std::mem::take(&mut self.calls), self.stage)
     }
+}
+
+/// The last stage goes out with the commit, and is answered with it.
+fn last(tx: &Tx, calls: Vec<Call>) -> AtCommit {
+    let last = tx.at_commit();
+    for call in calls {
+        let _ = last.push::<Reply>(call.key, call.op);
+    }
+    last
 }
 
 /// All go out together. An operation that answers nothing is left to the commit, where it takes its lock,

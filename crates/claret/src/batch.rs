@@ -92,6 +92,16 @@ pub struct Ticket<R> {
 }
 
 impl<R> Ticket<R> {
+    /// Of the operation in this place.
+    pub(crate) fn at(place: usize, read: Read<R>) -> Self {
+        Ticket { place: Place::At(place), read }
+    }
+
+    /// Of several, whose answer is an array of theirs.
+    pub(crate) fn from(first: usize, count: usize, read: Read<R>) -> Self {
+        Ticket { place: Place::From { first, count }, read }
+    }
+
     /// Of an operation that was refused.
     pub(crate) fn of_nothing() -> Self {
         Ticket { place: Place::Nowhere, read: Read::nothing() }
@@ -128,6 +138,11 @@ pub struct Replies {
 }
 
 impl Replies {
+    /// All answers, and the keys of those that may be values of another type.
+    pub(crate) fn of(all: Vec<Reply>, keys: Vec<(usize, Bytes)>) -> Self {
+        Replies { all, keys }
+    }
+
     /// The answer of one operation.
     ///
     /// # Errors
@@ -180,7 +195,7 @@ impl Batch {
             calls.keys.push((at, key.clone()));
         }
         calls.all.push(Call { key, op });
-        Ticket { place: Place::At(at), read }
+        Ticket::at(at, read)
     }
 
     /// Adds operations whose answer is an array of theirs.
@@ -198,7 +213,7 @@ impl Batch {
             }
             calls.all.push(Call { key, op });
         }
-        Ticket { place, read }
+        Ticket::from(first, count, read)
     }
 
     /// The batch commits only if this operation answers that, seen together with all others of the batch: a *mini-transaction*

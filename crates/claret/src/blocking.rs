@@ -30,7 +30,7 @@ use crate::read::Read;
 use crate::records::{Scope, Ticketed, TxScope, Waited};
 use crate::runtime;
 use crate::stats::Stats;
-use crate::tx::Savepoint;
+use crate::tx::{AtCommit, Savepoint};
 use crate::value::{FromValue, IntoValue, ValueError};
 
 /// A thread for connections. It ends when it is dropped.
@@ -292,6 +292,11 @@ impl Tx {
     /// As there.
     pub fn release(&self, savepoint: &Savepoint) -> Result<(), Error> {
         self.inner.release(savepoint)
+    }
+
+    /// See [`crate::Tx::at_commit`].
+    pub fn at_commit(&self) -> AtCommit {
+        self.inner.at_commit()
     }
 
     /// See [`crate::Tx::settle`].

@@ -193,6 +193,11 @@ pub enum Error {
          the program"
     )]
     OtherTicket,
+    /// Answers that come with the commit ([`AtCommit`](crate::AtCommit)) were asked for before the transaction had committed. Final.
+    #[error(
+        "its answers come with the commit, and it has not committed yet; ask when the transaction has returned"
+    )]
+    NotCommitted,
     /// It may or may not have committed: a node did not answer in time, or lost its memory, while it was committing; or the
     /// log of a store in this process could not be written in time. Final: running it again may do it twice. (Never returned by
     /// a store in memory, whose shards are a call away.)
@@ -231,6 +236,7 @@ impl Error {
             | Error::Closed
             | Error::BlocksRuntime
             | Error::OtherTicket
+            | Error::NotCommitted
             | Error::Unknown(_) => false,
         }
     }

@@ -185,7 +185,7 @@ pub use records::{
 };
 pub use stats::{Latency, RestartReasons, Stats};
 pub use store::Store;
-pub use tx::{Savepoint, Tx};
+pub use tx::{AtCommit, Savepoint, Tx};
 #[cfg(feature = "json")]
 pub use value::Json;
 pub use value::{FromValue, IntoValue, ValueError};

@@ -10,6 +10,7 @@
 //! Dropping the future of `Store::transaction` in mid-flight, or a panic in the closure, aborts the attempt: its
 //! locks are released and nothing is applied.
 
+mod at_commit;
 mod errors;
 mod levels;
 mod nested;
@@ -42,6 +43,8 @@ use crate::observe::{AttemptSpan, WaitEvents};
 use crate::outcome::OutcomeId;
 use crate::planted;
 use crate::read::{Keys, Read};
+pub use at_commit::AtCommit;
+use at_commit::Last;
 pub(crate) use errors::as_error;
 use levels::Levels;
 pub use nested::Savepoint;
@@ -92,6 +95,8 @@ struct State {
     answers: ByCall<Reply>,
     /// It looks without locks.
     optimistic: Option<Box<Optimistic>>,
+    /// What runs at the commit, behind all others.
+    last: Last,
     /// What is open within it.
     levels: Levels,
     /// Of those whose answers came with the commit.
@@ -155,6 +160,7 @@ impl Tx {
                 unanswered: ByCall::default(),
                 answers: ByCall::default(),
                 optimistic: None,
+                last: Last::default(),
                 levels: Levels::default(),
                 committed: Vec::new(),
                 behind: None,
@@ -204,6 +210,7 @@ impl Tx {
         state.committed.clear();
         state.calls = 0;
         state.unanswered.clear();
+        state.last = Last::default();
         state.levels.begin_again();
         (state.writes, state.executed, state.committing) = (false, false, false);
         state.end = None;
@@ -354,6 +361,9 @@ impl Tx {
         }
         let only_checked = state.only_checked(state.buffered.len());
         let checks = state.gather_observed();
+        if !checks {
+            state.gather_last();
+        }
         if only_checked.is_empty()
             && let Some(end) = self.shared.commit_instantly(&mut state, checks)
         {

@@ -1,5 +1,9 @@
 //! Stores on real clusters: three or four servers with the module.
 
+#[path = "cluster/at_commit.rs"]
+mod at_commit;
+#[path = "at_commit/mod.rs"]
+mod at_commit_cases;
 #[path = "cluster/bad_input.rs"]
 mod bad_input;
 #[path = "cluster/blocking.rs"]

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`Store`] | an [`Answer<()>`](Answer): a future | an [`Answer`]: a future |
 //! | [`Tx`] | a `Result`, at once | an [`Answer`]: a future |
+//! | [`AtCommit`](crate::AtCommit) | a `Result`, at once | a [`Ticket`] |
 //! | [`Batch`](crate::Batch), [`blocking::Batch`](crate::blocking::Batch) | nothing | a [`Ticket`] |
 //! | [`blocking::Store`](crate::blocking::Store), [`blocking::Tx`](crate::blocking::Tx) | a `Result` | a `Result` |
 

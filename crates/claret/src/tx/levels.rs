@@ -25,6 +25,8 @@ pub(super) struct Level {
     pub(super) first: CallNo,
     /// The same of those that an optimistic transaction looks at, or keeps.
     pub(super) observed: Option<Place>,
+    /// So many of those that run last are not its.
+    pub(super) last: usize,
     /// What cannot be done in it.
     pub(super) doomed: Option<Error>,
 }
@@ -66,13 +68,14 @@ impl Levels {
         is_nested: bool,
         buffered: usize,
         observed: Option<Place>,
+        last: usize,
     ) -> Result<u32, Error> {
         if self.open.len() >= LEVELS_MAX {
             return Err(Error::TooDeep { limit: LEVELS_MAX });
         }
         self.last += 1;
         let first = CallNo(self.next_call + buffered as u32);
-        self.open.push(Level { id: self.last, is_nested, first, observed, doomed: None });
+        self.open.push(Level { id: self.last, is_nested, first, observed, last, doomed: None });
         Ok(self.last)
     }
 

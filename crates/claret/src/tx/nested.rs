@@ -80,8 +80,8 @@ impl Tx {
     fn begin_nested(&self) -> Result<Tx, Error> {
         let mut state = self.shared.state.lock();
         self.check_open(&mut state)?;
-        let (buffered, observed) = (state.buffered.len(), state.here());
-        let scope = state.levels.open(true, buffered, observed)?;
+        let (buffered, observed, last) = (state.buffered.len(), state.here(), state.last.len());
+        let scope = state.levels.open(true, buffered, observed, last)?;
         Ok(Tx { shared: Arc::clone(&self.shared), attempt: self.attempt, scope })
     }
 
@@ -110,8 +110,8 @@ impl Tx {
     pub fn savepoint(&self) -> Result<Savepoint, Error> {
         let mut state = self.shared.state.lock();
         self.check_open(&mut state)?;
-        let (buffered, observed) = (state.buffered.len(), state.here());
-        let id = state.levels.open(false, buffered, observed)?;
+        let (buffered, observed, last) = (state.buffered.len(), state.here(), state.last.len());
+        let id = state.levels.open(false, buffered, observed, last)?;
         Ok(Savepoint { of: Arc::downgrade(&self.shared), attempt: self.attempt, scope: self.scope, id })
     }
 
@@ -261,6 +261,7 @@ impl Tx {
     fn undo(&self, state: &mut State, level: &Level) -> Result<(), Error> {
         let (from, next) = (level.first, state.levels.next_call);
         state.buffered.truncate(from.0.saturating_sub(next) as usize);
+        state.last.undo(level.last);
         state.levels.undo(from);
         let mut abandoned = state.unanswered.take_where(|no| Levels::is_call_from(no, from));
         abandoned.extend(state.answers.take_where(|no| Levels::is_call_from(no, from)));
