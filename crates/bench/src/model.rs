@@ -119,6 +119,10 @@ impl model::Client for Driven {
         self.client.thinks().as_micros() as u64
     }
 
+    fn rolls_back(&self) -> bool {
+        self.client.rolls_back()
+    }
+
     fn restart(&mut self) {
         self.client.restart();
     }

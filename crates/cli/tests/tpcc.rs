@@ -107,7 +107,6 @@ fn what_cannot_be_run_is_refused_by_name() {
         (&["tpcc", "--place", "moon"], &["'moon'", "spread, warehouse"]),
         (&["tpcc", "--warehouses", "100000"], &["--warehouses 100000", "of memory", "are free"]),
         (&["tpcc", "--keep", "--scale", "0.001"], &["--keep", "file:FOLDER"]),
-        (&["tpcc", "--store", "sim"], &["'tpcc'", "--store sim"]),
         (&["tpcc", "--modes", "mutex"], &["'mutex'", "'tpcc'"]),
         (&["tpcc", "--store", "cluster", "--modes", "redis-watch"], &["'redis-watch'", "redis-lock"]),
     ] {

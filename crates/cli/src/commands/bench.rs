@@ -230,12 +230,6 @@ impl Args {
             }
         }
         let workload = self.workload()?;
-        if let WorkloadSpec::Tpcc(_) = workload {
-            return Err(
-                "the workload 'tpcc' rolls transactions back, which --store sim does not: name another store"
-                    .into(),
-            );
-        }
         let given = model::BenchArgs {
             modes: StoreArg::Model.modes(self.modes.as_deref())?,
             workload: workload.make(""),

@@ -35,6 +35,12 @@ pub trait Client {
         0
     }
 
+    /// Whether its user wants the transaction rolled back: asked once the last stage is known, whose calls are not run then. It is
+    /// [given up](Client::gave_up), and counts as done.
+    fn rolls_back(&self) -> bool {
+        false
+    }
+
     /// Begins the transaction that was drawn again, from its first stage.
     fn restart(&mut self);
 

@@ -273,6 +273,10 @@ impl ModelProcess {
                     self.committed(at);
                 }
                 Event::Seen { .. } => {} // Nobody looks here.
+                Event::Aborted if terminal.is_rolled_back() => {
+                    self.by_tx.remove(&tx);
+                    self.rolled_back(at);
+                }
                 Event::Aborted => {
                     self.by_tx.remove(&tx);
                     self.tally.gave_up(self.now);
@@ -339,6 +343,9 @@ impl ModelProcess {
 
     /// Issues a stage.
     fn issue(&mut self, at: usize) {
+        if self.terminals[at].is_rolled_back() {
+            return self.roll_back(at);
+        }
         if self.setup.mode == Mode::OneServer {
             return self.send_multi(at);
         }
@@ -420,6 +427,22 @@ impl ModelProcess {
         let terminal = &mut self.terminals[at];
         self.tally.committed(self.now, terminal.kind, terminal.began);
         terminal.client.committed(&terminal.replies);
+        self.over(at);
+    }
+
+    fn roll_back(&mut self, at: usize) {
+        let time = self.time();
+        match (&mut self.machine, self.terminals[at].tx) {
+            (Some(machine), Some(tx)) => machine.abort(time, tx),
+            _ => self.rolled_back(at),
+        }
+    }
+
+    /// As its user wanted.
+    fn rolled_back(&mut self, at: usize) {
+        let terminal = &mut self.terminals[at];
+        self.tally.committed(self.now, terminal.kind, terminal.began);
+        terminal.client.gave_up();
         self.over(at);
     }
 

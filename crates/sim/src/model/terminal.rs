@@ -94,6 +94,11 @@ impl Terminal {
         self.timer += 1; // What an earlier stage waited for does not count any more.
     }
 
+    /// Whether its user wants it rolled back.
+    pub(super) fn is_rolled_back(&self) -> bool {
+        self.stage == Stage::Commit && self.client.rolls_back()
+    }
+
     /// Notes the answer of a call.
     pub(super) fn answer(&mut self, at: usize, reply: Reply) {
         self.replies[at] = reply;
