@@ -4,6 +4,8 @@
 mod bad_input;
 #[path = "cluster/blocking.rs"]
 mod blocking;
+#[path = "cluster/chains.rs"]
+mod chains;
 #[path = "cluster/closed.rs"]
 mod closed;
 #[path = "cluster/commits.rs"]
