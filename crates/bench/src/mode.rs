@@ -1,6 +1,7 @@
 //! The modes that can be compared, by name.
 
 use claret::Mode;
+use claret::cluster::Chains;
 
 /// What runs the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub enum Engine {
     Store(Mode),
     /// The store, as `claret` has it, whose transactions look without locks.
     Optimistic,
+    /// The store, as `claret` has it, whose transactions over several shards commit in chains.
+    Chain(Chains),
     /// Plain Redis commands (`baseline/redis`).
     Redis(Scheme),
     /// `MULTI` and `EXEC` with all keys on one server, in the model (`model.rs`).
@@ -59,7 +62,7 @@ pub struct BenchMode {
     pub engine: Engine,
 }
 
-const MODES: [BenchMode; 15] = [
+const MODES: [BenchMode; 17] = [
     BenchMode { name: "mutex", engine: Engine::Mutex },
     BenchMode { name: "sqlite", engine: Engine::Sqlite },
     BenchMode { name: "none", engine: Engine::Store(Mode::None) },
@@ -70,6 +73,8 @@ const MODES: [BenchMode; 15] = [
     BenchMode { name: "boost+phase+combine", engine: Engine::Store(Mode::CommutingPhasedCombined) },
     BenchMode { name: "claret", engine: Engine::Store(Mode::CommutingPhased) },
     BenchMode { name: "optimistic", engine: Engine::Optimistic },
+    BenchMode { name: "chain", engine: Engine::Chain(Chains::Always) },
+    BenchMode { name: "hot-chain", engine: Engine::Chain(Chains::Hot) },
     BenchMode { name: "redis-lock", engine: Engine::Redis(Scheme::Lock) },
     BenchMode { name: "redis-watch", engine: Engine::Redis(Scheme::Watch) },
     BenchMode { name: "redis-multi", engine: Engine::Redis(Scheme::Multi) },
@@ -83,7 +88,9 @@ impl BenchMode {
         match self.engine {
             Engine::Redis(scheme) => !scheme.is_interactive(),
             Engine::OneServer => true,
-            Engine::Mutex | Engine::Sqlite | Engine::Store(_) | Engine::Optimistic => false,
+            Engine::Mutex | Engine::Sqlite | Engine::Store(_) | Engine::Optimistic | Engine::Chain(_) => {
+                false
+            }
         }
     }
 
@@ -91,7 +98,7 @@ impl BenchMode {
     pub fn store_mode(self) -> Option<Mode> {
         match self.engine {
             Engine::Store(mode) => Some(mode),
-            Engine::Optimistic => Some(Mode::CommutingPhased),
+            Engine::Optimistic | Engine::Chain(_) => Some(Mode::CommutingPhased),
             Engine::Mutex | Engine::Sqlite | Engine::Redis(_) | Engine::OneServer => None,
         }
     }

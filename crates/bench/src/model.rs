@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use claret::Mode;
+use claret::cluster::Chains;
 use claret_sim::model::{self, Costs, Latencies, Measured, Model, Ordered, Setup};
 use claret_types::Reply;
 use serde::Serialize;
@@ -342,6 +343,8 @@ fn ordering_name(ordering: Ordered) -> &'static str {
 fn mode_of(mode: BenchMode) -> model::Mode {
     let mode = match mode.engine {
         Engine::Store(mode) => mode,
+        Engine::Chain(Chains::Hot) => return model::Mode::HotChain,
+        Engine::Chain(_) => return model::Mode::Chain,
         Engine::OneServer => return model::Mode::OneServer,
         Engine::Optimistic | Engine::Mutex | Engine::Sqlite | Engine::Redis(_) => {
             unreachable!("the mode '{}' was refused", mode.name)

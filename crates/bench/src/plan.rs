@@ -157,11 +157,13 @@ impl Plan {
     fn check_tpcc(&self) -> Result<(), String> {
         let WorkloadSpec::Tpcc(options) = &self.workload else { return Ok(()) };
         let can = |mode: &&BenchMode| {
-            matches!(mode.engine, Engine::Store(_) | Engine::Optimistic | Engine::Redis(Scheme::Lock))
+            matches!(
+                mode.engine,
+                Engine::Store(_) | Engine::Optimistic | Engine::Chain(_) | Engine::Redis(Scheme::Lock)
+            )
         };
         if let Some(mode) = self.modes.iter().find(|mode| !can(mode)) {
-            let them =
-                "none, rw, rw+phase, boost, boost+phase, boost+phase+combine, claret, optimistic, redis-lock";
+            let them = "none, rw, rw+phase, boost, boost+phase, boost+phase+combine, claret, optimistic, chain, hot-chain, redis-lock";
             return Err(format!("the workload 'tpcc' has no mode '{}'; it has {them}", mode.name));
         }
         options.check()

@@ -3,7 +3,9 @@
 //! Each mode has keys of its own, which begin with the number of the run and of the mode. Only these are deleted at the end:
 //! the cluster may be somebody's.
 
-use claret_rig::{Cluster, Module, RigError, Server, connect, delete_keys, delete_keys_everywhere, nodes};
+use claret_rig::{
+    Cluster, Module, RigError, SecretFile, Server, connect, delete_keys, delete_keys_everywhere, nodes,
+};
 use rand::RngExt;
 
 use crate::mode::{BenchMode, Engine};
@@ -30,6 +32,7 @@ pub struct Servers {
     pub(super) backoff: Option<(u64, u64)>,
     /// Kept for as long as they are needed.
     cluster: Option<Cluster>,
+    _secret: Option<SecretFile>,
     _server: Option<Server>,
 }
 
@@ -54,13 +57,21 @@ impl Servers {
             single,
             backoff,
             cluster: None,
+            _secret: None,
             _server: None,
         };
         if !modes.iter().all(is_single) {
             match source {
                 ClusterSource::Own(shards) => {
                     let module = Module::find().map_err(text)?;
-                    let cluster = Cluster::options(*shards, 0).module(module).start().map_err(text)?;
+                    let mut options = Cluster::options(*shards, 0).module(module);
+                    // Without one there are no chains.
+                    if modes.iter().any(|mode| matches!(mode.engine, Engine::Chain(_))) {
+                        let secret = SecretFile::write().map_err(text)?;
+                        options = options.config(&secret.setting());
+                        servers._secret = Some(secret);
+                    }
+                    let cluster = options.start().map_err(text)?;
                     servers.url = Some(cluster.url());
                     servers.cluster = Some(cluster);
                     servers.name = "cluster";

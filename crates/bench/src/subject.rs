@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use claret::cluster::Chains;
 use claret::{Mode, Stats, Store};
 use claret_sim::model::INTERVALS;
 
@@ -278,7 +279,12 @@ impl Subject {
             (Engine::Store(Mode::None) | Engine::Mutex, _) => Promise::Operations,
             (_, Instance::Redis { baselines, .. }) => baselines[0].promise(),
             (
-                Engine::Store(_) | Engine::Optimistic | Engine::Sqlite | Engine::Redis(_) | Engine::OneServer,
+                Engine::Store(_)
+                | Engine::Optimistic
+                | Engine::Chain(_)
+                | Engine::Sqlite
+                | Engine::Redis(_)
+                | Engine::OneServer,
                 _,
             ) => Promise::Transactions,
         };
@@ -326,6 +332,9 @@ fn instance(
             let mutex = mutex::baseline(&plan.workload).expect("the plan was checked");
             Ok(Instance::Mutex(mutex))
         }
+        (Engine::Chain(_), Place::Embedded | Place::Folder(_)) => {
+            Err("chains go over a network: say --store cluster, redis://HOST:PORT or sim".into())
+        }
         (Engine::Store(_) | Engine::Optimistic, Place::Embedded) => {
             let store = Store::builder().shards(plan.shards).mode(isolation).build();
             Ok(Instance::Store { stores: vec![store], run: workload.run() })
@@ -341,11 +350,15 @@ fn instance(
             Ok(Instance::Sqlite { baseline, run: workload.run() })
         }
         (Engine::Sqlite, Place::Embedded | Place::Servers(_)) => Err("it needs a folder".into()),
-        (Engine::Store(_) | Engine::Optimistic, Place::Servers(servers)) => {
+        (Engine::Store(_) | Engine::Optimistic | Engine::Chain(_), Place::Servers(servers)) => {
+            let chains = match mode.engine {
+                Engine::Chain(chains) => chains,
+                _ => Chains::Never,
+            };
             let url = servers.url.clone().expect("there is a cluster for those who need it");
             let connect = || {
                 let url = url.clone();
-                async move { Store::cluster(url).mode(isolation).connect().await }
+                async move { Store::cluster(url).mode(isolation).chains(chains).connect().await }
             };
             let stores = threads.run_all((0..plan.processes).map(|_| connect()));
             let stores: Result<Vec<Store>, _> = stores.into_iter().collect();

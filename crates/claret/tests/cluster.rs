@@ -8,6 +8,8 @@ mod at_commit_cases;
 mod bad_input;
 #[path = "cluster/blocking.rs"]
 mod blocking;
+#[path = "cluster/chains.rs"]
+mod chains;
 #[path = "cluster/closed.rs"]
 mod closed;
 #[path = "cluster/commits.rs"]

@@ -42,4 +42,4 @@ pub use observations::{Observations, Place, Saw};
 pub use planted::{Bug, with_bug};
 pub use records::{Applied, HeldEnd, Records};
 pub use shard::{Behind, Counted, HotRecord, Shard, Stats, Survives, Top, Wait, Waited, key_hash};
-pub use switches::{Delivery, Locks, Ordered, Switches};
+pub use switches::{Commit, Delivery, Locks, Ordered, Switches};

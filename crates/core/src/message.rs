@@ -243,6 +243,8 @@ pub enum Asks {
     Decision,
     /// A vote with a timestamp, about this one: the prepare is *stamped* (P73).
     Place(Timestamp),
+    /// A vote when the baton comes, which goes on to the next one on the list; of the last one on it the decision (K3 to K6).
+    Chain,
 }
 
 /// Members of a group that commit.
@@ -381,6 +383,9 @@ pub enum Refusal {
         /// The record.
         key: Bytes,
     },
+    /// The shard takes no chains: it has replicas, or no secret for what nodes say to each other (K9).
+    #[error("the shard takes no chains")]
+    Unchained,
 }
 
 impl Refusal {
@@ -404,6 +409,7 @@ impl Refusal {
             | Refusal::Vanished { .. }
             | Refusal::Unlisted
             | Refusal::Unstamped
+            | Refusal::Unchained
             | Refusal::Changed { .. }
             | Refusal::Stale => true,
         }
@@ -449,6 +455,7 @@ impl Refusal {
             | Refusal::ReadOnly
             | Refusal::Unlisted
             | Refusal::Unstamped
+            | Refusal::Unchained
             | Refusal::Resolved
             | Refusal::TooMuch { .. } => 0,
         }
@@ -667,7 +674,7 @@ impl Response {
     }
 }
 
-/// Between shards: recovery of attempts in doubt (P23 to P25).
+/// Between shards: recovery of attempts in doubt (P23 to P25), clocks (P79), and batons of chains (K5).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PeerMessage {
     /// What have you written? Writes no if nothing is there.
@@ -708,6 +715,13 @@ pub enum PeerMessage {
         /// As of [`Response::Ticked`]; 0 for one that lost its memory: so far ahead anything may be, and it is no clock.
         owners: u64,
     },
+    /// All on the attempt's list up to the one that says so have written yes (K5).
+    Baton {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Who says so: the one right before the one that hears it.
+        from: ShardId,
+    },
 }
 
 impl PeerMessage {
@@ -717,7 +731,8 @@ impl PeerMessage {
             PeerMessage::Inquire { from, .. }
             | PeerMessage::Answer { from, .. }
             | PeerMessage::AskClock { from, .. }
-            | PeerMessage::Clock { from, .. } => *from,
+            | PeerMessage::Clock { from, .. }
+            | PeerMessage::Baton { from, .. } => *from,
         }
     }
 }

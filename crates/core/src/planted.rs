@@ -5,8 +5,8 @@
 //! same functions, each of which breaks its rule while the bug of its name is planted ([`with_bug`]) and keeps it
 //! otherwise. Without the feature neither that file nor this one is compiled, and no bug is in the code that is shipped.
 //!
-//! What a bug takes out is a rule of `docs/protocol.md` (P), `docs/combining.md` (C), `docs/batches.md` (B) or
-//! `docs/replication.md` (S). Faults of messages and of hosts
+//! What a bug takes out is a rule of `docs/protocol.md` (P), `docs/combining.md` (C), `docs/batches.md` (B),
+//! `docs/replication.md` (S) or `docs/chains.md` (K). Faults of messages and of hosts
 //! are no code of the protocol: the simulator makes them (`crates/sim/src/tamper.rs`).
 //! `crates/sim/examples/planted.rs` says which check catches each, and how soon.
 
@@ -122,6 +122,20 @@ bugs! {
     SeenUndoneUnchecked "seen-undone-unchecked" "N6";
     /// What is undone and only to be checked is carried out.
     CheckedUndoneApplied "checked-undone-applied" "N6";
+
+    // --- chains ---
+    /// A participant locks and votes though the baton is not there.
+    LocksWithoutBaton "locks-without-baton" "K3, K6";
+    /// A baton counts whoever it comes from.
+    AnyBatonCounts "any-baton-counts" "K10";
+    /// The baton goes on once, and never again.
+    BatonSentOnce "baton-sent-once" "K8";
+    /// Once the last one has decided, answers of others are taken to be none.
+    LastAnswersForAll "last-answers-for-all" "K6";
+    /// What has no answer is sent again to those alone who have not voted.
+    ResentToUnvoted "resent-to-unvoted" "K8";
+    /// Who heard that a shard takes no chains tries again.
+    UnchainedAgain "unchained-again" "K9";
 
     // --- attempts that are over ---
     /// A call or a commit of an attempt that is over is taken.

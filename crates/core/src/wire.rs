@@ -28,7 +28,7 @@ use writer::Writer;
 
 /// What both sides must agree on before the first frame: changes with any change of a message, of the order of
 /// types in [`BUILTIN`](claret_types::BUILTIN), or of the order of methods in a type.
-pub const VERSION: u16 = 11;
+pub const VERSION: u16 = 12;
 
 /// Where the last request of a frame may begin, in bytes from the frame's start.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -213,6 +213,26 @@ pub fn encode_peer(message: &PeerMessage) -> Vec<u8> {
     let mut frame = Vec::with_capacity(SMALL_FRAME_BYTES);
     append(message, &mut frame);
     frame
+}
+
+/// Appends one message between shards to others.
+pub fn append_peer(message: &PeerMessage, frame: &mut Vec<u8>) {
+    append(message, frame);
+}
+
+/// Messages between shards, one after another.
+///
+/// # Errors
+/// When one of them cannot be read.
+pub fn decode_peers(bytes: &[u8]) -> Result<Vec<PeerMessage>, WireError> {
+    let mut messages = Vec::with_capacity(messages_in(bytes));
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (message, behind) = take(rest, messages.len())?;
+        messages.push(message);
+        rest = behind;
+    }
+    Ok(messages)
 }
 
 /// A message between shards.

@@ -9,8 +9,8 @@ use std::fmt::Debug;
 
 use claret_core::message::{Call, Link, Listed, Members, Refusal, Request, Response};
 use claret_core::wire::{
-    self, CLAIMS_MAX, FRAME_BYTES_MAX, PARTICIPANTS_MAX, WireError, decode_peer, decode_requests,
-    decode_responses, encode_frames, encode_peer, encode_requests, encode_responses,
+    self, CLAIMS_MAX, FRAME_BYTES_MAX, PARTICIPANTS_MAX, WireError, append_peer, decode_peer, decode_peers,
+    decode_requests, decode_responses, encode_frames, encode_peer, encode_requests, encode_responses,
 };
 use claret_core::{Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time};
 use claret_types::{BUILTIN, Bytes, Claims, Mode, OpError, Operation, Reply, Scope};
@@ -84,6 +84,12 @@ fn peers_messages_come_back() {
         assert_eq!(decode_peer(&bytes), Err(WireError::Trailing(1)));
     }
     assert!(decode_peer(&[]).is_err());
+    // Several together, up to the last one that is whole.
+    let mut bytes = Vec::new();
+    samples::peers().iter().for_each(|message| append_peer(message, &mut bytes));
+    assert_eq!(decode_peers(&bytes), Ok(samples::peers()));
+    assert_eq!(decode_peers(&[]), Ok(Vec::new()));
+    assert!(decode_peers(&bytes[..bytes.len() - 1]).is_err());
 }
 
 /// A response that refuses for this reason.

@@ -54,7 +54,8 @@ fn main() -> ExitCode {
     }
     if names.is_empty() {
         println!("\n| broken on purpose | found after states | steps |\n|---|---|---|");
-        for plan in plans::broken().into_iter().chain(plans::broken_ordered()) {
+        let broken = [plans::broken(), plans::broken_ordered(), plans::broken_chains()].concat();
+        for plan in broken {
             let found = search::search(&plan, 1);
             let steps = found.violations.values().map(|way| way.lines().count() - 1).min();
             println!(

@@ -515,7 +515,7 @@ impl Ledger {
         }
     }
 
-    fn note_yes(&mut self, attempt: AttemptId, from: ShardId, now: Time) -> Result<(), Violation> {
+    pub(crate) fn note_yes(&mut self, attempt: AttemptId, from: ShardId, now: Time) -> Result<(), Violation> {
         let entry = self.attempts.entry(attempt).or_default();
         if entry.no.contains(&from) {
             return Err(format!("{attempt}: {from} says yes and has written no"));

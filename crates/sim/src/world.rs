@@ -466,7 +466,10 @@ impl World {
         while let Some(output) = self.host(id).shard.poll_output() {
             match output {
                 Output::Respond { session, response } => self.send_response(id, session, response)?,
-                Output::Tell { shard: to, message } => self.send_peer(id, to, message),
+                Output::Tell { shard: to, message } => {
+                    self.note_told(id, &message)?;
+                    self.send_peer(id, to, message);
+                }
             }
         }
         self.note_what_waits(id);
@@ -493,6 +496,17 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// A baton says that its sender has written yes, where the client may not hear of that (K5).
+    fn note_told(&mut self, from: ShardId, message: &PeerMessage) -> Result<(), Violation> {
+        match message {
+            PeerMessage::Baton { attempt, .. } => self.ledger.note_yes(*attempt, from, self.now),
+            PeerMessage::Inquire { .. }
+            | PeerMessage::Answer { .. }
+            | PeerMessage::AskClock { .. }
+            | PeerMessage::Clock { .. } => Ok(()),
+        }
     }
 
     fn send_response(

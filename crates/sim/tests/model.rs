@@ -8,12 +8,14 @@ use claret_core::key_hash;
 use claret_sim::model::{Call, Client, Costs, Measured, Mode, Model, Ordered, Pace, Setup, Stage};
 use claret_types::{Bytes, Counter, CounterOp, Operation, Reply, Set, SetOp};
 
-const MODES: [Mode; 6] = [
+const MODES: [Mode; 8] = [
     Mode::None,
     Mode::ReaderWriter,
     Mode::ReaderWriterPhased,
     Mode::Commuting,
     Mode::CommutingPhased,
+    Mode::Chain,
+    Mode::HotChain,
     Mode::CommutingPhasedCombined,
 ];
 
@@ -26,6 +28,7 @@ const COSTS: Costs = Costs {
     jitter: 0,
     frame: 1_000_000,
     push: 70_000_000,
+    peer: 1,
     op: 100_000,
     lock: 10_000,
     message: 1_000,

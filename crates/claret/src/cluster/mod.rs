@@ -66,4 +66,4 @@ pub use plain::{Command, Dedicated, Plain, PlainError, reply_of};
 pub use resp::ServerError;
 pub(crate) use runtime_thread::RuntimeThread;
 pub use secret::without_passwords;
-pub use settings::Grants;
+pub use settings::{Chains, Grants};

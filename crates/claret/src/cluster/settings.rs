@@ -31,6 +31,18 @@ pub enum Grants {
     Poll,
 }
 
+/// Which transactions over several nodes commit in chains (docs/chains.md).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Chains {
+    /// None: in two rounds.
+    #[default]
+    Never,
+    /// Those that use records for which many wait.
+    Hot,
+    /// All.
+    Always,
+}
+
 /// What every connection needs to know.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -43,6 +55,7 @@ pub(super) struct Settings {
     pub(super) grants: Grants,
     /// Whether one-shot transactions may leave in batches.
     pub(super) batches: bool,
+    pub(super) chains: Chains,
     pub(super) limits: ReplyLimits,
 }
 
@@ -97,6 +110,7 @@ pub(super) fn parse(given: &str) -> Result<Settings, ConnectError> {
         response_timeout: RESPONSE_TIMEOUT,
         grants: Grants::Push,
         batches: true,
+        chains: Chains::Never,
         limits: ReplyLimits::default(),
     };
     if settings.user.is_some() && settings.password.is_none() {
@@ -131,6 +145,14 @@ fn parameters(url: &Url, is_tls: bool, settings: &mut Settings) -> Result<(), St
                     "on" => true,
                     "off" => false,
                     _ => return Err(format!("batches: '{value}' is neither on nor off")),
+                }
+            }
+            "chains" => {
+                settings.chains = match &*value {
+                    "never" => Chains::Never,
+                    "hot" => Chains::Hot,
+                    "always" => Chains::Always,
+                    _ => return Err(format!("chains: '{value}' is neither never nor hot nor always")),
                 }
             }
             "tls-ca" => ca = Some(value.into_owned()),

@@ -24,6 +24,7 @@ pub(crate) fn as_error(refusal: &Refusal) -> Error {
         | Refusal::Unknown
         | Refusal::Unlisted
         | Refusal::Unstamped
+        | Refusal::Unchained
         | Refusal::Changed { .. }
         | Refusal::Stale => Error::Restart,
     }

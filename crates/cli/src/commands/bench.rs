@@ -38,6 +38,8 @@ Modes:
   boost+phase+combine  the same, transactions share locks and answers
   claret               what Claret does on the store: boost+phase, embedded and on a cluster; sim, boost+phase+combine
   optimistic           the same, but transactions of several stages look without locks (--check)
+  chain                boost+phase, but transactions over several shards commit in chains (docs/chains.md); not embedded
+  hot-chain            the same, where they use records for which many wait
   redis-lock           on a cluster: SET NX PX for each key, the commands, release
   redis-watch          on one server: WATCH, reads, MULTI, writes, EXEC, again when somebody was faster
   redis-multi          on one server: MULTI, the commands, EXEC (not interactive)

@@ -88,9 +88,12 @@ impl StoreArg {
 fn in_a_folder(mode: BenchMode) -> Result<BenchMode, String> {
     match mode.engine {
         Engine::Sqlite => Ok(mode),
-        Engine::Mutex | Engine::Store(_) | Engine::Optimistic | Engine::Redis(_) | Engine::OneServer => {
-            embedded(mode)
-        }
+        Engine::Mutex
+        | Engine::Store(_)
+        | Engine::Optimistic
+        | Engine::Chain(_)
+        | Engine::Redis(_)
+        | Engine::OneServer => embedded(mode),
     }
 }
 
@@ -102,6 +105,10 @@ fn embedded(mode: BenchMode) -> Result<BenchMode, String> {
             mode.name
         )),
         Engine::OneServer => Err(model_only(mode)),
+        Engine::Chain(_) => Err(format!(
+            "the mode '{}' is of a network: say --store sim, cluster or redis://HOST:PORT",
+            mode.name
+        )),
         Engine::Sqlite => Err(file_only(mode)),
         Engine::Mutex | Engine::Store(_) | Engine::Optimistic => Ok(mode),
     }
@@ -130,6 +137,7 @@ fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
         )),
         Engine::Store(Mode::None | Mode::CommutingPhased | Mode::CommutingPhasedCombined)
         | Engine::Optimistic
+        | Engine::Chain(_)
         | Engine::Redis(_) => Ok(mode),
     }
 }
@@ -151,6 +159,6 @@ fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
         Engine::Store(_) if name == "claret" => {
             Ok(BenchMode { name, engine: Engine::Store(Mode::CommutingPhasedCombined) })
         }
-        Engine::Store(_) | Engine::OneServer => Ok(mode),
+        Engine::Store(_) | Engine::Chain(_) | Engine::OneServer => Ok(mode),
     }
 }

@@ -301,6 +301,7 @@ impl Coordinator {
             self.tell_restart(Cause::Refused(Refusal::LostLocks));
             return Ok(());
         }
+        self.arrange_chain(hot);
         let enlist = |participant: &ParticipantState| Listed {
             shard: participant.shard,
             incarnation: participant.incarnation,
@@ -363,6 +364,7 @@ impl Coordinator {
         self.tries = 0;
         self.replies.clear();
         (self.suggested, self.placed_at, self.told_at, self.lost_answers) = (None, None, None, false);
+        self.forget_chain();
         self.listed = None;
     }
 }

@@ -15,7 +15,7 @@
 use claret_types::Bytes;
 use smallvec::SmallVec;
 
-use super::Coordinator;
+use super::{Coordinator, rules};
 use crate::ids::{ShardId, Timestamp};
 use crate::limits::Limits;
 use crate::message::{Refusal, Response};
@@ -53,9 +53,14 @@ pub struct Contention {
     suggested: Option<Timestamp>,
     /// How far a vote was above that, in microseconds.
     lifted: Option<u64>,
+    /// So many commits go in two rounds: a shard takes no chains (K9).
+    in_rounds: u32,
     /// Shards whose last word was that they take nothing.
     resting: SmallVec<[ShardId; 2]>,
 }
+
+/// So many commits go in two rounds after a shard said that it takes no chains.
+const UNCHAINED_COMMITS: u32 = 1_024;
 
 /// So many of the calls that are under way are looked at, the latest.
 const LOOKED_AT_MAX: usize = 64;
@@ -73,6 +78,7 @@ impl Contention {
             waits_min: limits.hot_waits_min,
             suggested: None,
             lifted: None,
+            in_rounds: 0,
             resting: SmallVec::new(),
         }
     }
@@ -83,6 +89,10 @@ impl Contention {
     pub fn arrange(&mut self, coordinator: &mut Coordinator) -> SmallVec<[ShardId; 4]> {
         if let Some(suggested) = self.suggested {
             coordinator.stamp(suggested);
+        }
+        if self.in_rounds > 0 {
+            self.in_rounds -= 1;
+            coordinator.commit_in_rounds();
         }
         let mut resting = self.resting.iter().copied();
         coordinator.ask_first(resting.find(|shard| coordinator.will_ask(*shard)));
@@ -119,6 +129,9 @@ impl Contention {
             self.lifted = self.lifted.max(Some(at.0.saturating_sub(suggested.0)));
         }
         match response {
+            Response::Refused { refusal: Refusal::Unchained, .. } if rules::goes_in_rounds() => {
+                self.in_rounds = UNCHAINED_COMMITS;
+            }
             Response::Refused { refusal: Refusal::ReadOnly, .. } if !self.resting.contains(&from) => {
                 self.resting.push(from);
             }

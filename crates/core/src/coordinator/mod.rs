@@ -18,6 +18,7 @@
 //! after another, in the order of shards. Calls, commits and restarts name their attempt, and are taken only in the
 //! right state of that attempt (P61).
 
+mod acyclic;
 mod calls;
 mod closing;
 mod combining;
@@ -56,6 +57,7 @@ use crate::limits::Limits;
 use crate::message::{KeyedCall, Members, Participants, Refusal, Request, Response, Status, Undone};
 use crate::switches::{Delivery, Switches};
 
+use acyclic::Chaining;
 use closing::Closing;
 pub use combining::{Frontend, TxHandle};
 pub use contention::Contention;
@@ -160,6 +162,7 @@ pub struct Coordinator {
     inside: Option<CallNo>,
     /// Buffered calls that are executed with the commit, and not carried out (N6).
     only_checked: Vec<Undone>,
+    chaining: Chaining,
     /// An earlier attempt gave way between prepares: they leave in turn, so that two that met do not meet again.
     in_turn: bool,
     /// About which timestamp it is to have (P73).
@@ -216,6 +219,7 @@ impl Coordinator {
             next_call: 0,
             inside: None,
             only_checked: Vec::new(),
+            chaining: Chaining::default(),
             in_turn: false,
             suggested: None,
             placed_at: None,
@@ -439,8 +443,11 @@ impl Coordinator {
             return; // A double.
         }
         participant.vote = Some(true);
-        participant.applied = applied;
+        participant.applied |= applied;
         participant.queued = false;
+        if applied && self.decides(from) {
+            self.hear_decision();
+        }
         self.add_replies(replies);
         if self.participants.iter().all(|participant| participant.vote == Some(true)) {
             self.state = State::Committed;
@@ -449,10 +456,7 @@ impl Coordinator {
             } else {
                 let replies = std::mem::take(&mut self.replies);
                 self.events.push_back(Event::Committed { replies });
-                let attempt = self.attempt();
-                for participant in self.participants.iter().filter(|participant| !participant.applied) {
-                    self.sends.push_back((participant.shard, Request::Apply { attempt }));
-                }
+                self.send_applies();
             }
             self.blocked_since = None;
             self.expect_answers(now);
@@ -464,6 +468,18 @@ impl Coordinator {
             if self.state == State::Preparing {
                 self.send_prepares();
             }
+        }
+    }
+
+    /// Round two. Where the last one of a chain has decided, it tells the others itself (K6).
+    fn send_applies(&mut self) {
+        let last = self.participants.last().is_some_and(|last| last.applied);
+        if self.is_chain() && last {
+            return;
+        }
+        let attempt = self.attempt();
+        for participant in self.participants.iter().filter(|participant| !participant.applied) {
+            self.sends.push_back((participant.shard, Request::Apply { attempt }));
         }
     }
 
@@ -511,6 +527,9 @@ impl Coordinator {
             State::Committed | State::Idle { .. } => return,
         };
         let forgot = self.participant(from).incarnation.is_some_and(|listed| listed < since);
+        if refusal == Refusal::Unchained {
+            self.note_unchained();
+        }
         if refusal == Refusal::LostLocks || forgot {
             self.forget_met(from);
         }
@@ -533,7 +552,7 @@ impl Coordinator {
 
     fn on_applied(&mut self, from: ShardId) {
         if self.state != State::Committed {
-            return;
+            return self.hear_applied_early(from);
         }
         let participant = self.participant(from);
         participant.applied = true;
@@ -614,7 +633,8 @@ impl Coordinator {
             }
             State::Preparing => {
                 for at in 0..self.participants.len() {
-                    if self.participants[at].vote.is_none() && self.participants[at].asked {
+                    let has_voted = self.participants[at].vote.is_some();
+                    if rules::is_sent_again(has_voted, self.is_chain()) && self.participants[at].asked {
                         self.send_prepare(at);
                     }
                 }

@@ -69,6 +69,7 @@ impl Coordinator {
     /// What a prepare asks for, when it leaves.
     pub(super) fn asks(&self, is_last: bool) -> Asks {
         match (self.suggested, is_last) {
+            _ if self.is_chain() => Asks::Chain,
             (Some(suggested), _) => Asks::Place(suggested),
             (None, true) => Asks::Decision,
             (None, false) => Asks::Vote,

@@ -1,6 +1,6 @@
 //! Recycling: a coordinator that is over serves another transaction and keeps its lists' memory.
 
-use super::{Coordinator, Members, Reserves, State};
+use super::{Chaining, Coordinator, Members, Reserves, State};
 use crate::ids::{Birth, Incarnation, ShardId, Timestamp};
 
 /// Room for so many calls, and as many messages, is kept.
@@ -31,6 +31,7 @@ impl Coordinator {
             next_call,
             inside,
             only_checked,
+            chaining,
             in_turn,
             suggested,
             placed_at,
@@ -55,7 +56,7 @@ impl Coordinator {
         (*suggested, *placed_at, *told_at) = (None, None, None);
         (*horizon, *failure, *lost_answers) = (Timestamp::default(), None, false);
         (*listed, *members, *in_turn, *first) = (None, Members::All, false, None);
-        *inside = None;
+        (*inside, *chaining) = (None, Chaining::default());
         only_checked.clear();
         participants.clear();
         met.clear();

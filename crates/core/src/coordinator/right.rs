@@ -130,6 +130,26 @@ pub(super) fn of_check() -> Members {
     Members::Only(SmallVec::new())
 }
 
+// --- chains (docs/chains.md) ---
+
+/// Whether the last one's word stands for the vote of a participant, given whether calls with its prepare are answered (K6).
+#[inline]
+pub(super) fn is_spoken_for(has_answers: bool) -> bool {
+    !has_answers
+}
+
+/// Whether a prepare is sent again, given whether its participant's vote is known: in a chain the baton may be lost behind it (K8).
+#[inline]
+pub(super) fn is_sent_again(has_voted: bool, is_chain: bool) -> bool {
+    is_chain || !has_voted
+}
+
+/// Whether the next attempts go in two rounds, after a shard said that it takes no chains (K9).
+#[inline]
+pub(super) fn goes_in_rounds() -> bool {
+    true
+}
+
 // --- what is undone (docs/nesting.md) ---
 
 /// Whether a call does not count among those on which a prepare relies (N4).

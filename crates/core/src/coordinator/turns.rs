@@ -22,6 +22,11 @@ impl Coordinator {
     pub(super) fn begin_prepares(&mut self, hot: &[ShardId]) {
         // A stamped attempt holds nothing that others wait for (P83).
         let hot = if self.suggested.is_some() { &[] } else { hot };
+        if self.is_chain() {
+            // They hold nothing before the baton comes (K3).
+            self.participants.iter_mut().for_each(|participant| participant.turn = 0);
+            return self.send_prepares();
+        }
         // After the one that is asked alone.
         let begin = u32::from(self.first.is_some());
         let mut turn = begin;

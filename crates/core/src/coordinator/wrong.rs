@@ -129,3 +129,18 @@ pub(super) fn is_undone(is_it: bool) -> bool {
 }
 
 pub(super) use right::undone;
+
+/// [`Bug::LastAnswersForAll`].
+pub(super) fn is_spoken_for(has_answers: bool) -> bool {
+    right::is_spoken_for(has_answers) || is(Bug::LastAnswersForAll)
+}
+
+/// [`Bug::ResentToUnvoted`].
+pub(super) fn is_sent_again(has_voted: bool, is_chain: bool) -> bool {
+    right::is_sent_again(has_voted, is_chain && !is(Bug::ResentToUnvoted))
+}
+
+/// [`Bug::UnchainedAgain`].
+pub(super) fn goes_in_rounds() -> bool {
+    right::goes_in_rounds() && !is(Bug::UnchainedAgain)
+}

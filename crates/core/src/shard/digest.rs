@@ -28,6 +28,7 @@ impl Shard {
             clock,
             stamped,
             horizon,
+            batons,
             again_bytes: _,
             latest: _,
             outputs,
@@ -43,7 +44,8 @@ impl Shard {
         let open: Vec<_> = open.into_iter().map(|(_, participant)| self.content_of(participant)).collect();
         let sessions: Vec<_> = sessions.iter().filter(|(_, history)| !history.is_fresh()).collect();
         let turns: Vec<&AttemptId> = put_off.values().collect();
-        let due = (turns, deserted, held_off, (clock, stamped, horizon));
+        let batons: Vec<_> = batons.waiting().collect();
+        let due = (turns, deserted, held_off, (clock, stamped, horizon, batons));
         digest(&(
             id,
             incarnation,

@@ -5,14 +5,16 @@ use super::participant::Place;
 use super::recovery::runs;
 use super::{
     AttemptId, Decided, Delivery, Fate, Incarnation, Participants, Refusal, Remembered, Response, SessionId,
-    Shard, ShardId, Stage, Time, rules,
+    Shard, ShardId, Stage, Status, Time, rules,
 };
 
 impl Shard {
     /// Writes no: everything it held or waited for here is free.
     pub(super) fn refuse(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) {
         debug_assert!(!self.attempts.get(&attempt).is_some_and(|it| it.is_prepared()), "yes is written");
+        let before = self.those_before(attempt);
         self.finish(now, attempt, Fate::Drop, Decided::Refused(refusal.clone()), None);
+        self.tell_listed(attempt, &before, Status::Refused);
         if !self.switches.phasing && self.switches.delivery == Delivery::Direct {
             self.refused.insert(attempt);
         }
@@ -183,6 +185,7 @@ impl Shard {
     }
 
     pub(super) fn remember(&mut self, attempt: AttemptId, decided: Decided, listed: Option<Participants>) {
+        self.forget_batons(attempt);
         if self.switches.delivery == Delivery::Direct {
             return;
         }

@@ -11,6 +11,7 @@
 //! Other files have locks (`lock_table`), queues (`phaser`) and recovery (`recovery`).
 
 mod account;
+mod acyclic;
 mod again;
 mod deadlines;
 mod departed;
@@ -56,6 +57,7 @@ use crate::message::{
 };
 use crate::switches::{Delivery, Switches};
 
+use acyclic::{Batons, asked_of};
 use deadlines::Deadlines;
 use departed::AllDeparted;
 use history::{Decided, History, Remembered};
@@ -120,6 +122,7 @@ pub struct Shard {
     /// Attempts here that have voted with a timestamp and are not carried out.
     stamped: usize,
     horizon: Horizon,
+    batons: Batons,
     /// So many bytes of answers are still said again.
     again_bytes: usize,
     /// The time of the latest input.
@@ -157,6 +160,7 @@ impl Shard {
             clock: Timestamp::default(),
             stamped: 0,
             horizon: Horizon::default(),
+            batons: Batons::default(),
             again_bytes: 0,
             latest: Time(0),
             outputs: VecDeque::new(),
@@ -307,6 +311,11 @@ impl Shard {
     /// Takes one message of another shard.
     pub fn handle_peer(&mut self, now: Time, message: PeerMessage) {
         self.begin(now);
+        self.handle_further_peer(now, message);
+    }
+
+    /// Takes one message more of what came together, after [`Self::begin`] (P38).
+    pub fn handle_further_peer(&mut self, now: Time, message: PeerMessage) {
         match message {
             // To write a no takes room; it asks again, and there may be some.
             PeerMessage::Inquire { attempt, .. } if !self.may_note(now, attempt) => {
@@ -318,6 +327,7 @@ impl Shard {
                 self.outputs.push_back(Output::Tell { shard: from, message });
             }
             PeerMessage::Answer { attempt, from, status } => self.handle_answer(now, attempt, from, status),
+            PeerMessage::Baton { attempt, from } => self.take_baton(now, attempt, from),
             // What is said of clocks lets nobody in, and a host takes it where nothing may be written: so nothing is carried out.
             PeerMessage::AskClock { from, incarnation, want } => {
                 return self.tell_clock(now, from, incarnation, want);
@@ -341,6 +351,7 @@ impl Shard {
             self.charge_for(attempt);
             self.end_wait(now, attempt);
         }
+        self.drop_batons(now);
         self.begin(now);
         self.end_deserted(now);
         self.drain(now);
@@ -394,8 +405,8 @@ impl Shard {
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
         let due = self.deadlines.next();
-        let due =
-            due.into_iter().chain(self.departed.poll_timeout()).chain(self.horizon.poll_timeout()).min();
+        let others = [self.departed.poll_timeout(), self.horizon.poll_timeout(), self.batons.poll_timeout()];
+        let due = due.into_iter().chain(others.into_iter().flatten()).min();
         let goes_on = self.held_off == 0 && (!self.put_off.is_empty() || !self.deserted.is_empty());
         // Whose turn has come waits for an input only after a promotion.
         let at_once = (goes_on || !self.table.ready.is_empty()).then_some(self.latest);
@@ -537,7 +548,8 @@ impl Shard {
         let incarnation = listed.and_then(|listed| listed.incarnation);
         // A single participant is always the last (P9): there is nobody whom it could ask.
         let is_single = participants.iter().all(|listed| listed.shard == self.id);
-        let asks = if is_single && asks == Asks::Vote { Asks::Decision } else { asks };
+        let chained = self.chained(asks, &participants);
+        let asks = asked_of(asks, is_single, chained);
         let Some(owner) = self.admit(now, link, attempt, birth, incarnation) else {
             return self.tell_applied(attempt, asks == Asks::Decision);
         };
@@ -546,7 +558,10 @@ impl Shard {
         match participant.stage {
             Stage::Open => {}
             Stage::Preparing(_) => return self.prepare_again(now, owner),
-            Stage::Prepared { .. } | Stage::Placed { .. } => return self.vote_again(attempt),
+            Stage::Prepared { .. } | Stage::Placed { .. } => return self.prepared_again(attempt),
+        }
+        if chained.is_some() && !self.takes_chains() {
+            return self.refuse(now, attempt, Refusal::Unchained);
         }
         let (calls, grants) = match self.take_undone(now, owner, undone, calls) {
             Ok(taken) => taken,
@@ -574,20 +589,15 @@ impl Shard {
         let is_stamped = matches!(asks, Asks::Place(_)) && members == Members::All;
         let orders = is_stamped && !self.has_undone(attempt) && self.may_order(attempt, is_single, &records);
         let participant = self.participant(attempt);
-        participant.stage = Stage::Preparing(Round { participants, members, asks, orders, replies_before });
+        participant.stage =
+            Stage::Preparing(Round { participants, members, asks, orders, replies_before, chained });
         if let Some(turn) = turn {
             self.put_off.remove(&turn);
         }
         if self.switches.phasing {
             rules::queues_of(&left).for_each(|record| self.table.leave_queue(now, record, owner));
         }
-        match self.run_in_order(now, owner, records.into_iter()) {
-            Ran::All => self.vote(now, attempt),
-            Ran::PutOff => {}
-            Ran::Waits => self.respond(attempt, Response::Queued { attempt }),
-            Ran::Busy => self.busy(attempt),
-            Ran::Failed(refusal) => self.refuse(now, attempt, refusal),
-        }
+        self.begin_to_lock(now, owner, records.into_iter());
     }
 
     /// Whether the calls of a prepare may be taken.
@@ -613,8 +623,11 @@ impl Shard {
     /// A prepare came again: a double while it waits, or, without phases, another try.
     fn prepare_again(&mut self, now: Time, owner: Owner) {
         let attempt = owner.attempt;
+        if self.participant(attempt).is_deposited() {
+            return; // It waits for nobody's lock.
+        }
         if self.switches.phasing {
-            return self.respond(attempt, Response::Queued { attempt });
+            return self.say_waits(attempt);
         }
         let blocked = std::mem::take(&mut self.participant(attempt).blocked);
         for (key, Blocked { calls, .. }) in blocked {
@@ -660,17 +673,23 @@ impl Shard {
             let replies = participant.take_replies(round.replies_before);
             let members = round.members;
             let decided = Decided::Applied { replies: Some(replies.clone()), at: None };
+            let others = round.chained.map(|_| round.participants.clone());
             let listed = Some(round.participants);
             self.begin_note_of_commit();
             self.finish(now, attempt, Fate::Apply(&members), decided, listed);
             self.note_commit(attempt);
+            self.tell_listed(attempt, others.as_deref().unwrap_or_default(), Status::Applied);
             return self.respond(attempt, Response::Committed { attempt, replies });
         }
         let replies = participant.replies[round.replies_before..].to_vec();
+        let chained = round.chained;
         participant.stage = Stage::Prepared { round, place: None, answers: SmallVec::new(), asked_us: 0 };
         self.note_vote(attempt);
         self.tell_vote(attempt);
-        self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
+        self.pass_baton(attempt, chained);
+        if rules::says_vote(chained, &replies) {
+            self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
+        }
     }
 
     fn vote_again(&mut self, attempt: AttemptId) {
@@ -721,6 +740,7 @@ impl Shard {
             );
             assert!(
                 participant.behind.len() == 0
+                    || participant.is_deposited()
                     || !participant.blocked.is_empty()
                     || participant.turn.is_some(),
                 "{attempt} waits for nothing and goes on no further"
@@ -760,5 +780,6 @@ impl Shard {
         for history in self.sessions.values() {
             history.check();
         }
+        self.check_batons();
     }
 }

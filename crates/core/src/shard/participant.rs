@@ -61,6 +61,21 @@ pub(crate) struct Round {
     pub(crate) orders: bool,
     /// How many answers were there before the prepare: later ones travel with the vote.
     pub(crate) replies_before: usize,
+    /// Where it stands, if the commit is a chain.
+    pub(crate) chained: Option<Chained>,
+}
+
+/// A place in a chain (K2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chained {
+    /// Who passes the baton to this shard; the first one needs none.
+    pub(crate) before: Option<ShardId>,
+    /// To whom it passes it on; the last one decides.
+    pub(crate) next: Option<ShardId>,
+    /// The baton is not here (K3).
+    pub(crate) is_deposited: bool,
+    /// It said that it waits, and is going to say its vote (K5).
+    pub(crate) said_waits: bool,
 }
 
 /// Where the attempt stands. See the module's text.
@@ -171,7 +186,22 @@ impl Participant {
 
     /// Whether it has all that it waited for.
     pub(crate) fn lacks_nothing(&self) -> bool {
-        self.blocked.is_empty() && self.behind.len() == 0
+        self.blocked.is_empty() && self.behind.len() == 0 && !self.is_deposited()
+    }
+
+    /// Where it stands, if its commit is a chain and its prepare is here.
+    pub(crate) fn chained(&self) -> Option<Chained> {
+        match &self.stage {
+            Stage::Open => None,
+            Stage::Preparing(round) | Stage::Prepared { round, .. } | Stage::Placed { round, .. } => {
+                round.chained
+            }
+        }
+    }
+
+    /// Whether its prepare waits for a baton (K3).
+    pub(crate) fn is_deposited(&self) -> bool {
+        self.chained().is_some_and(|chained| chained.is_deposited)
     }
 
     /// Whether it has voted with a timestamp.

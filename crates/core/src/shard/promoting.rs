@@ -119,7 +119,8 @@ impl Shard {
             participant.held.push(self.table.hold_again(owner, record));
         }
         let orders = false;
-        let round = Round { participants, members, asks: Asks::Vote, orders, replies_before: 0 };
+        let round =
+            Round { participants, members, asks: Asks::Vote, orders, replies_before: 0, chained: None };
         participant.replies = replies;
         participant.bytes = bytes as usize;
         let place = place.map(|place| {

@@ -132,7 +132,7 @@ impl Shard {
         let Some(participant) = self.attempts.get_mut(&attempt) else {
             return self.hear_of_decided(attempt, from, &status); // Decided meanwhile.
         };
-        let Stage::Prepared { round, place, answers, .. } = &mut participant.stage else { return };
+        let Stage::Prepared { round, place, answers, asked_us } = &mut participant.stage else { return };
         if from == id || round.participants.iter().all(|listed| listed.shard != from) {
             return; // Not one that was asked.
         }
@@ -162,7 +162,8 @@ impl Shard {
         } else {
             return;
         };
-        self.stats.recoveries += 1;
+        // In a chain who decides says so unasked (K6, K7).
+        self.stats.recoveries += u64::from(*asked_us > 0);
         match refusal {
             None => match final_at {
                 Some(at) => self.place(now, attempt, at),

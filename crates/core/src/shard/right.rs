@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 
 use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
-use super::participant::{AllBlocked, Blocked, Calls, Heard, Participant};
-use super::{AttemptId, CallNo, Delivery, Incarnation, Participants, Shard, Switches, Time};
+use super::participant::{AllBlocked, Blocked, Calls, Chained, Heard, Participant};
+use super::{AttemptId, CallNo, Delivery, Incarnation, Participants, Shard, ShardId, Switches, Time};
 use crate::backup::{Vote, VotedAnswers};
 use crate::ids::{Birth, Sequence, Timestamp};
 use crate::message::Undone;
@@ -263,6 +263,32 @@ pub(super) fn release_all(table: &mut LockTable, now: Time, participant: &Partic
     for record in &participant.held {
         table.release(now, *record, participant.owner.attempt, fate);
     }
+}
+
+// --- chains (docs/chains.md) ---
+
+/// Whether the participant at this place of a chain waits for a baton (K3).
+#[inline]
+pub(super) fn needs_baton(place: usize) -> bool {
+    place > 0
+}
+
+/// Whether a baton comes from who may pass it on to this participant (K10).
+#[inline]
+pub(super) fn is_right_before(chained: Chained, from: ShardId) -> bool {
+    chained.before == Some(from)
+}
+
+/// Whether the client hears of a vote: in a chain only where it would not do without (K5).
+#[inline]
+pub(super) fn says_vote(chained: Option<Chained>, replies: &[(CallNo, Reply)]) -> bool {
+    chained.is_none_or(|chained| chained.said_waits || !replies.is_empty())
+}
+
+/// Whether the baton goes on again when the prepare comes again (K8).
+#[inline]
+pub(super) fn passes_again() -> bool {
+    true
 }
 
 // --- replicas (docs/replication.md) ---

@@ -303,6 +303,18 @@ impl Shard {
         ran
     }
 
+    /// Locks what a prepare asks for, as far as it goes, and then votes.
+    pub(super) fn lock_all(&mut self, now: Time, owner: Owner, records: vec::IntoIter<(Bytes, Calls)>) {
+        let attempt = owner.attempt;
+        match self.run_in_order(now, owner, records) {
+            Ran::All => self.vote(now, attempt),
+            Ran::PutOff => {}
+            Ran::Waits => self.say_waits(attempt),
+            Ran::Busy => self.busy(attempt),
+            Ran::Failed(refusal) => self.refuse(now, attempt, refusal),
+        }
+    }
+
     /// Carries on with everybody whom the last input let in. What a grant or an error was decided on may not change
     /// before it is written, so all of these come first, and then those who go on to further records.
     pub(super) fn drain(&mut self, now: Time) {
@@ -404,7 +416,7 @@ impl Shard {
         match ran {
             Ran::All if prepares => return self.vote(now, attempt),
             Ran::All | Ran::PutOff => {}
-            Ran::Waits => self.respond(attempt, Response::Queued { attempt }),
+            Ran::Waits => self.say_waits(attempt),
             Ran::Busy => self.busy(attempt),
             Ran::Failed(refusal) => return self.refuse(now, attempt, refusal),
         }

@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 
 use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
-use super::participant::{AllBlocked, Blocked, Calls, Participant};
-use super::{AttemptId, CallNo, Incarnation, Participants, Shard, Switches, Time, right};
+use super::participant::{AllBlocked, Blocked, Calls, Chained, Participant};
+use super::{AttemptId, CallNo, Incarnation, Participants, Shard, ShardId, Switches, Time, right};
 use crate::backup::{HeldRecord, Vote, VotedAnswers};
 use crate::ids::{Birth, Sequence, Timestamp};
 use crate::message::Undone;
@@ -257,7 +257,22 @@ pub(super) fn waits_for_voted(has_voted: bool) -> bool {
     right::waits_for_voted(has_voted) && !is(Bug::LooksPastVotes)
 }
 
-pub(super) use right::does_not_count;
+pub(super) use right::{does_not_count, says_vote};
+
+/// [`Bug::LocksWithoutBaton`].
+pub(super) fn needs_baton(place: usize) -> bool {
+    right::needs_baton(place) && !is(Bug::LocksWithoutBaton)
+}
+
+/// [`Bug::AnyBatonCounts`].
+pub(super) fn is_right_before(chained: Chained, from: ShardId) -> bool {
+    right::is_right_before(chained, from) || is(Bug::AnyBatonCounts)
+}
+
+/// [`Bug::BatonSentOnce`].
+pub(super) fn passes_again() -> bool {
+    right::passes_again() && !is(Bug::BatonSentOnce)
+}
 
 /// [`Bug::LateUndoneExecuted`].
 pub(super) fn is_undone_late(undone: &[Undone], no: CallNo) -> bool {

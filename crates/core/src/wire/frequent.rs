@@ -205,6 +205,7 @@ impl<'a> Reader<'a> {
             0 => Asks::Vote,
             1 => Asks::Decision,
             2 => Asks::Place(Timestamp(self.large_number()?)),
+            3 => Asks::Chain,
             _ => return None,
         })
     }
@@ -294,7 +295,8 @@ mod tests {
             } else {
                 Members::Only([Member(1)].into_iter().collect())
             },
-            asks: [Asks::Vote, Asks::Decision, Asks::Place(Timestamp(sequence))][count as usize % 3],
+            asks: [Asks::Vote, Asks::Decision, Asks::Place(Timestamp(sequence)), Asks::Chain]
+                [count as usize % 4],
             undone: Default::default(),
         }
     }

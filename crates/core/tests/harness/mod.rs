@@ -52,6 +52,7 @@ pub(crate) enum Kind {
     Elder,
     Inquire,
     Answer,
+    Baton,
     Other,
 }
 
@@ -87,6 +88,7 @@ impl Message {
             },
             Body::Peer(_, PeerMessage::Inquire { .. }) => Kind::Inquire,
             Body::Peer(_, PeerMessage::Answer { .. }) => Kind::Answer,
+            Body::Peer(_, PeerMessage::Baton { .. }) => Kind::Baton,
             Body::Peer(_, PeerMessage::AskClock { .. } | PeerMessage::Clock { .. }) => Kind::Other,
         }
     }
@@ -113,9 +115,12 @@ impl Message {
                 Request::Heartbeat { .. } | Request::Tick { .. } | Request::Look { .. } => 0,
             },
             Body::Response(_, _, response) => response.attempt().map_or(0, |attempt| attempt.attempt),
-            Body::Peer(_, PeerMessage::Inquire { attempt, .. } | PeerMessage::Answer { attempt, .. }) => {
-                attempt.attempt
-            }
+            Body::Peer(
+                _,
+                PeerMessage::Inquire { attempt, .. }
+                | PeerMessage::Answer { attempt, .. }
+                | PeerMessage::Baton { attempt, .. },
+            ) => attempt.attempt,
             Body::Peer(_, PeerMessage::AskClock { .. } | PeerMessage::Clock { .. }) => 0,
         }
     }

@@ -165,16 +165,16 @@ pub(crate) fn requests() -> Vec<Request> {
     let Request::Prepare { participants, birth, attempt, .. } = typical_prepare() else {
         unreachable!("it is one")
     };
-    all.push(Request::Prepare {
+    all.extend([Asks::Place(Timestamp(1 << 50)), Asks::Chain].map(|asks| Request::Prepare {
         attempt,
         birth,
-        participants,
+        participants: participants.clone(),
         relies_on: 0,
         calls: Vec::new(),
         members: Members::All,
-        asks: Asks::Place(Timestamp(1 << 50)),
+        asks,
         undone: Default::default(),
-    });
+    }));
     all
 }
 
@@ -241,6 +241,7 @@ pub(crate) fn refusals() -> Vec<Refusal> {
         Refusal::Unlisted,
         Refusal::Resolved,
         Refusal::Unstamped,
+        Refusal::Unchained,
         Refusal::TooMuch { bound: Bound::UserBytes, limit: 1 << 30 },
         Refusal::Denied { key: "k".into(), reason: "NOPERM".to_owned() },
     ]);
@@ -296,5 +297,6 @@ pub(crate) fn peers() -> Vec<PeerMessage> {
     all.extend(STATUSES.map(|status| PeerMessage::Answer { attempt, from, status }));
     all.push(PeerMessage::AskClock { from, incarnation: Incarnation(4), want: Timestamp(9) });
     all.push(PeerMessage::Clock { from, incarnation: Incarnation(4), clock: Timestamp(7), owners: 5 });
+    all.push(PeerMessage::Baton { attempt, from });
     all
 }

@@ -156,6 +156,14 @@ pub(crate) const FIELDS: &[Field] = &[
     field("exec_aborts", "EXECs refused because a key was held", |node, _| node.counts.exec_aborts),
     field("peer_messages_in", "messages of other shards", |node, _| node.counts.peer_messages_in),
     field("peer_messages_out", "messages to other shards", |node, _| node.counts.peer_messages_out),
+    field(
+        "peer_letters_out",
+        "messages on the cluster bus in which batons and decisions of chains went together",
+        |node, _| node.counts.peer_letters_out,
+    ),
+    field("batons_waiting", "batons of chains that wait for their prepares", |node, _| {
+        node.shard.as_ref().map_or(0, |shard| shard.waiting_batons() as u64)
+    }),
     field("peer_messages_unsent", "of these, messages whose shard had no node", |node, _| {
         node.counts.peer_messages_unsent
     }),

@@ -9,7 +9,7 @@ use crate::ffi::Ctx;
 use crate::node::TimerProcs;
 
 /// What the node's timers call.
-pub(super) const PROCS: TimerProcs = TimerProcs { deadline, soon, tick, check, replicas, ack };
+pub(super) const PROCS: TimerProcs = TimerProcs { deadline, soon, tick, check, replicas, ack, mail };
 
 unsafe extern "C" fn deadline(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
     // SAFETY: it is what the server just called with, and does not leave this call (context rule).
@@ -33,6 +33,12 @@ unsafe extern "C" fn ack(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
     // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     entry(ctx, "the primary's timer", |ctx| with_node(|node| node.ack_fired(ctx)));
+}
+
+unsafe extern "C" fn mail(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
+    let ctx = unsafe { Ctx::new(ctx) };
+    entry(ctx, "the timer of what is for other nodes", |ctx| with_node(|node| node.mail_fired(ctx)));
 }
 
 unsafe extern "C" fn tick(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {

@@ -128,8 +128,11 @@ impl Node {
         self.strand(ctx, backup.of_host());
         let is_any_untold = self.keyspace.view(|view| is_any_untold(backup.of_host(), view));
         let (votes, decisions) = (backup.votes(), backup.decisions());
-        let (records, now, switches) =
-            (self.keyspace, self.now(), super::horizon::switches(ctx.is(Flag::Cluster)));
+        let (records, now, switches) = (
+            self.keyspace,
+            self.now(),
+            super::horizon::switches(ctx.is(Flag::Cluster), self.seals.is_some()),
+        );
         let mut shard = Shard::promote(backup, Some(records), now, incarnation, switches, self.limits)?;
         shard.know_owners(self.owners());
         if is_any_untold != Some(false) {

@@ -187,6 +187,22 @@ impl Node {
         self.carry_out(ctx, None);
     }
 
+    /// Takes messages of another shard that came together.
+    pub(crate) fn peers(&mut self, ctx: Ctx, messages: Vec<PeerMessage>) {
+        let now = self.now();
+        self.drain(now);
+        let keyspace = self.keyspace;
+        let Some(shard) = &mut self.shard else { return };
+        self.counts.peer_messages_in += messages.len() as u64;
+        keyspace.tell(ctx, now, shard);
+        shard.begin(now);
+        for message in messages {
+            shard.handle_further_peer(now, message);
+            keyspace.tell(ctx, now, shard);
+        }
+        self.carry_out(ctx, None);
+    }
+
     /// A client's connection closed. What follows may write, and so waits for a timer.
     pub(crate) fn closed(&mut self, ctx: Ctx, client: u64) {
         self.open_multis.end(crate::parts::planted::guard::ended_by_close(Some(client)));

@@ -5,7 +5,7 @@
 //! somebody waits.
 
 use claret_core::message::PeerMessage;
-use claret_core::{Ordered, ShardId, Switches};
+use claret_core::{Commit, Ordered, ShardId, Switches};
 use claret_types::Bytes;
 
 use super::{Node, settings};
@@ -32,10 +32,11 @@ pub(crate) fn meets_min() -> u32 {
 }
 
 /// A node alone carries everything out at once, and has nothing to order. In a cluster every node can take timestamps, whatever it
-/// orders itself: the others may order.
-pub(super) fn switches(is_clustered: bool) -> Switches {
+/// orders itself: the others may order. Without a secret anybody could forge a baton, so there are no chains (K9).
+pub(super) fn switches(is_clustered: bool, has_secret: bool) -> Switches {
     let ordering = if is_clustered { Ordered::Hot } else { Ordered::Never };
-    Switches { ordering, ..Switches::CLARET }
+    let commit = if is_clustered && has_secret { Commit::Chain } else { Commit::Rounds };
+    Switches { ordering, commit, ..Switches::CLARET }
 }
 
 impl Node {

@@ -43,6 +43,7 @@ use crate::parts::command_table::Table;
 use crate::parts::following::Following;
 use crate::parts::incarnations::Incarnations;
 use crate::parts::leaving::Leaving;
+use crate::parts::mail::Mail;
 use crate::parts::one_shots::OneShots;
 use crate::parts::open_multis::OpenMultis;
 use crate::parts::passed_over::PassedOver;
@@ -94,6 +95,8 @@ pub(crate) struct TimerProcs {
     pub(crate) replicas: TimerProc,
     /// [`Node::ack_fired`].
     pub(crate) ack: TimerProc,
+    /// [`Node::mail_fired`].
+    pub(crate) mail: TimerProc,
 }
 
 /// See the module's text.
@@ -132,6 +135,8 @@ pub(crate) struct Node {
     pub(crate) following: Following,
     /// With what nodes sign; `None` without a secret.
     seals: Option<Seals>,
+    /// What is for other nodes, until the end of this turn of the server's loop.
+    mail: Mail,
     /// Sessions whose last connection closed since the last entry.
     deserted: Vec<SessionId>,
     /// Set for the shard's next deadline.
@@ -171,6 +176,7 @@ pub(crate) struct Counts {
     pub(crate) deserted: u64,
     pub(crate) peer_messages_in: u64,
     pub(crate) peer_messages_out: u64,
+    pub(crate) peer_letters_out: u64,
     pub(crate) peer_messages_unsent: u64,
     pub(crate) peer_messages_refused: u64,
     pub(crate) incarnations: u64,
@@ -224,6 +230,7 @@ impl Node {
             questions: Questions::default(),
             following: Following::default(),
             seals: secret.map(|secret| Seals::new(secret, ctx.random().max(1))),
+            mail: Mail::default(),
             deserted: Vec::new(),
             timer: None,
             soon: None,

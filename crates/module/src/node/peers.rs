@@ -8,6 +8,7 @@ use claret_core::{ShardId, wire};
 
 use super::{Node, settings};
 use crate::ffi::{Ctx, Flag, Log};
+use crate::parts::mail::Mail;
 use crate::parts::planted::sessions as planted;
 use crate::parts::seals::{Greeting, Letter, Refused};
 use crate::parts::slots::Bearer;
@@ -36,9 +37,25 @@ impl Node {
             Bearer::Gone => Err(Sent::ToNobody),
         });
         match id.unwrap_or(Err(Sent::No)) {
+            Ok(id) if self.seals.is_some() && Mail::may_wait(message) => {
+                if self.mail.put(id, message) {
+                    ctx.timer(0, self.procs.mail); // Fires in this turn of the server's loop, behind what clients sent.
+                }
+                Sent::Yes
+            }
             Ok(id) if self.send_letter(ctx, &id, &Letter::Peer(wire::encode_peer(message))) => Sent::Yes,
             Ok(_) => Sent::No,
             Err(sent) => sent,
+        }
+    }
+
+    /// The timer for what goes to other nodes together.
+    pub(crate) fn mail_fired(&mut self, ctx: Ctx) {
+        for (node, letter) in self.mail.take() {
+            let is_sent = self.send_letter(ctx, &node, &Letter::Peers(letter));
+            self.counts.peer_letters_out += u64::from(is_sent);
+            // What was in it comes again (K8, P23).
+            self.counts.peer_messages_unsent += u64::from(!is_sent);
         }
     }
 
@@ -49,7 +66,7 @@ impl Node {
         let sealed = match (&mut self.seals, letter) {
             (Some(seals), letter) => seals.seal(&own, to, letter),
             (None, Letter::Peer(message)) => Some(message.clone()),
-            (None, Letter::Greeting(_) | Letter::Knows { .. } | Letter::TakeOver) => None,
+            (None, Letter::Greeting(_) | Letter::Knows { .. } | Letter::TakeOver | Letter::Peers(_)) => None,
         };
         sealed.is_some_and(|sealed| ctx.send_to_node(&id, &sealed))
     }
@@ -77,6 +94,7 @@ impl Node {
                 }
             }
             Letter::Peer(message) => self.hear_peer(ctx, sender.as_bytes(), &message),
+            Letter::Peers(messages) => self.hear_peers(ctx, &sender, &messages),
             Letter::Knows { position, asked } => self.hear_position(&sender, position, asked),
             Letter::TakeOver => self.take_over(ctx, &sender),
         }
@@ -108,6 +126,22 @@ impl Node {
             // An answer may apply, and nothing may be written now: it is as lost on the way, and asked for again.
             _ if self.keyspace.is_barred(ctx) => self.counts.peer_messages_refused += 1,
             Ok(message) if planted::is_senders(Some(message.from()) == sender) => self.peer(ctx, message),
+            Ok(_) | Err(_) => self.counts.peer_messages_refused += 1,
+        }
+    }
+
+    /// Messages of one node's shard that came together: batons and answers.
+    fn hear_peers(&mut self, ctx: Ctx, sender: &str, payload: &[u8]) {
+        let sender = self.keyspace.view(|view| view.shard_of(sender.as_bytes())).flatten();
+        let are_senders = |messages: &[PeerMessage]| {
+            messages
+                .iter()
+                .all(|message| Mail::may_wait(message) && planted::is_senders(Some(message.from()) == sender))
+        };
+        match wire::decode_peers(payload) {
+            Ok(messages) if are_senders(&messages) && !self.keyspace.is_barred(ctx) => {
+                self.peers(ctx, messages)
+            }
             Ok(_) | Err(_) => self.counts.peer_messages_refused += 1,
         }
     }

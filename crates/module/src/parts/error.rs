@@ -277,6 +277,7 @@ fn refusal_code(refusal: &Refusal) -> &'static str {
         | Refusal::Unlisted
         | Refusal::Changed { .. }
         | Refusal::Unstamped
+        | Refusal::Unchained
         | Refusal::Resolved
         | Refusal::TooMuch { .. } => "ERR",
     }

@@ -8,6 +8,7 @@ pub(crate) mod error;
 pub(crate) mod following;
 pub(crate) mod incarnations;
 pub(crate) mod leaving;
+pub(crate) mod mail;
 pub(crate) mod members;
 pub(crate) mod native;
 pub(crate) mod one_shots;

@@ -41,6 +41,8 @@ pub(crate) enum Letter {
     Greeting(Greeting),
     /// A message of a shard to a shard.
     Peer(Vec<u8>),
+    /// Several, one after another.
+    Peers(Vec<u8>),
     /// A replica says how much of its primary's shard it knows, in answer to a question; `None`: it has no whole of it.
     Knows {
         position: Option<Position>,
@@ -207,6 +209,10 @@ fn write(letter: &Letter, out: &mut Vec<u8>) {
             pair(out, position.map(|it| (it.incarnation.0, it.batch)));
         }
         Letter::TakeOver => out.push(3),
+        Letter::Peers(bytes) => {
+            out.push(4);
+            out.extend_from_slice(bytes);
+        }
     }
 }
 
@@ -238,6 +244,7 @@ fn read(bytes: &[u8]) -> Option<Letter> {
             Some(Letter::Knows { position, asked: u64::from_le_bytes(*asked) })
         }
         (3, []) => Some(Letter::TakeOver),
+        (4, rest) => Some(Letter::Peers(rest.to_vec())),
         _ => None,
     }
 }
@@ -274,6 +281,7 @@ mod tests {
         for letter in [
             greeting(Some((ShardId(5), Incarnation(6)))),
             Letter::Peer(b"to a shard".to_vec()),
+            Letter::Peers(b"to a shard".to_vec()),
             Letter::Knows { position: Some(position), asked: 3 },
             Letter::Knows { position: None, asked: 4 },
             Letter::TakeOver,

@@ -185,7 +185,8 @@ impl Eve {
                     _ => Members::All,
                 };
                 let place = Asks::Place(Timestamp(dice.number()));
-                let asks = *dice.pick(&[Asks::Decision, Asks::Decision, Asks::Vote, Asks::Vote, place]);
+                let asks =
+                    *dice.pick(&[Asks::Decision, Asks::Decision, Asks::Vote, Asks::Vote, Asks::Chain, place]);
                 Request::Prepare {
                     attempt,
                     birth,

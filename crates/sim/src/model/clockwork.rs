@@ -7,6 +7,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use claret_core::Time;
+use claret_core::message::PeerMessage;
 use claret_types::Reply;
 
 use super::client::{Call, Client};
@@ -27,6 +28,8 @@ enum ModelEvent {
     Served(usize),
     ShardTimer(usize),
     Tell(usize, TellFrame),
+    /// Words of another shard arrive at this one.
+    Peers(usize, Vec<PeerMessage>),
     Tick(usize),
     /// A process is done with a tick.
     Ticked(usize),
@@ -88,6 +91,14 @@ impl Links {
         let last = &mut self.last[process * self.shards + shard][usize::from(back)];
         *last = (*last).max(leaves + self.delay + extra);
         *last
+    }
+}
+
+impl Links {
+    /// When a frame from shard to shard arrives that leaves now: in any order.
+    fn peer_arrival(&mut self, leaves: u64) -> u64 {
+        let extra = if self.jitter == 0 { 0 } else { self.random.below(self.jitter + 1) };
+        leaves + self.delay + extra
     }
 }
 
@@ -216,6 +227,10 @@ impl Model {
                 self.serve(shard);
             }
             ModelEvent::Tell(process, frame) => self.hand(process, Incoming::Frame(frame)),
+            ModelEvent::Peers(shard, messages) => {
+                self.servers[shard].put_peers(messages);
+                self.serve(shard);
+            }
             ModelEvent::Timer { process, terminal, number } => {
                 self.hand(process, Incoming::Timer { terminal, number });
             }
@@ -256,6 +271,10 @@ impl Model {
             for (process, frame) in worked.frames {
                 let arrives = self.links.arrival(done, process, shard, true);
                 self.schedule(arrives, ModelEvent::Tell(process, frame));
+            }
+            for (to, messages) in worked.peers {
+                let arrives = self.links.peer_arrival(done);
+                self.schedule(arrives, ModelEvent::Peers(to, messages));
             }
             self.servers[shard].is_busy = true;
             self.schedule(done, ModelEvent::Served(shard));

@@ -13,6 +13,8 @@ pub struct Costs {
     pub frame: u64,
     /// A shard's work for a frame to a process that did not ask: a grant, a vote that waited.
     pub push: u64,
+    /// A shard's work for a frame to another shard, and as much for one from another.
+    pub peer: u64,
     /// A shard's work for an operation.
     pub op: u64,
     /// A shard's work for looking at an operation's lock, granted or not, and giving it back.
@@ -32,6 +34,7 @@ impl Default for Costs {
             jitter: 0,
             frame: 1_500,
             push: 3_000,
+            peer: 3_000,
             op: 780,
             lock: 380,
             message: 220,
@@ -54,7 +57,7 @@ pub struct Cost {
 
 impl Costs {
     /// All of them, each with the source of its default.
-    pub fn list(&self) -> [Cost; 9] {
+    pub fn list(&self) -> [Cost; 10] {
         const OWN: &str = "our own state machines, timed in process (docs/performance.md)";
         let cost = |name, ns, source| Cost { name, ns, source };
         [
@@ -62,6 +65,7 @@ impl Costs {
             cost("jitter", self.jitter, "none, so that what differs is the protocol"),
             cost("frame", self.frame, "a plain pipelined command on Redis 7.0"),
             cost("push", self.push, "a push on a RESP3 connection, 2 to 4 us on Redis 7.0"),
+            cost("peer", self.peer, "taken to be as a push"),
             cost("op", self.op, "a marginal operation inside one module command on Redis 7.0"),
             cost("lock", self.lock, OWN),
             cost("message", self.message, OWN),

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use claret_core::message::{Link, Output, Request, Response};
+use claret_core::message::{Link, Output, PeerMessage, Request, Response};
 use claret_core::{AttemptId, Incarnation, SessionId, Shard, ShardId, Stats, Time};
 use claret_types::{Bytes, Operation, Reply};
 
@@ -19,7 +19,7 @@ use super::wire::{AskFrame, Asked, Multi, Plain, ShardMessage, TellFrame};
 pub(super) struct Server {
     pub(super) shard: Shard,
     id: usize,
-    queue: VecDeque<AskFrame>,
+    queue: VecDeque<Work>,
     pub(super) is_busy: bool,
     /// The timeout that stands in the queue of events.
     pub(super) timer: Option<Time>,
@@ -30,6 +30,14 @@ pub(super) struct Server {
     plain: u64,
 }
 
+/// What waits for a server.
+#[derive(Debug)]
+enum Work {
+    Frame(AskFrame),
+    /// Words of another shard that came together.
+    Peers(Vec<PeerMessage>),
+}
+
 /// What a piece of work comes to.
 #[derive(Debug)]
 pub(super) struct Worked {
@@ -37,6 +45,8 @@ pub(super) struct Worked {
     pub(super) ns: u64,
     /// What leaves then, and for whom.
     pub(super) frames: Vec<(usize, TellFrame)>,
+    /// And for other shards, one frame for each.
+    pub(super) peers: Vec<(usize, Vec<PeerMessage>)>,
 }
 
 /// Attempts that the work at hand answers directly, and what else is to be said.
@@ -75,7 +85,11 @@ impl Server {
     }
 
     pub(super) fn put(&mut self, frame: AskFrame) {
-        self.queue.push_back(frame);
+        self.queue.push_back(Work::Frame(frame));
+    }
+
+    pub(super) fn put_peers(&mut self, messages: Vec<PeerMessage>) {
+        self.queue.push_back(Work::Peers(messages));
     }
 
     /// Whether there is something to do at this time.
@@ -89,8 +103,10 @@ impl Server {
         let worked = if self.shard.poll_timeout().is_some_and(|due| due <= now) {
             self.time_out(now, costs)
         } else {
-            let frame = self.queue.pop_front().expect("there is work");
-            self.work_off(now, costs, frame)
+            match self.queue.pop_front().expect("there is work") {
+                Work::Frame(frame) => self.work_off(now, costs, frame),
+                Work::Peers(messages) => self.hear(now, costs, messages),
+            }
         };
         self.busy_ns += worked.ns;
         self.free_at = now_ns + worked.ns;
@@ -101,6 +117,21 @@ impl Server {
         let before = self.shard.stats();
         self.shard.handle_timeout(now);
         let mut saying = Saying::new(self.id, costs, None, costs.message);
+        self.say(&mut saying, None);
+        saying.worked.ns += looked(costs, before, self.shard.stats());
+        saying.worked
+    }
+
+    /// Other shards said something.
+    fn hear(&mut self, now: Time, costs: &Costs, messages: Vec<PeerMessage>) -> Worked {
+        self.frames += 1;
+        let before = self.shard.stats();
+        let mut saying = Saying::new(self.id, costs, None, costs.peer);
+        self.shard.begin(now);
+        for message in messages {
+            saying.worked.ns += costs.message;
+            self.shard.handle_further_peer(now, message);
+        }
         self.say(&mut saying, None);
         saying.worked.ns += looked(costs, before, self.shard.stats());
         saying.worked
@@ -154,8 +185,12 @@ impl Server {
     /// Takes what the shard has to say. The first word on `own` is the answer, and part of its work.
     fn say(&mut self, saying: &mut Saying<'_>, mut own: Option<AttemptId>) {
         while let Some(output) = self.shard.poll_output() {
-            let Output::Respond { session, response } = output else {
-                unreachable!("shards ask each other only when a client is silent for longer than a lease")
+            let (session, response) = match output {
+                Output::Respond { session, response } => (session, response),
+                Output::Tell { shard, message } => {
+                    saying.tell_peer(shard.0 as usize, message);
+                    continue;
+                }
             };
             if own.is_some() && own == response.attempt() {
                 own = None;
@@ -171,7 +206,11 @@ impl<'a> Saying<'a> {
     /// A frame that was asked is answered, even if there is nothing to say.
     fn new(id: usize, costs: &'a Costs, asker: Option<usize>, ns: u64) -> Self {
         let answer = |process| (process, TellFrame { shard: id, parts: Vec::new(), is_answer: true });
-        Saying { id, costs, worked: Worked { ns, frames: asker.map(answer).into_iter().collect() } }
+        Saying {
+            id,
+            costs,
+            worked: Worked { ns, frames: asker.map(answer).into_iter().collect(), peers: Vec::new() },
+        }
     }
 
     fn tell(&mut self, process: usize, part: ShardMessage) {
@@ -181,6 +220,17 @@ impl<'a> Saying<'a> {
         }
         self.worked.ns += self.costs.push;
         self.worked.frames.push((process, TellFrame { shard: self.id, parts: vec![part], is_answer: false }));
+    }
+    /// What is for one shard goes together.
+    fn tell_peer(&mut self, shard: usize, message: PeerMessage) {
+        self.worked.ns += self.costs.message;
+        match self.worked.peers.iter_mut().find(|(to, _)| *to == shard) {
+            Some((_, messages)) => messages.push(message),
+            None => {
+                self.worked.ns += self.costs.peer;
+                self.worked.peers.push((shard, vec![message]));
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What to run.
 
-use claret_core::{Limits, Locks, Ordered, Pacing, Switches};
+use claret_core::{Commit, Limits, Locks, Ordered, Pacing, Switches};
 
 use super::costs::Costs;
 
@@ -20,6 +20,10 @@ pub enum Mode {
     Commuting,
     /// Abstract locks with phases.
     CommutingPhased,
+    /// The same, and transactions over several shards commit in chains.
+    Chain,
+    /// The same, and those that use hot records do.
+    HotChain,
     /// Abstract locks, phases and combining.
     CommutingPhasedCombined,
 }
@@ -84,6 +88,8 @@ impl Mode {
             | Mode::ReaderWriterPhased
             | Mode::Commuting
             | Mode::CommutingPhased
+            | Mode::Chain
+            | Mode::HotChain
             | Mode::CommutingPhasedCombined => true,
         }
     }
@@ -130,11 +136,19 @@ impl Setup {
             Mode::None | Mode::OneServer | Mode::Commuting => (Locks::Abstract, false),
             Mode::ReaderWriter => (Locks::ReaderWriter, false),
             Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
-            Mode::CommutingPhased | Mode::CommutingPhasedCombined => (Locks::Abstract, true),
+            Mode::CommutingPhased | Mode::Chain | Mode::HotChain | Mode::CommutingPhasedCombined => {
+                (Locks::Abstract, true)
+            }
         };
         let combining = self.mode == Mode::CommutingPhasedCombined;
-        let batching = self.batching && self.mode == Mode::CommutingPhased;
+        let batches = matches!(self.mode, Mode::CommutingPhased | Mode::Chain | Mode::HotChain);
+        let batching = self.batching && batches;
         let ordering = self.ordering;
-        Switches { locks, phasing, combining, batching, ordering, ..Switches::CLARET }
+        let commit = match self.mode {
+            Mode::Chain => Commit::Chain,
+            Mode::HotChain => Commit::HotChain,
+            _ => Commit::Rounds,
+        };
+        Switches { locks, phasing, combining, batching, ordering, commit, ..Switches::CLARET }
     }
 }

@@ -54,7 +54,9 @@ impl Message {
             },
             Body::Response { response, .. } => response.attempt(),
             Body::Peer { message, .. } => match message {
-                PeerMessage::Inquire { attempt, .. } | PeerMessage::Answer { attempt, .. } => Some(*attempt),
+                PeerMessage::Inquire { attempt, .. }
+                | PeerMessage::Answer { attempt, .. }
+                | PeerMessage::Baton { attempt, .. } => Some(*attempt),
                 PeerMessage::AskClock { .. } | PeerMessage::Clock { .. } => None,
             },
         }
@@ -88,7 +90,7 @@ pub(super) fn client_name(session: SessionId) -> String {
 pub(super) struct MessageKind(usize);
 
 /// In the order of [`MessageKind::of`].
-const KINDS: [&str; 19] = [
+const KINDS: [&str; 20] = [
     "execute",
     "prepare",
     "apply",
@@ -108,6 +110,7 @@ const KINDS: [&str; 19] = [
     "asked",
     "inquire",
     "answer",
+    "baton",
 ];
 
 impl MessageKind {
@@ -148,7 +151,8 @@ impl MessageKind {
             Body::Peer { message, .. } => match message {
                 PeerMessage::Inquire { .. } => 17,
                 PeerMessage::Answer { .. } => 18,
-                PeerMessage::AskClock { .. } | PeerMessage::Clock { .. } => 19,
+                PeerMessage::Baton { .. } => 19,
+                PeerMessage::AskClock { .. } | PeerMessage::Clock { .. } => 20,
             },
         })
     }

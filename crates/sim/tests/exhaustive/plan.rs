@@ -1,6 +1,6 @@
 //! What is explored: programs, bounds, faults, and what is broken on purpose.
 
-use claret_core::{Bug, Limits, Locks, Ordered, Survives, Switches};
+use claret_core::{Bug, Commit, Limits, Locks, Ordered, Survives, Switches};
 use claret_types::{Counter, CounterOp, Operation, Set, SetOp};
 
 /// The record of shard 0.
@@ -115,6 +115,8 @@ pub(crate) struct Plan {
     pub(crate) plant: Plant,
     /// Where calls are ordered: about which timestamp each client is to have.
     pub(crate) suggested: Option<Vec<u64>>,
+    /// Commits are chains.
+    pub(crate) chains: bool,
     /// Who begins only once this other client was told.
     pub(crate) after: Vec<(usize, usize)>,
     /// A bug in the machines.
@@ -136,6 +138,7 @@ impl Plan {
             plant: Plant::Nothing,
             suggested: None,
             after: Vec::new(),
+            chains: false,
             bug: None,
         }
     }
@@ -157,7 +160,8 @@ impl Plan {
 
     pub(crate) fn switches(&self) -> Switches {
         let ordering = if self.suggested.is_some() { Ordered::Always } else { Ordered::Never };
-        Switches { locks: self.locks, combining: false, ordering, ..Switches::CLARET }
+        let commit = if self.chains { Commit::Chain } else { Commit::Rounds };
+        Switches { locks: self.locks, combining: false, ordering, commit, ..Switches::CLARET }
     }
 
     /// Time stands still at 0. Whatever waits for time has one moment of its own, so that each kind can be let

@@ -140,9 +140,85 @@ pub(crate) fn small_looking() -> Vec<Plan> {
     ]
 }
 
+/// Adds at all three shards, and answers with the sum at one of them.
+fn all_three(answers: usize, amount: i64) -> Vec<Step> {
+    let step = |at| later(at, if at == answers { AddReturning(amount) } else { Add(amount) });
+    [X, Y, Z].map(step).into()
+}
+
+/// Chains: one over three shards, one over the last two of them, and one that locks before it commits at both ends.
+fn chains(name: &'static str, faults: Faults) -> Plan {
+    let programs = vec![all_three(Y, 1), vec![later(Y, AddReturning(2)), later(Z, Add(2))]];
+    Plan { faults, chains: true, ..Plan::new(name, programs) }
+}
+
+/// The same beside one that locks as it goes, from the other end.
+fn chains_beside_locks(name: &'static str, faults: Faults) -> Plan {
+    let programs = vec![all_three(Z, 1), vec![now(Z, AddReturning(2)), later(X, AddReturning(2))]];
+    Plan { faults, chains: true, ..Plan::new(name, programs) }
+}
+
+/// One chain over three shards.
+fn one_chain(name: &'static str, faults: Faults) -> Plan {
+    Plan { faults, chains: true, ..Plan::new(name, vec![all_three(Y, 1), vec![later(Z, Add(2))]]) }
+}
+
+/// Two over the same shards in opposite orders: each has another one last.
+fn hot_chains(name: &'static str, faults: Faults) -> Plan {
+    let looks = vec![looked(X, Get), later(Y, AddReturning(2)), later(Z, Add(2))];
+    Plan { faults, chains: true, hot: Some(X), ..Plan::new(name, vec![all_three(X, 1), looks]) }
+}
+
+/// Chains, as far as a test has time for them.
+pub(crate) fn small_chains() -> Vec<Plan> {
+    vec![
+        one_chain("chain, a death and a loss", Faults { losses: 1, ..DEATH }),
+        one_chain("chain, a double", DOUBLE),
+        one_chain("chain, a restart with votes", RESTART),
+        with_records(one_chain("chain, a restart with records", RESTART)),
+        chains("chains", NONE),
+        chains("chains, a death", DEATH),
+        chains("chains, a loss", LOSS),
+        chains_beside_locks("chains beside locks", NONE),
+        chains_beside_locks("chains beside locks, a death", DEATH),
+        hot_chains("hot chains", NONE),
+        hot_chains("hot chains, a death", DEATH),
+    ]
+}
+
+/// Chains that take longer.
+fn large_chains() -> Vec<Plan> {
+    vec![
+        chains("chains, a death and a loss", Faults { losses: 1, ..DEATH }),
+        chains("chains, a double", DOUBLE),
+        chains("chains, an early timeout", EARLY_TIMEOUT),
+        chains("chains, a restart with votes", RESTART),
+    ]
+}
+
+/// Bugs of chains, and where the search finds each.
+pub(crate) fn broken_chains() -> Vec<Plan> {
+    let with = |bug, plan: Plan| Plan { bug: Some(bug), ..plan };
+    vec![
+        with(Bug::LocksWithoutBaton, one_chain("chain", NONE)),
+        with(Bug::BatonSentOnce, one_chain("chain, a loss", LOSS)),
+        with(Bug::LastAnswersForAll, one_chain("chain", NONE)),
+        with(Bug::ResentToUnvoted, one_chain("chain, a loss", LOSS)),
+    ]
+}
+
 /// All that are well.
 pub(crate) fn all() -> Vec<Plan> {
-    [small_commits(), small_phases(), small_ordered(), small_looking(), large()].concat()
+    [
+        small_commits(),
+        small_phases(),
+        small_ordered(),
+        small_looking(),
+        small_chains(),
+        large(),
+        large_chains(),
+    ]
+    .concat()
 }
 
 /// What takes longer.

@@ -12,6 +12,7 @@ pub(crate) const RULES: &[(char, &str)] = &[
     ('S', "docs/replication.md"),
     ('O', "docs/optimistic.md"),
     ('N', "docs/nesting.md"),
+    ('K', "docs/chains.md"),
 ];
 
 /// Traps without a test, each with the reason.
@@ -40,7 +41,7 @@ pub(crate) fn rules(letter: char, document: &str) -> Vec<(usize, String)> {
 
 /// `P12`, and nothing behind it.
 fn is_rule(word: &str) -> bool {
-    matches!(word.split_at_checked(1), Some(("P" | "C" | "B" | "S" | "O" | "N", number)) if is_number(number))
+    matches!(word.split_at_checked(1), Some(("P" | "C" | "B" | "S" | "O" | "N" | "K", number)) if is_number(number))
 }
 
 fn is_number(word: &str) -> bool {
@@ -64,7 +65,7 @@ pub(crate) fn undefined(file: &File, defined: &Defined) -> Vec<String> {
         } else if has_suffix(word) {
             "rules have numbers without suffixes"
         } else if word.strip_prefix('R').is_some_and(is_number) {
-            "rules are P (docs/protocol.md), C (docs/combining.md), B (docs/batches.md), S (docs/replication.md), O (docs/optimistic.md) or N (docs/nesting.md)"
+            "rules are P (docs/protocol.md), C (docs/combining.md), B (docs/batches.md), S (docs/replication.md), O (docs/optimistic.md), N (docs/nesting.md) or K (docs/chains.md)"
         } else {
             continue;
         };

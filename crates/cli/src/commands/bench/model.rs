@@ -42,6 +42,9 @@ pub(in crate::commands) struct ModelArgs {
     /// A shard's work for a frame to a process that did not ask, in nanoseconds.
     #[arg(long, value_name = "NANOS")]
     push_cost: Option<u64>,
+    /// A shard's work for a frame to or from another shard, in nanoseconds.
+    #[arg(long, value_name = "NANOS")]
+    peer_cost: Option<u64>,
     /// A shard's work for an operation, in nanoseconds.
     #[arg(long, value_name = "NANOS")]
     op_cost: Option<u64>,
@@ -99,7 +102,7 @@ impl ModelArgs {
     }
 
     /// The arguments by name, and whether they were given.
-    pub(super) fn given(&self) -> [(&'static str, bool); 17] {
+    pub(super) fn given(&self) -> [(&'static str, bool); 18] {
         [
             ("--processes", self.processes.is_some()),
             ("--window", self.window.is_some()),
@@ -107,6 +110,7 @@ impl ModelArgs {
             ("--jitter", self.jitter.is_some()),
             ("--frame-cost", self.frame_cost.is_some()),
             ("--push-cost", self.push_cost.is_some()),
+            ("--peer-cost", self.peer_cost.is_some()),
             ("--op-cost", self.op_cost.is_some()),
             ("--lock-cost", self.lock_cost.is_some()),
             ("--message-cost", self.message_cost.is_some()),
@@ -143,6 +147,7 @@ impl ModelArgs {
             delay: of("--rtt", self.rtt, 2 * default.delay, 1_000)? / 2,
             jitter: of("--jitter", self.jitter, default.jitter, 1_000)?,
             frame: of("--frame-cost", self.frame_cost, default.frame, 1)?,
+            peer: of("--peer-cost", self.peer_cost, default.peer, 1)?,
             push: of("--push-cost", self.push_cost, default.push, 1)?,
             op: of("--op-cost", self.op_cost, default.op, 1)?,
             lock: of("--lock-cost", self.lock_cost, default.lock, 1)?,

@@ -1,0 +1,228 @@
+//! Chains (K3 to K11 of `docs/chains.md`): prepares that wait for a baton, batons that wait for a prepare, and what goes on to the
+//! next one on the list.
+//!
+//! A deposited prepare is a participant that prepares, has all its records still before it, and waits for no lock. So whatever
+//! ends attempts that have not voted ends it, too.
+//!
+//! Invariant: a baton that waits is of no attempt that is decided here, or whose prepare is here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec::IntoIter;
+
+use super::participant::{Calls, Chained, Stage};
+use super::{AttemptId, Bytes, Delivery, Owner, Shard, ShardId, Status, Time, rules};
+use crate::message::{Asks, Listed, Output, PeerMessage, Response};
+use crate::switches::Commit;
+
+/// Batons that wait for their prepares (K11), by attempt and by whom they come from: who has a right to one only the prepare tells.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Batons {
+    waiting: BTreeMap<(AttemptId, ShardId), Time>,
+    due: BTreeSet<(Time, AttemptId, ShardId)>,
+}
+
+impl Batons {
+    /// Keeps one, as long as there are not too many.
+    fn keep(&mut self, attempt: AttemptId, from: ShardId, due: Time, batons_max: usize) {
+        if self.waiting.len() < batons_max && !self.waiting.contains_key(&(attempt, from)) {
+            self.waiting.insert((attempt, from), due);
+            self.due.insert((due, attempt, from));
+        }
+    }
+
+    /// Takes out all of an attempt; who they came from.
+    fn take(&mut self, attempt: AttemptId) -> Vec<ShardId> {
+        if self.waiting.is_empty() {
+            return Vec::new(); // Mostly.
+        }
+        let all = self.waiting.range((attempt, ShardId(0))..=(attempt, ShardId(u32::MAX)));
+        let all: Vec<(ShardId, Time)> = all.map(|((_, from), due)| (*from, *due)).collect();
+        for (from, due) in &all {
+            self.waiting.remove(&(attempt, *from));
+            self.due.remove(&(*due, attempt, *from));
+        }
+        all.into_iter().map(|(from, _)| from).collect()
+    }
+
+    /// When the first has waited for long enough.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        self.due.first().map(|(due, ..)| *due)
+    }
+
+    fn pop_due(&mut self, now: Time) -> Option<AttemptId> {
+        let (_, attempt, _) = *self.due.first().filter(|(due, ..)| *due <= now)?;
+        self.take(attempt);
+        Some(attempt)
+    }
+
+    /// Those that wait.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &(AttemptId, ShardId)> {
+        self.waiting.keys()
+    }
+}
+
+/// What the yes of a participant is to be, by what its prepare asks for: a single one is always the last (P9), and so is the end of
+/// a chain (K6).
+pub(super) fn asked_of(asks: Asks, is_single: bool, chained: Option<Chained>) -> Asks {
+    match (asks, chained) {
+        (Asks::Vote | Asks::Chain, _) if is_single => Asks::Decision,
+        (Asks::Chain, Some(chained)) if chained.next.is_none() => Asks::Decision,
+        (Asks::Chain, _) => Asks::Vote,
+        (asks, _) => asks,
+    }
+}
+
+impl Shard {
+    /// Batons that wait for their prepares.
+    pub fn waiting_batons(&self) -> usize {
+        self.batons.waiting.len()
+    }
+
+    /// Whether it takes part in chains: what it writes counts at once, and whoever speaks for another shard is known (K9).
+    pub(super) fn takes_chains(&self) -> bool {
+        self.switches.commit != Commit::Rounds
+            && self.switches.phasing
+            && self.switches.delivery == Delivery::Network
+            && !self.is_replicated()
+    }
+
+    /// Where this shard stands on the list of a prepare that asks for a chain; `None` where it is no chain.
+    pub(super) fn chained(&self, asks: Asks, list: &[Listed]) -> Option<Chained> {
+        let at = list.iter().position(|listed| listed.shard == self.id)?;
+        let is_chain = asks == Asks::Chain && list.len() > 1;
+        is_chain.then(|| Chained {
+            before: at.checked_sub(1).map(|before| list[before].shard),
+            next: list.get(at + 1).map(|next| next.shard),
+            is_deposited: rules::needs_baton(at),
+            said_waits: false,
+        })
+    }
+
+    /// Whether a prepare that has just come waits for its baton; if that is here already, it does not.
+    fn waits_for_baton(&mut self, attempt: AttemptId) -> bool {
+        let came = self.batons.take(attempt);
+        let participant = self.participant(attempt);
+        let Stage::Preparing(round) = &mut participant.stage else { return false };
+        let Some(chained) = &mut round.chained else { return false };
+        if came.iter().any(|from| rules::is_right_before(*chained, *from)) {
+            chained.is_deposited = false;
+        }
+        chained.is_deposited
+    }
+
+    /// The baton comes: its prepare goes on, or it waits for that.
+    pub(super) fn take_baton(&mut self, now: Time, attempt: AttemptId, from: ShardId) {
+        let Some(participant) = self.attempts.get_mut(&attempt) else {
+            return self.keep_baton(now, attempt, from);
+        };
+        match &mut participant.stage {
+            Stage::Open => self.keep_baton(now, attempt, from),
+            Stage::Preparing(round) => {
+                // A double, or of one who has no right to it.
+                let taken = round
+                    .chained
+                    .as_mut()
+                    .filter(|chained| chained.is_deposited && rules::is_right_before(**chained, from));
+                let Some(chained) = taken else { return };
+                chained.is_deposited = false;
+                let (owner, records) = (participant.owner, std::mem::take(&mut participant.behind));
+                self.lock_all(now, owner, records);
+            }
+            Stage::Prepared { .. } | Stage::Placed { .. } => {} // A double.
+        }
+    }
+
+    fn keep_baton(&mut self, now: Time, attempt: AttemptId, from: ShardId) {
+        if self.takes_chains() && self.decided(attempt).is_none() && !self.is_below_low_water(attempt) {
+            let due = now.plus(self.limits.lease_us);
+            self.batons.keep(attempt, from, due, self.limits.batons_max);
+        }
+    }
+
+    /// Something is written of an attempt: nobody waits for its batons any more.
+    pub(super) fn forget_batons(&mut self, attempt: AttemptId) {
+        self.batons.take(attempt);
+    }
+
+    /// Of batons whose prepares did not come for a lease a no is written, as if somebody had asked (K11).
+    pub(super) fn drop_batons(&mut self, now: Time) {
+        while self.at_once > 0
+            && let Some(attempt) = self.batons.pop_due(now)
+        {
+            self.charge_for(attempt);
+            if self.may_note(now, attempt) {
+                self.status_or_refuse(now, attempt, None);
+            }
+        }
+    }
+
+    /// Says that a prepare waits for somebody's lock.
+    pub(super) fn say_waits(&mut self, attempt: AttemptId) {
+        if let Stage::Preparing(round) = &mut self.participant(attempt).stage
+            && let Some(chained) = &mut round.chained
+        {
+            chained.said_waits = true;
+        }
+        self.respond(attempt, Response::Queued { attempt });
+    }
+
+    /// Yes is written: the baton goes on (K5).
+    pub(super) fn pass_baton(&mut self, attempt: AttemptId, chained: Option<Chained>) {
+        if let Some(next) = chained.and_then(|chained| chained.next) {
+            let message = PeerMessage::Baton { attempt, from: self.id };
+            self.outputs.push_back(Output::Tell { shard: next, message });
+        }
+    }
+
+    /// A prepare has come: it locks what it asks for, or waits for its baton (K3).
+    pub(super) fn begin_to_lock(&mut self, now: Time, owner: Owner, records: IntoIter<(Bytes, Calls)>) {
+        if self.waits_for_baton(owner.attempt) {
+            self.participant(owner.attempt).behind = records;
+        } else {
+            self.lock_all(now, owner, records);
+        }
+    }
+
+    /// The prepare came again, after the vote: that is said again, and the baton may be lost (K8).
+    pub(super) fn prepared_again(&mut self, attempt: AttemptId) {
+        self.vote_again(attempt);
+        if rules::passes_again() {
+            let chained = self.participant(attempt).chained();
+            self.pass_baton(attempt, chained);
+        }
+    }
+
+    /// Tells others on a list what is written here, as if they had asked (K6, K7).
+    pub(super) fn tell_listed(&mut self, attempt: AttemptId, list: &[Listed], status: Status) {
+        let from = self.id;
+        for listed in list.iter().filter(|listed| listed.shard != from) {
+            let message = PeerMessage::Answer { attempt, from, status: status.clone() };
+            self.outputs.push_back(Output::Tell { shard: listed.shard, message });
+        }
+    }
+
+    /// A no is about to be written: those before it in a chain are to hear of it (K7). A no of an incarnation that is not the one
+    /// listed says nothing of what that one wrote (P55).
+    pub(super) fn those_before(&self, attempt: AttemptId) -> Vec<Listed> {
+        let Some(Stage::Preparing(round)) = self.attempts.get(&attempt).map(|it| &it.stage) else {
+            return Vec::new(); // Mostly.
+        };
+        let list = &round.participants;
+        let Some(at) = list.iter().position(|listed| listed.shard == self.id) else { return Vec::new() };
+        let is_lost = list[at].incarnation.is_some_and(|listed| listed < self.remembers_since);
+        // Whoever has no baton does not know that any of them has voted.
+        let tells = round.chained.is_some_and(|chained| !chained.is_deposited) && !is_lost;
+        if tells { list[..at].to_vec() } else { Vec::new() }
+    }
+
+    pub(super) fn check_batons(&self) {
+        assert_eq!(self.batons.waiting.len(), self.batons.due.len(), "batons that wait");
+        assert!(self.batons.waiting.len() <= self.limits.batons_max, "too many batons wait");
+        for (attempt, _) in self.batons.waiting() {
+            assert!(self.decided(*attempt).is_none(), "{attempt} is decided, and a baton of it waits");
+            let is_open = |stage: &Stage| matches!(stage, Stage::Open);
+            let waits = self.attempts.get(attempt).is_none_or(|it| is_open(&it.stage));
+            assert!(waits, "the prepare of {attempt} is here, and a baton of it waits");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What shards say to each other and what can go together: batons of chains, and decisions (K5, K6 of `docs/chains.md`). All that
+//! is for one node in one turn of the server's loop goes in as few letters as it can. A letter costs a node more than what is in it.
+
+use std::collections::BTreeMap;
+
+use claret_core::message::PeerMessage;
+use claret_core::wire;
+
+/// A letter ends with the first message beyond so many bytes.
+const LETTER_BYTES: usize = 32 * 1024;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(crate) struct Mail {
+    /// By the node that it is for: letters, the last of which is not full.
+    letters: BTreeMap<String, Vec<Vec<u8>>>,
+    /// Somebody is going to take them.
+    is_awaited: bool,
+}
+
+impl Mail {
+    /// Whether a message may wait for others. What is said of clocks, and questions of who is in doubt, go at once.
+    pub(crate) fn may_wait(message: &PeerMessage) -> bool {
+        match message {
+            PeerMessage::Baton { .. } | PeerMessage::Answer { .. } => true,
+            PeerMessage::Inquire { .. } | PeerMessage::AskClock { .. } | PeerMessage::Clock { .. } => false,
+        }
+    }
+
+    /// Puts a message with others for this node. Whether nobody is going to take them yet.
+    pub(crate) fn put(&mut self, node: String, message: &PeerMessage) -> bool {
+        let letters = self.letters.entry(node).or_default();
+        match letters.last_mut().filter(|letter| letter.len() < LETTER_BYTES) {
+            Some(letter) => wire::append_peer(message, letter),
+            None => letters.push(wire::encode_peer(message)),
+        }
+        !std::mem::replace(&mut self.is_awaited, true)
+    }
+
+    /// Takes all.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = (String, Vec<u8>)> + use<> {
+        self.is_awaited = false;
+        let letters = std::mem::take(&mut self.letters);
+        letters.into_iter().flat_map(|(node, letters)| letters.into_iter().map(move |it| (node.clone(), it)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_core::{AttemptId, Sequence, SessionId, ShardId, TxId};
+
+    use super::*;
+
+    fn baton(sequence: u64) -> PeerMessage {
+        let tx = TxId { session: SessionId(7), sequence: Sequence(sequence) };
+        PeerMessage::Baton { attempt: AttemptId { tx, attempt: 1 }, from: ShardId(1) }
+    }
+
+    #[test]
+    fn what_is_for_one_node_goes_together_and_in_its_order() {
+        let mut mail = Mail::default();
+        assert!(mail.put("b".to_owned(), &baton(1)));
+        assert!(!mail.put("a".to_owned(), &baton(2)));
+        assert!(!mail.put("b".to_owned(), &baton(3)));
+        let read = |(node, letter): (String, Vec<u8>)| (node, wire::decode_peers(&letter).expect("messages"));
+        let taken: Vec<_> = mail.take().map(read).collect();
+        assert_eq!(taken, [("a".to_owned(), vec![baton(2)]), ("b".to_owned(), vec![baton(1), baton(3)])]);
+        assert_eq!(mail.take().count(), 0);
+        assert!(mail.put("a".to_owned(), &baton(4)), "somebody is to take it");
+    }
+
+    #[test]
+    fn a_letter_is_no_longer_than_it_need_be() {
+        let mut mail = Mail::default();
+        for sequence in 0..10_000 {
+            mail.put("a".to_owned(), &baton(sequence));
+        }
+        let letters: Vec<_> = mail.take().collect();
+        assert!(letters.len() > 3 && letters.iter().all(|(_, it)| it.len() < LETTER_BYTES + 100));
+        let messages = letters.iter().map(|(_, it)| wire::decode_peers(it).expect("messages").len());
+        assert_eq!(messages.sum::<usize>(), 10_000);
+    }
+}
