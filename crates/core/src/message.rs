@@ -381,6 +381,14 @@ pub enum Refusal {
         /// The record.
         key: Bytes,
     },
+    /// The host's schema has no such operation on the record, whatever it holds.
+    #[error("{error} (key '{key}')")]
+    AgainstSchema {
+        /// The record.
+        key: Bytes,
+        /// What it breaks: [`OpError::AgainstSchema`].
+        error: Box<OpError>,
+    },
 }
 
 impl Refusal {
@@ -389,6 +397,7 @@ impl Refusal {
         match self {
             Refusal::Operation { .. }
             | Refusal::OperationBehind { .. }
+            | Refusal::AgainstSchema { .. }
             | Refusal::Crowded(_)
             | Refusal::Denied { .. }
             | Refusal::NoMemory { .. }
@@ -431,9 +440,9 @@ impl Refusal {
     /// About how much memory its words take, in bytes.
     pub fn size(&self) -> usize {
         match self {
-            Refusal::Operation { key, error } | Refusal::OperationBehind { key, error, .. } => {
-                key.len() + error.size()
-            }
+            Refusal::Operation { key, error }
+            | Refusal::OperationBehind { key, error, .. }
+            | Refusal::AgainstSchema { key, error } => key.len() + error.size(),
             Refusal::Denied { key, reason } => key.len() + reason.len(),
             Refusal::Crowded(key)
             | Refusal::Elsewhere { key }
