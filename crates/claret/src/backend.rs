@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use claret_core::message::{Refusal, Seen, Undone};
 use claret_core::{AttemptId, CallNo, Closed, Event, Limits, Time};
-use claret_types::{Bytes, Claims, OpError, Operation, Reply, State};
+use claret_types::{Bytes, Claims, OpError, Operation, Reply, Schema, State};
 use smallvec::SmallVec;
 
 use crate::call::Call;
@@ -100,6 +100,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// # Errors
     /// When they cannot: what to do instead.
     fn knows(&self, op: &Operation) -> Result<(), OpError>;
+
+    /// What the user's schema is, which every operation is held against before anything else is done.
+    fn schema(&self) -> Option<&Schema> {
+        None
+    }
 
     /// Makes times absolute that are relative to now, where the shards are in this process (P71). Elsewhere the shard does it.
     fn resolve(&self, _op: &mut Operation) {}

@@ -89,7 +89,7 @@ mod tests {
     /// Bug: the timer was polled again after its end, which is a panic of a timer that is a task.
     #[test]
     fn a_time_that_is_over_stays_over() {
-        let backend = Embedded::new(1, Mode::default(), Limits::default());
+        let backend = Embedded::new(1, Mode::default(), Limits::default(), None);
         let mut deadline = Deadline::new(&backend, Duration::ZERO);
         pollster::block_on(async {
             assert_eq!(deadline.race(ready(1)).await, Some(1), "it is asked only when something has to wait");

@@ -165,8 +165,8 @@ pub use batch::{Batch, Replies, Ticket};
 pub use claret_core::Limits;
 pub use claret_types as types;
 pub use claret_types::{
-    Bytes, Content, DataType, ExpiresAt, Expiry, FromReply, OpError, Operation, Pairs, Reply, ScoreBound,
-    Summary, Ttl,
+    Bytes, Content, DataType, ExpiresAt, Expiry, FieldType, FromReply, OpError, Operation, Pairs, Reply,
+    Schema, SchemaError, ScoreBound, Summary, Ttl, TypeName,
 };
 pub use durability::{BackupError, LogError, LogStatus, OpenError, Progress, Sync};
 pub use error::{Abort, Error, Reason, Wait};
@@ -205,6 +205,9 @@ mod documents {
     #[cfg(feature = "metrics")]
     #[doc = include_str!("../../../docs/howto/observe.md")]
     struct Observe;
+
+    #[doc = include_str!("../../../docs/schemas.md")]
+    struct Schemas;
 
     #[doc = include_str!("../../../docs/howto/unknown-outcome.md")]
     struct UnknownOutcome;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use claret_core::Limits;
+use claret_types::Schema;
 
 use crate::blocking;
 use crate::durability::{BackupError, LogStatus, OpenError, Progress, Sync};
@@ -28,6 +29,7 @@ impl Store {
             options: TxOptions::default(),
             sync: Sync::default(),
             snapshot_after: 64 << 20,
+            schema: None,
         }
     }
 
@@ -57,6 +59,7 @@ pub struct StoreBuilder {
     options: TxOptions,
     sync: Sync,
     snapshot_after: u64,
+    schema: Option<Schema>,
 }
 
 impl StoreBuilder {
@@ -84,9 +87,27 @@ impl StoreBuilder {
         self
     }
 
+    /// Which types the keys with some prefixes have: an operation of another type there is refused, before anything else is done,
+    /// as [`OpError::AgainstSchema`](crate::OpError::AgainstSchema). Records that are there already are not looked at.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use claret::{Error, OpError, Records, Schema, Store, TypeName};
+    /// let schema = Schema::new().prefix("seen:", TypeName::Set)?;
+    /// let store = Store::builder().schema(schema).build();
+    /// store.set("seen:ada").add("book").await?;
+    /// let refused = store.counter("seen:ada").add(1).await;
+    /// assert!(matches!(refused, Err(Error::Invalid { error: OpError::AgainstSchema { .. }, .. })));
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn schema(mut self, schema: Schema) -> Self {
+        self.schema = Some(schema);
+        self
+    }
+
     /// Makes the store, in memory and empty.
     pub fn build(self) -> Store {
-        let backend = Arc::new(Embedded::new(self.shards, self.mode, self.limits));
+        let backend = Arc::new(Embedded::new(self.shards, self.mode, self.limits, self.schema));
         Store { backend, options: self.options }
     }
 }
@@ -188,7 +209,7 @@ impl StoreBuilder {
         path: impl AsRef<Path>,
         mut on_progress: impl FnMut(Progress),
     ) -> Result<Store, OpenError> {
-        let embedded = Embedded::new(self.shards, self.mode, self.limits);
+        let embedded = Embedded::new(self.shards, self.mode, self.limits, self.schema);
         let backend = embedded.opened(path.as_ref(), self.sync, self.snapshot_after, &mut on_progress)?;
         Ok(Store { backend, options: self.options })
     }

@@ -536,7 +536,8 @@ pub(crate) fn check(backend: &dyn Backend, key: &Bytes, op: &Operation) -> Resul
         return Err(OpError::TooLarge { what: "key".into(), size: key.len(), limit: limits.key_bytes_max });
     }
     backend.knows(op)?;
-    op.check(limits.value_bytes_max)
+    op.check(limits.value_bytes_max)?;
+    backend.schema().map_or(Ok(()), |schema| schema.check(key, op))
 }
 
 impl Shared {

@@ -49,6 +49,8 @@ mod outcomes;
 mod plain;
 #[path = "cluster/rig.rs"]
 mod rig;
+#[path = "cluster/schema.rs"]
+mod schema;
 #[path = "cluster/strict.rs"]
 mod strict;
 #[path = "cluster/strikes.rs"]

@@ -15,7 +15,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use claret::cluster::without_passwords;
 
 use commands::{
-    bench, check_store, check_type, cluster, completions, demo, man, report, sim, stored, torture, tpcc,
+    bench, check_store, check_type, cluster, completions, demo, man, report, schema, sim, stored, torture,
+    tpcc,
 };
 
 /// Strictly serializable transactions over typed records that do not fall over on hot keys.
@@ -40,6 +41,8 @@ enum Command {
     Check(stored::CheckArgs),
     /// Print the records of a store's folder, a JSON object a line.
     Dump(stored::DumpArgs),
+    /// Check a schema, put it on all nodes of a cluster, or show theirs.
+    Schema(schema::Args),
     /// Show what is slow on a cluster: hot keys, who waits for whom, rates of each shard.
     Top(commands::top::Args),
     /// Prove on small cases that what a type's lock admits really commutes.
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Command::Shell(args) => commands::shell::run(args),
         Command::Check(args) => stored::check(args),
         Command::Dump(args) => stored::dump(args),
+        Command::Schema(args) => schema::run(args),
         Command::Top(args) => commands::top::run(args),
         Command::CheckType(args) => check_type::run(args),
         Command::CheckStore(args) => check_store::run(args),

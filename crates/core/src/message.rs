@@ -386,6 +386,14 @@ pub enum Refusal {
     /// The shard takes no chains: it has replicas, or no secret for what nodes say to each other (K9).
     #[error("the shard takes no chains")]
     Unchained,
+    /// The host's schema has no such operation on the record, whatever it holds.
+    #[error("{error} (key '{key}')")]
+    AgainstSchema {
+        /// The record.
+        key: Bytes,
+        /// What it breaks: [`OpError::AgainstSchema`].
+        error: Box<OpError>,
+    },
 }
 
 impl Refusal {
@@ -394,6 +402,7 @@ impl Refusal {
         match self {
             Refusal::Operation { .. }
             | Refusal::OperationBehind { .. }
+            | Refusal::AgainstSchema { .. }
             | Refusal::Crowded(_)
             | Refusal::Denied { .. }
             | Refusal::NoMemory { .. }
@@ -437,9 +446,9 @@ impl Refusal {
     /// About how much memory its words take, in bytes.
     pub fn size(&self) -> usize {
         match self {
-            Refusal::Operation { key, error } | Refusal::OperationBehind { key, error, .. } => {
-                key.len() + error.size()
-            }
+            Refusal::Operation { key, error }
+            | Refusal::OperationBehind { key, error, .. }
+            | Refusal::AgainstSchema { key, error } => key.len() + error.size(),
             Refusal::Denied { key, reason } => key.len() + reason.len(),
             Refusal::Crowded(key)
             | Refusal::Elsewhere { key }

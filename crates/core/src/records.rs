@@ -39,6 +39,16 @@ pub trait Records: Sync {
     /// Written as the attempt's no.
     fn admit(&self, key: &Bytes, op: &Operation) -> Result<(), Refusal>;
 
+    /// Whether the host's schema has such an operation on this record. Asked as [`Records::admit`] is, but for each call: arguments
+    /// count. By default there is no schema.
+    ///
+    /// # Errors
+    /// What it breaks. Written as the attempt's no.
+    fn judge(&self, key: &Bytes, op: &Operation) -> Result<(), OpError> {
+        let _ = (key, op);
+        Ok(())
+    }
+
     /// A state in which `op`, once its owner's pending effects `own` are added to it in this order, executes exactly
     /// as in the whole record; `None` if there is no such key. What it must hold is said where each type's partial states are
     /// made ([`SetState::partial`](claret_types::SetState::partial) and so on); the whole record always will do.

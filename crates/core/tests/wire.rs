@@ -139,6 +139,12 @@ fn what_another_process_says_is_one_line() {
         OpError::Custom(words()),
         OpError::NotOnCluster { kind: words(), nodes: evil() },
         OpError::NoPlainCommand { method: words() },
+        OpError::AgainstSchema {
+            prefix: evil().into(),
+            expected: evil().into(),
+            found: evil().into(),
+            method: words(),
+        },
         OpError::Told(evil()),
     ];
     for error in errors {

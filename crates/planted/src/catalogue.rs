@@ -87,6 +87,8 @@ bugs! {
     Client {
         /// Nodes may differ in what a failover loses.
         DurabilitiesMixed ["claret/hostile nodes_that_differ_in_durability_are_refused"];
+        /// A program takes nodes with another schema than its own.
+        SchemasDiffer ["claret/cluster a_node_with_another_schema_is_refused_by_name"];
         /// A listing of keys ends with the first node.
         FirstNodeListed ["claret/cluster records_come_expire_and_go_on_a_cluster"];
         /// A record that moves to another key does not expire any more.
@@ -322,6 +324,8 @@ bugs! {
         SlotWaitsForReplicas ["module/slots@valkey a_slot_of_held_keys_leaves_a_node_that_has_replicas_after_them"];
     }
     Records {
+        /// A node takes operations that its schema does not have.
+        SchemaUnasked ["module/schema what_breaks_the_schema_is_refused_to_a_raw_session"];
         /// `HDEL` does not reach replicas and the append-only file.
         HdelUnreplicated [
             "module/propagation a_replica_gets_the_same_in_one_multi",

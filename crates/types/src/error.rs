@@ -176,6 +176,25 @@ pub enum OpError {
     /// It would not answer any more what an optimistic transaction has seen.
     #[error("its answer has changed since it was seen")]
     Changed,
+    /// The schema of the client or of the node says otherwise of keys with this prefix, or of this field there.
+    #[error(
+        "{method} breaks the schema: a key with the prefix '{prefix}' holds {expected}, and this is {found}; use another \
+         key, or change the schema"
+    )]
+    AgainstSchema {
+        /// The longest prefix of the key in the schema.
+        #[serde(deserialize_with = "one_line")]
+        prefix: Box<str>,
+        /// What the schema has there: a type, or what is in a field.
+        #[serde(deserialize_with = "one_line")]
+        expected: Box<str>,
+        /// What the operation is of, or would put there.
+        #[serde(deserialize_with = "one_line")]
+        found: Box<str>,
+        /// The operation.
+        #[serde(deserialize_with = "one_line")]
+        method: Words,
+    },
 }
 
 impl OpError {
@@ -209,6 +228,9 @@ impl OpError {
             | OpError::TooLarge { what: words, .. }
             | OpError::NoPlainCommand { method: words } => of(words),
             OpError::UnknownMethod(text) | OpError::Mismatch(text) | OpError::Told(text) => text.len(),
+            OpError::AgainstSchema { prefix, expected, found, method } => {
+                prefix.len() + expected.len() + found.len() + of(method)
+            }
             OpError::EmptyKey | OpError::Changed => 0,
         }
     }

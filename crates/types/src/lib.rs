@@ -27,6 +27,7 @@ pub mod oracle;
 mod ranking;
 mod register;
 mod reply;
+mod schema;
 mod scored_set;
 mod set;
 mod span;
@@ -59,6 +60,10 @@ pub use list::{End, List, ListEffect, ListOp, ListState};
 pub use ranking::{Ranking, ScoreBound};
 pub use register::{Register, RegisterEffect, RegisterOp};
 pub use reply::{FromReply, Pairs, Reply};
+pub use schema::{
+    FieldType, SCHEMA_BYTES_MAX, SCHEMA_PREFIX_BYTES_MAX, SCHEMA_PREFIXES_MAX, Schema, SchemaDigest,
+    SchemaError, TypeName,
+};
 pub use scored_set::{ScoredSet, ScoredSetEffect, ScoredSetOp};
 pub use set::{Set, SetEffect, SetOp, SetState};
 pub use summary_bag::{Summary, SummaryBag, SummaryBagEffect, SummaryBagOp};

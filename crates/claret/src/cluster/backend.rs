@@ -9,7 +9,7 @@ use std::time::Duration;
 use claret_core::message::{Refusal, Seen, Undone};
 use claret_core::{AttemptId, CallNo, Closed, Commit, Delivery, Limits, Switches, Time, TxHandle};
 use claret_identity::Identity;
-use claret_types::{Bytes, Claims, OpError, Operation};
+use claret_types::{Bytes, Claims, OpError, Operation, Schema};
 use smallvec::SmallVec;
 use tokio::time::{Instant, sleep};
 
@@ -115,6 +115,10 @@ impl Backend for Cluster {
 
     fn check_invariants(&self) {
         self.client.look(|machine| machine.client.check_invariants());
+    }
+
+    fn schema(&self) -> Option<&Schema> {
+        self.net.settings.schema.as_ref().map(|schema| &schema.0)
     }
 
     fn knows(&self, op: &Operation) -> Result<(), OpError> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use claret_core::Limits;
+use claret_types::Schema;
 
 use super::backend::Cluster;
 use super::bounds::ReplyLimits;
@@ -43,6 +44,7 @@ pub struct ClusterBuilder {
     chains: Option<Chains>,
     reply_limits: ReplyLimits,
     client_certificate: Option<ClientCertificate>,
+    schema: Option<Schema>,
 }
 
 impl ClusterBuilder {
@@ -59,6 +61,7 @@ impl ClusterBuilder {
             chains: None,
             reply_limits: ReplyLimits::default(),
             client_certificate: None,
+            schema: None,
         }
     }
 
@@ -134,6 +137,14 @@ impl ClusterBuilder {
         self
     }
 
+    /// Which types the keys with some prefixes have: an operation of another type there is refused before anything is sent, as
+    /// [`OpError::AgainstSchema`](crate::OpError::AgainstSchema). Nodes whose own schema (`claret.schema`) is another one, or that
+    /// have none, are [refused](ConnectError::OtherSchema); in the mode `none` they are not asked.
+    pub fn schema(mut self, schema: Schema) -> Self {
+        self.schema = Some(schema);
+        self
+    }
+
     /// Bounds on what a server may send.
     pub fn reply_limits(mut self, limits: ReplyLimits) -> Self {
         self.reply_limits = limits;
@@ -144,7 +155,10 @@ impl ClusterBuilder {
     pub(crate) async fn open(self) -> Result<(Arc<dyn Backend>, TxOptions), ConnectError> {
         let settings = self.settings()?;
         let backend: Arc<dyn Backend> = match self.mode {
-            Mode::None => Arc::new(Unlocked::new(Plain::open(settings).await?, self.limits)),
+            Mode::None => {
+                let schema = settings.schema.clone();
+                Arc::new(Unlocked::new(Plain::open(settings).await?, self.limits, schema))
+            }
             mode => Arc::new(Cluster::connect(settings, mode, self.limits).await?),
         };
         Ok((backend, self.options))
@@ -186,6 +200,10 @@ impl ClusterBuilder {
         settings.batches = self.batches.unwrap_or(settings.batches);
         settings.chains = self.chains.unwrap_or(settings.chains);
         settings.limits = self.reply_limits;
+        settings.schema = self.schema.clone().map(|schema| {
+            let digest = schema.digest();
+            Arc::new((schema, digest))
+        });
         if let Some(client_certificate) = &self.client_certificate {
             let refused = |reason: String| {
                 let url = self.urls.first().map_or("", |url| url.as_str());

@@ -191,6 +191,12 @@ impl Service for ClusterClient {
             let (theirs, ours) = (hello.durability.name(), ours.name());
             return Err(ConnectError::MixedDurability { node: node.to_string(), theirs, ours });
         }
+        if let Some(schema) = &self.settings.schema
+            && planted::is_another_schema(schema.1 != hello.schema)
+        {
+            let (theirs, ours) = (hello.schema, schema.1);
+            return Err(ConnectError::OtherSchema { node: node.to_string(), theirs, ours });
+        }
         let link = ShardLink { shard: hello.shard, name: hello.name, connection: number };
         let shard = (hello.shard, hello.incarnation);
         self.visit(|machine, now| machine.connected(now, number, (&node, hello.name), shard, hello.lease_us));

@@ -1,5 +1,6 @@
 //! Errors of connecting to a cluster or to one of its nodes.
 
+use claret_types::SchemaDigest;
 use thiserror::Error;
 
 /// Why a store on a cluster could not be opened. Each variant names the node, the problem and what to do.
@@ -69,6 +70,19 @@ pub enum ConnectError {
         /// What a node has that this program spoke with before.
         ours: &'static str,
     },
+    /// The node has another schema than this program, or none. Final.
+    #[error(
+        "{node} has the schema {theirs} (claret.schema), and this program has {ours}; run `claret schema apply` with this \
+         program's schema, or start a program that has the nodes' schema"
+    )]
+    OtherSchema {
+        /// The node's address.
+        node: String,
+        /// The digest of what it has.
+        theirs: SchemaDigest,
+        /// That of what this program has.
+        ours: SchemaDigest,
+    },
     /// The nodes that were named are of two clusters, or a name leads to another cluster than before. Final.
     #[error(
         "{node} and {other} are of two clusters: none of the nodes that one knows is known to the other; name nodes of one cluster; \
@@ -121,6 +135,7 @@ impl ConnectError {
             | ConnectError::NoModule { .. }
             | ConnectError::OtherVersion { .. }
             | ConnectError::MixedDurability { .. }
+            | ConnectError::OtherSchema { .. }
             | ConnectError::AnotherCluster { .. }
             | ConnectError::OverBound { .. }
             | ConnectError::NotUnderstood { .. } => false,

@@ -3,7 +3,7 @@
 
 use claret_core::{Incarnation, ShardId, wire};
 use claret_identity::{Challenge, Identity, Statement};
-use claret_types::Reply;
+use claret_types::{Reply, SchemaDigest};
 
 use super::address::Address;
 use super::bounds::{LEASE_US_MAX, LEASE_US_MIN};
@@ -61,6 +61,7 @@ pub(super) struct Hello {
     /// The shard that it bears: in the durability `strict` that of a node whose place it took.
     pub(super) shard: ShardId,
     pub(super) durability: Durability,
+    pub(super) schema: SchemaDigest,
     pub(super) incarnation: Incarnation,
     pub(super) lease_us: u64,
     /// Whether grants come on this connection.
@@ -201,6 +202,13 @@ impl Fields<'_> {
         }
     }
 
+    /// Modules before schemas have none.
+    fn schema(&self) -> Result<SchemaDigest, ConnectError> {
+        let Some(text) = self.field("schema") else { return Ok(SchemaDigest::default()) };
+        SchemaDigest::parse(&text)
+            .ok_or_else(|| self.lacks("'schema', which is 'none' or 16 hexadecimal digits"))
+    }
+
     fn is_of_this_version(&self) -> Result<(), ConnectError> {
         let theirs = self.field("wire").unwrap_or_default();
         if planted::is_of_this_version(theirs == wire::VERSION.to_string()) {
@@ -234,6 +242,7 @@ fn read(reply: &Reply, node: &Address) -> Result<Hello, ConnectError> {
         name,
         shard,
         durability,
+        schema: answer.schema()?,
         incarnation,
         lease_us: answer.number("lease_us", LEASE_US_MIN, LEASE_US_MAX)?,
         pushes: answer.number("push", 0, 1)? == 1,
@@ -273,9 +282,23 @@ mod tests {
         let hello = read(&answer(&whole(wire::VERSION.into())), &node()).unwrap();
         let incarnation = Incarnation(1_700_000_000_000_000);
         let (name, durability) = (ShardId(4096), Durability::Async);
-        let expected =
-            Hello { name, shard: name, durability, incarnation, lease_us: 10_000_000, pushes: true };
+        let expected = Hello {
+            name,
+            shard: name,
+            durability,
+            schema: SchemaDigest(0),
+            incarnation,
+            lease_us: 10_000_000,
+            pushes: true,
+        };
         assert_eq!(hello, expected);
+        let mut with_schema = whole(wire::VERSION.into());
+        with_schema.push(("schema", Reply::Bytes("00000000000000ff".into())));
+        let hello = read(&answer(&with_schema), &node()).unwrap();
+        assert_eq!(hello, Hello { schema: SchemaDigest(255), ..expected });
+        with_schema[9].1 = Reply::Bytes("ff".into());
+        let error = read(&answer(&with_schema), &node()).unwrap_err().to_string();
+        assert!(error.contains("'schema'") && error.contains("h:7001"), "{error}");
         let mut strict = whole(wire::VERSION.into());
         strict[8].1 = Reply::Bytes("strict".into());
         let hello = read(&answer(&strict), &node()).unwrap();

@@ -145,6 +145,11 @@ pub(super) fn is_mixed(is: bool) -> bool {
     is && !is_planted(Bug::DurabilitiesMixed)
 }
 
+/// Whether a node's schema is not the program's: [`Bug::SchemasDiffer`].
+pub(super) fn is_another_schema(is: bool) -> bool {
+    is && !is_planted(Bug::SchemasDiffer)
+}
+
 /// Whether slots at the end have nobody: [`Bug::LastSlotsUnmissed`].
 pub(super) fn are_missing(are: bool) -> bool {
     are && !is_planted(Bug::LastSlotsUnmissed)

@@ -1,7 +1,9 @@
 //! Settings that every connection needs, and the URL that gives them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use claret_types::{Schema, SchemaDigest};
 use percent_encoding::percent_decode_str;
 use url::Url;
 
@@ -57,6 +59,8 @@ pub(super) struct Settings {
     pub(super) batches: bool,
     pub(super) chains: Chains,
     pub(super) limits: ReplyLimits,
+    /// The user's, which is to be that of all nodes.
+    pub(super) schema: Option<Arc<(Schema, SchemaDigest)>>,
 }
 
 impl Settings {
@@ -112,6 +116,7 @@ pub(super) fn parse(given: &str) -> Result<Settings, ConnectError> {
         batches: true,
         chains: Chains::Never,
         limits: ReplyLimits::default(),
+        schema: None,
     };
     if settings.user.is_some() && settings.password.is_none() {
         return Err(refused("a user without a password; write redis://user:password@host".into()));

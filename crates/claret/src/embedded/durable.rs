@@ -592,7 +592,7 @@ mod tests {
     }
 
     fn embedded_with(disk: &MoodyDisk, sync: Sync) -> Arc<Embedded> {
-        let mut embedded = Embedded::new(4, Mode::default(), Limits::default());
+        let mut embedded = Embedded::new(4, Mode::default(), Limits::default(), None);
         let opened = Opened { recovered: None, disk: disk.clone(), lock: None };
         let log = Durable::start(opened, sync, u64::MAX).expect("it begins");
         // What it writes of its own accord at the beginning is written.

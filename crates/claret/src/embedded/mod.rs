@@ -34,7 +34,7 @@ use claret_core::message::{Link, Refusal, Seen};
 use claret_core::{
     CallNo, Delivery, Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time, Waits, key_hash,
 };
-use claret_types::{Bytes, Expiry, OpError, Operation, Reply, State};
+use claret_types::{Bytes, Expiry, OpError, Operation, Reply, Schema, State};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
@@ -69,13 +69,14 @@ pub(crate) struct Embedded {
     log: Option<Durable>,
     /// Where its folder is, if it has one.
     path: Option<PathBuf>,
+    schema: Option<Schema>,
 }
 
 const SESSION: SessionId = SessionId(1);
 const LINK: Link = Link { session: SESSION, connection: 0 };
 
 impl Embedded {
-    pub(crate) fn new(shards: u32, mode: Mode, limits: Limits) -> Self {
+    pub(crate) fn new(shards: u32, mode: Mode, limits: Limits, schema: Option<Schema>) -> Self {
         let switches = mode.switches(Delivery::Direct);
         let shard = |id| Mutex::new(Shard::new(ShardId(id), Incarnation(1), switches, limits));
         Embedded {
@@ -91,6 +92,7 @@ impl Embedded {
             is_closed: AtomicBool::new(false),
             log: None,
             path: None,
+            schema,
         }
     }
 
@@ -258,6 +260,10 @@ impl Backend for Embedded {
         self.client.iter().for_each(|client| client.wake());
         self.log.iter().for_each(Durable::close);
         Box::pin(ready(()))
+    }
+
+    fn schema(&self) -> Option<&Schema> {
+        self.schema.as_ref()
     }
 
     fn knows(&self, op: &Operation) -> Result<(), OpError> {

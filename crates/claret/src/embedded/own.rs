@@ -312,7 +312,7 @@ mod tests {
     }
 
     fn store() -> Arc<Embedded> {
-        Arc::new(Embedded::new(1, Mode::CommutingPhased, Limits::default()))
+        Arc::new(Embedded::new(1, Mode::CommutingPhased, Limits::default(), None))
     }
 
     #[test]

@@ -7,7 +7,9 @@ use crate::error::Error;
 /// The error that a refusal is to an operation.
 pub(crate) fn as_error(refusal: &Refusal) -> Error {
     match refusal {
-        Refusal::Operation { key, error } | Refusal::OperationBehind { key, error, .. } => {
+        Refusal::Operation { key, error }
+        | Refusal::OperationBehind { key, error, .. }
+        | Refusal::AgainstSchema { key, error } => {
             Error::Invalid { key: key.clone(), error: (**error).clone() }
         }
         Refusal::Crowded(key) => Error::Crowded(key.clone()),

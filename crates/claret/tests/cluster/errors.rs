@@ -10,6 +10,7 @@ use crate::errors::provoked::{matched, while_held};
 use crate::errors::table::{Ground, Host, Provoked, walk};
 use crate::faulty::{Faulty, FaultyOp};
 use crate::rig::{fresh, prefix, shared};
+use crate::schema::against_schema;
 
 #[tokio::test]
 async fn errors_reach_their_users_on_a_cluster() {
@@ -34,7 +35,7 @@ async fn every_error_of_the_table_can_be_matched_on_a_cluster() {
     let closing = Store::connect(url.clone()).await.expect("a store");
     let small = Store::cluster(url).limits(small).connect().await.expect("a store");
     let ground = Ground { store: &store, small: &small, closing: &closing, prefix: prefix() };
-    let mut own = vec![refused().await, not_on_the_cluster(&store).await];
+    let mut own = vec![refused().await, not_on_the_cluster(&store).await, against_schema().await];
     own.extend(of_a_node_in_trouble().await);
     walk(Host::Cluster, &ground, own).await;
 }

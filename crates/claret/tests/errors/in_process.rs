@@ -1,6 +1,6 @@
 //! The table of errors on the embedded store, with what that one alone can give.
 
-use claret::{Error, Limits, OpError, Operation, Records, Store};
+use claret::{Error, Limits, OpError, Operation, Records, Schema, Store, TypeName};
 use tokio::sync::Notify;
 
 use crate::errors::provoked::matched;
@@ -17,6 +17,7 @@ async fn every_error_of_the_table_can_be_matched_in_the_process() {
         crowded().await,
         of_a_faulty_type(&store, FaultyOp::Panic).await,
         of_a_faulty_type(&store, FaultyOp::Refuse).await,
+        against_schema().await,
     ];
     walk(Host::Embedded, &ground, own).await;
 }
@@ -50,6 +51,19 @@ async fn crowded() -> Provoked {
     first.expect("let in");
     let error = matched!(refused, Error::Crowded(key) if *key == "k".into());
     Provoked::new(error, ["key 'k'", "try again later"])
+}
+
+async fn against_schema() -> Provoked {
+    let schema = Schema::new().prefix("seen:", TypeName::Set).expect("a schema");
+    let store = Store::builder().schema(schema).build();
+    let error = matched!(
+        store.counter("seen:k").add(1).await,
+        Error::Invalid { key, error: OpError::AgainstSchema { prefix, .. } } if *key == "seen:k".into() && **prefix == *"seen:"
+    );
+    Provoked::new(
+        error,
+        ["key 'seen:k'", "holds a set, and this is an operation of a counter", "change the schema"],
+    )
 }
 
 async fn of_a_faulty_type(store: &Store, op: FaultyOp) -> Provoked {

@@ -12,6 +12,7 @@ pub(crate) mod demo;
 mod high_water;
 pub(crate) mod man;
 pub(crate) mod report;
+pub(crate) mod schema;
 pub(crate) mod shell;
 pub(crate) mod sim;
 mod store_arg;

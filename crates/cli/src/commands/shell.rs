@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Cursor, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use claret::Schema;
 use claret::cluster::without_passwords;
 
 use crate::output::{self, Escaped};
@@ -20,6 +21,9 @@ pub(crate) struct Args {
     /// module.
     #[arg(long, default_value = "embedded")]
     store: String,
+    /// A file with a schema, which every operation is held against (docs/schemas.md). A cluster's nodes have to have the same.
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
     /// Run these statements, separated by ';', and exit.
     #[arg(short, long, value_name = "STATEMENTS", conflicts_with = "file")]
     command: Option<String>,
@@ -37,7 +41,8 @@ pub(crate) struct Args {
 /// Runs it.
 pub(crate) fn run(args: Args) -> ExitCode {
     let options = script::Options { echo: args.echo, strict: args.strict };
-    let shell = match open(&args.store) {
+    let schema = args.schema.as_deref().map(super::schema::read).transpose();
+    let shell = match schema.and_then(|schema| open(&args.store, schema)) {
         Ok(shell) => shell,
         Err(error) => {
             output::error(error);
@@ -67,11 +72,11 @@ pub(crate) fn run(args: Args) -> ExitCode {
     }
 }
 
-fn open(store: &str) -> Result<Shell, String> {
+fn open(store: &str, schema: Option<Schema>) -> Result<Shell, String> {
     match store {
-        "embedded" => Ok(Shell::new()),
-        folder if folder.starts_with("file:") => Shell::open(Path::new(&folder["file:".len()..])),
-        url if url.starts_with("redis://") || url.starts_with("rediss://") => Shell::connect(url),
+        "embedded" => Ok(Shell::new(schema)),
+        folder if folder.starts_with("file:") => Shell::open(Path::new(&folder["file:".len()..]), schema),
+        url if url.starts_with("redis://") || url.starts_with("rediss://") => Shell::connect(url, schema),
         other => Err(format!(
             "there is no store '{}'; a shell is on embedded, file:FOLDER or redis://HOST:PORT",
             without_passwords(other)

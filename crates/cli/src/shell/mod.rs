@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use claret::{Error, Limits, Mode, Store, StoreBuilder, TxOptions};
-use claret_types::{Bytes, OpError, Operation};
+use claret_types::{Bytes, OpError, Operation, Schema};
 
 use crate::reading::Reading;
 use session::{Deed, Happened, Outcome, Session, once};
@@ -79,11 +79,18 @@ pub(crate) struct Shell {
     runtime: Option<Runtime>,
     /// The store outlives the process.
     is_kept: bool,
+    /// What operations are held against.
+    schema: Option<Schema>,
 }
 
 /// A store's settings next to a person's time.
-fn of_a_person() -> StoreBuilder {
-    Store::builder().mode(Mode::CommutingPhased).limits(of_a_person_limits()).transactions(session::patient())
+fn of_a_person(schema: &Option<Schema>) -> StoreBuilder {
+    let builder = Store::builder().mode(Mode::CommutingPhased).limits(of_a_person_limits());
+    let builder = builder.transactions(session::patient());
+    match schema {
+        Some(schema) => builder.schema(schema.clone()),
+        None => builder,
+    }
 }
 
 fn of_a_person_limits() -> Limits {
@@ -92,7 +99,7 @@ fn of_a_person_limits() -> Limits {
 
 impl Default for Shell {
     fn default() -> Self {
-        Self::new()
+        Self::new(None)
     }
 }
 
@@ -103,38 +110,52 @@ impl Shell {
     /// wait for takes in no joiners but elder ones, and who has to give way does so at once. Combining is left
     /// out: two sessions whose reads share a lock would commit together, and one would wait for the other's
     /// COMMIT.
-    pub(crate) fn new() -> Self {
-        Shell::on(of_a_person().build(), of_a_person_limits(), None)
+    pub(crate) fn new(schema: Option<Schema>) -> Self {
+        let shell = Shell::on(of_a_person(&schema).build(), of_a_person_limits(), None);
+        Shell { schema, ..shell }
     }
 
     /// The same on the store in this folder, which is begun if there is none. If reading it takes long, a bar shows how far it is.
     ///
     /// # Errors
     /// It cannot be opened.
-    pub(crate) fn open(folder: &Path) -> Result<Self, String> {
+    pub(crate) fn open(folder: &Path, schema: Option<Schema>) -> Result<Self, String> {
         let mut reading = Reading::begin();
-        let store = of_a_person().open_with_progress(folder, |progress| reading.is_at(progress));
+        let store = of_a_person(&schema).open_with_progress(folder, |progress| reading.is_at(progress));
         drop(reading);
         let store = store.map_err(|error| error.to_string())?;
         let shell = Shell::on(store, of_a_person_limits(), None);
-        Ok(Shell { is_kept: true, ..shell })
+        Ok(Shell { is_kept: true, schema, ..shell })
     }
 
     /// A shell on a cluster, in session 1.
     ///
     /// # Errors
     /// The cluster cannot be reached, or is no cluster for Claret.
-    pub(crate) fn connect(url: &str) -> Result<Self, String> {
+    pub(crate) fn connect(url: &str, schema: Option<Schema>) -> Result<Self, String> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| format!("no runtime for the connections: {error}"))?;
-        let builder = Store::cluster(url).mode(Mode::CommutingPhased).transactions(session::patient());
+        let mut builder = Store::cluster(url).mode(Mode::CommutingPhased).transactions(session::patient());
+        if let Some(schema) = &schema {
+            builder = builder.schema(schema.clone());
+        }
         let store = runtime.block_on(builder.connect()).map_err(|error| error.to_string())?;
-        Ok(Shell::on(store, Limits::default(), Some(runtime)))
+        let shell = Shell::on(store, Limits::default(), Some(runtime));
+        Ok(Shell { schema, ..shell })
     }
 
     fn on(store: Store, limits: Limits, runtime: Option<Runtime>) -> Self {
         let sessions = BTreeMap::from([(1, Session::default())]);
-        Shell { store, limits, sessions, current: 1, output: Vec::new(), runtime, is_kept: false }
+        Shell {
+            store,
+            limits,
+            sessions,
+            current: 1,
+            output: Vec::new(),
+            runtime,
+            is_kept: false,
+            schema: None,
+        }
     }
 
     // --- getters ---
@@ -409,9 +430,11 @@ impl Shell {
         arguments: &[Bytes],
     ) -> Result<(Bytes, Operation), String> {
         let key = arguments.first();
+        let schema = self.schema.as_ref();
+        let of_schema = key.and_then(|key| schema?.of_key(key)).map(|(_, kind)| kind.name());
         let made_by = key.and_then(|key| self.store.type_of(key));
         let used = key.and_then(|key| self.sessions[&number].used_on(key));
-        let entry = catalog::resolve(name, &[made_by, used])?;
+        let entry = catalog::resolve(name, &[of_schema, made_by, used])?;
         let arity =
             || format!("wrong number of arguments for '{}'; usage: {}", entry.method.name, entry.usage());
         let Some(key) = key else { return Err(arity()) };
@@ -422,7 +445,11 @@ impl Shell {
             Ok(_) if key.len() > limits.key_bytes_max => {
                 Err(OpError::TooLarge { what: "key".into(), size: key.len(), limit: limits.key_bytes_max })
             }
-            Ok(op) => op.check(limits.value_bytes_max).map(|()| op),
+            Ok(op) => {
+                let checked = op.check(limits.value_bytes_max);
+                let fits = || schema.map_or(Ok(()), |schema| schema.check(key, &op));
+                checked.and_then(|()| fits()).map(|()| op)
+            }
             Err(error) => Err(error),
         };
         match checked {

@@ -221,9 +221,15 @@ pub(crate) fn op_errors() -> Vec<OpError> {
         14 => OpError::Custom("the auction is closed".into()),
         15 => OpError::NotOnCluster { kind: "book".into(), nodes: "h:1".into() },
         16 => OpError::NoPlainCommand { method: "BAG.MEAN".into() },
-        _ => OpError::Told("\u{fc}".repeat(200)),
+        17 => OpError::Told("\u{fc}".repeat(200)),
+        _ => OpError::AgainstSchema {
+            prefix: text().into(),
+            expected: "a set".into(),
+            found: "an operation of a list".into(),
+            method: "RPUSH".into(),
+        },
     };
-    (0..18).map(error).collect()
+    (0..19).map(error).collect()
 }
 
 /// One of each kind, and of each kind of error.
@@ -244,6 +250,7 @@ pub(crate) fn refusals() -> Vec<Refusal> {
         Refusal::Unchained,
         Refusal::TooMuch { bound: Bound::UserBytes, limit: 1 << 30 },
         Refusal::Denied { key: "k".into(), reason: "NOPERM".to_owned() },
+        Refusal::AgainstSchema { key: "k".into(), error: Box::new(OpError::EmptyKey) },
     ]);
     all
 }

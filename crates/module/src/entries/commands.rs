@@ -117,7 +117,7 @@ pub(crate) const COMMANDS: &[Command] = &[
                   proof, asks for the challenge to sign. A channel for pushes must begin with `claret:USER:`.",
         complexity: "O(1); checking a proof takes longer than a plain command, and a connection has one",
         answers: "an array of names and values: `wire`, `shard`, `challenge`; with a proof `server`, `module`, `wire`, `shard`, \
-                  `incarnation`, `lease_us`, `push`",
+                  `incarnation`, `lease_us`, `push`, `bears`, `durability`, `schema`",
         since: "0.1.0",
         entry: entry!(frame::hello),
     },

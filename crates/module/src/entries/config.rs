@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redis_module::raw;
 
 use crate::ffi::{Arg, Ctx, Rejected, Text, api};
-use crate::node::settings::{PEER_SECRET_FILE, SETTINGS, Setting, TextSetting};
+use crate::node::settings::{PEER_SECRET_FILE, SCHEMA, SETTINGS, Setting, TextSetting};
 
 /// The configuration file has been read: from here on, what is fixed is fixed. The server's own flag for that
 /// (`REDISMODULE_CONFIG_IMMUTABLE`) refuses the present value too, and so whoever sets each setting to what it is.
@@ -55,6 +55,7 @@ pub(crate) fn register(ctx: Ctx) -> Result<(), Rejected> {
         Ctx::accepted(status)?;
     }
     register_text(ctx, &PEER_SECRET_FILE)?;
+    register_schema(ctx)?;
     // SAFETY: context rule; all settings are registered, which the server asks for.
     Ctx::accepted(unsafe { api!(RedisModule_LoadConfigs)(ctx.raw()) })?;
     LOADED.store(true, Ordering::Relaxed);
@@ -79,6 +80,47 @@ fn register_text(ctx: Ctx, setting: &'static TextSetting) -> Result<(), Rejected
             place.cast_mut().cast::<c_void>(),
         )
     })
+}
+
+fn register_schema(ctx: Ctx) -> Result<(), Rejected> {
+    SCHEMA.set(b"").expect("it is the schema without prefixes");
+    let name = CString::new(SCHEMA.name).expect("a constant without zeros");
+    // SAFETY: context and callback rules; the name and the default end in zeros, and are copied; the functions take no data.
+    Ctx::accepted(unsafe {
+        api!(RedisModule_RegisterStringConfig)(
+            ctx.raw(),
+            name.as_ptr(),
+            c"".as_ptr(),
+            raw::REDISMODULE_CONFIG_DEFAULT as c_uint,
+            Some(get_schema),
+            Some(set_schema),
+            None,
+            std::ptr::null_mut(),
+        )
+    })
+}
+
+unsafe extern "C" fn get_schema(_: *const c_char, _: *mut c_void) -> *mut raw::RedisModuleString {
+    // The count stays the setting's: the server copies the text at once.
+    SCHEMA.with_text(Text::raw_borrowed).unwrap_or_else(std::ptr::null_mut)
+}
+
+unsafe extern "C" fn set_schema(
+    _: *const c_char,
+    value: *mut raw::RedisModuleString,
+    _: *mut c_void,
+    refusal: *mut *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: the server's string lives until this returns.
+    let value = unsafe { Arg::new(value) };
+    match SCHEMA.set(value.bytes()) {
+        Ok(()) => raw::REDISMODULE_OK as c_int,
+        Err(why) => {
+            // SAFETY: the place is the server's, and may be written until this returns; the count of the string is the server's then.
+            unsafe { *refusal = Text::new(why.as_bytes()).into_raw() };
+            raw::REDISMODULE_ERR as c_int
+        }
+    }
 }
 
 unsafe extern "C" fn get_text(_: *const c_char, setting: *mut c_void) -> *mut raw::RedisModuleString {

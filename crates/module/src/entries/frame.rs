@@ -64,7 +64,7 @@ fn reply(ctx: Ctx, welcome: Welcome) {
             text("challenge", &challenge.to_string());
         }
         Welcome::In { shard, bears, incarnation, pushes } => {
-            ctx.reply_array(18);
+            ctx.reply_array(20);
             text("server", &ctx.server_version());
             text("module", env!("CARGO_PKG_VERSION"));
             number("wire", u64::from(wire::VERSION));
@@ -74,6 +74,7 @@ fn reply(ctx: Ctx, welcome: Welcome) {
             number("push", u64::from(pushes));
             number("bears", u64::from(bears.0));
             text("durability", if settings::is_strict() { "strict" } else { "async" });
+            text("schema", &settings::SCHEMA.digest().to_string());
         }
     }
 }

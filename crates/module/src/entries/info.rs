@@ -56,6 +56,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("backup_votes", "votes of its primary that this node knows, as a replica", |node, _| {
         node.following.votes() as u64
     }),
+    field("schema_prefixes", "prefixes that `claret.schema` has", |_, _| settings::SCHEMA.prefixes()),
     field(
         "slots_stranded",
         "slots that were on their way when the primary died, and are served to no transaction",

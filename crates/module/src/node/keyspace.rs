@@ -292,6 +292,10 @@ impl Records for Keyspace {
         self.admits(Ctx::current(), key, op)
     }
 
+    fn judge(&self, key: &Bytes, op: &Operation) -> Result<(), OpError> {
+        planted::records::judged(self.fits_schema(key, op))
+    }
+
     fn partial_state(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
         self.carry_out_sum(key);
         native::partial_state(&self.server(), key, op, own)

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
 use claret_core::message::{KeyedCall, Refusal, Request};
-use claret_types::{Access, Bytes, KeyspaceOp, Method, Operation};
+use claret_types::{Access, Bytes, KeyspaceOp, Method, OpError, Operation};
 use smallvec::SmallVec;
 
 use super::keyspace::Keyspace;
@@ -150,6 +150,15 @@ impl Keyspace {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Whether the node's schema has such an operation on a key. A plain command that is carried out as one is no transaction's.
+    #[inline]
+    pub(super) fn fits_schema(&self, key: &Bytes, op: &Operation) -> Result<(), OpError> {
+        match settings::SCHEMA.check(key, op) {
+            Err(_) if self.caller.with(|caller| caller.is_server) == Some(true) => Ok(()),
+            fits => fits,
         }
     }
 

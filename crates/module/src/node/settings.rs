@@ -1,7 +1,9 @@
 //! Settings, each declared once: the registration and `docs/commands.md` come from here.
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use claret_types::{Bytes, OpError, Operation, Schema, SchemaDigest};
 
 use crate::ffi::{OnMainThread, Text};
 
@@ -263,13 +265,81 @@ pub(crate) static PEER_SECRET_FILE: TextSetting = TextSetting {
               tell each other, and take nothing that is not signed",
 };
 
+/// The setting that is a schema.
+pub(crate) struct SchemaSetting {
+    /// As in [`Setting`].
+    pub(crate) name: &'static str,
+    value: OnMainThread<InForce>,
+    /// Whether it has any prefix: mostly there is none, and then this is all that is asked.
+    has_prefixes: AtomicBool,
+    #[cfg_attr(not(test), expect(dead_code, reason = "the page shows it"))]
+    pub(crate) summary: &'static str,
+}
+
+/// A schema, and what is told of it.
+struct InForce {
+    schema: Schema,
+    digest: SchemaDigest,
+    /// As the server shows and keeps it.
+    text: Text,
+}
+
+impl SchemaSetting {
+    /// Reads a text, and puts it in force.
+    ///
+    /// # Errors
+    /// It is no schema; the one before stays in force.
+    pub(crate) fn set(&self, text: &[u8]) -> Result<(), String> {
+        let text = std::str::from_utf8(text).map_err(|error| {
+            format!("no UTF-8 from byte {} on; write \\xHH in quotes", error.valid_up_to())
+        })?;
+        let schema = Schema::parse(text).map_err(|error| error.to_string())?;
+        self.has_prefixes.store(!schema.is_empty(), Ordering::Relaxed);
+        let text = Text::new(schema.to_string().as_bytes());
+        self.value.set(Some(InForce { digest: schema.digest(), schema, text }));
+        Ok(())
+    }
+
+    /// Looks at the text as it is kept, which is the same for equal schemas.
+    pub(crate) fn with_text<R>(&self, look: impl FnOnce(&Text) -> R) -> Option<R> {
+        self.value.with(|value| look(&value.text))
+    }
+
+    pub(crate) fn digest(&self) -> SchemaDigest {
+        self.value.with(|value| value.digest).unwrap_or_default()
+    }
+
+    /// How many prefixes it has.
+    pub(crate) fn prefixes(&self) -> u64 {
+        self.value.with(|value| value.schema.len() as u64).unwrap_or_default()
+    }
+
+    /// Whether an operation on this key may be done.
+    #[inline]
+    pub(crate) fn check(&self, key: &Bytes, op: &Operation) -> Result<(), OpError> {
+        if !self.has_prefixes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.value.with(|value| value.schema.check(key, op)).unwrap_or(Ok(()))
+    }
+}
+
+pub(crate) static SCHEMA: SchemaSetting = SchemaSetting {
+    name: "schema",
+    value: OnMainThread::new(),
+    has_prefixes: AtomicBool::new(false),
+    summary: "which types the keys with some prefixes have, and the fields of dicts and documents there \
+              ([schemas](schemas.md)): operations of transactions that break it are refused. The same on all nodes, of at most \
+              64 KiB; `claret schema apply` sets it on all",
+};
+
 /// Whether [`DURABILITY`] is `strict`.
 #[inline]
 pub(crate) fn is_strict() -> bool {
     DURABILITY.value.load(Ordering::Relaxed) == 1
 }
 
-/// All of them, but for [`PEER_SECRET_FILE`].
+/// All of them, but for [`PEER_SECRET_FILE`] and [`SCHEMA`].
 pub(crate) static SETTINGS: [&Setting; 25] = [
     &LEASE_MS,
     &INQUIRE_MS,

@@ -267,6 +267,7 @@ fn refusal_code(refusal: &Refusal) -> &'static str {
         Refusal::Elsewhere { .. } | Refusal::Crowded(_) => "TRYAGAIN",
         Refusal::Operation { .. }
         | Refusal::OperationBehind { .. }
+        | Refusal::AgainstSchema { .. }
         | Refusal::Withdrawn
         | Refusal::Recovered
         | Refusal::LeaseExpired

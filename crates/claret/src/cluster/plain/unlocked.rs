@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use claret_core::message::Refusal;
 use claret_core::{CallNo, Closed, Event, Limits, Time};
-use claret_types::{Bytes, Claims, OpError, Operation, Reply};
+use claret_types::{Bytes, Claims, OpError, Operation, Reply, Schema, SchemaDigest};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
@@ -39,13 +39,14 @@ pub(crate) struct Unlocked {
     is_closed: AtomicBool,
     began: std::time::Instant,
     timers: Timers,
+    schema: Option<Arc<(Schema, SchemaDigest)>>,
 }
 
 impl Unlocked {
-    pub(crate) fn new(plain: Plain, limits: Limits) -> Self {
+    pub(crate) fn new(plain: Plain, limits: Limits, schema: Option<Arc<(Schema, SchemaDigest)>>) -> Self {
         let timers = Timers::start(plain.net().runtime.clone(), std::future::pending());
         let (counts, is_closed) = (Counts::new(Measured::All), AtomicBool::new(false));
-        Unlocked { plain, limits, counts, is_closed, began: std::time::Instant::now(), timers }
+        Unlocked { plain, limits, counts, is_closed, began: std::time::Instant::now(), timers, schema }
     }
 }
 
@@ -71,6 +72,10 @@ impl Backend for Unlocked {
     }
 
     fn check_invariants(&self) {}
+
+    fn schema(&self) -> Option<&Schema> {
+        self.schema.as_ref().map(|schema| &schema.0)
+    }
 
     fn knows(&self, op: &Operation) -> Result<(), OpError> {
         if op.expects() {

@@ -36,9 +36,13 @@ impl LockTable {
         mut ops: impl ExactSizeIterator<Item = &'a Operation>,
     ) -> Result<(), Refusal> {
         let Some(External(records)) = self.external else { return Ok(()) };
+        let judge = |op: &Operation| {
+            let against = |error| Refusal::AgainstSchema { key: key.clone(), error: Box::new(error) };
+            records.judge(key, op).map_err(against)
+        };
         // Mostly.
         if ops.len() == 1 {
-            return ops.try_for_each(|op| records.admit(key, op));
+            return ops.try_for_each(|op| records.admit(key, op).and_then(|()| judge(op)));
         }
         let mut asked: SmallVec<[&'static Method; 4]> = SmallVec::new();
         for op in ops {
@@ -49,6 +53,7 @@ impl LockTable {
                 asked.push(method);
                 records.admit(key, op)?;
             }
+            judge(op)?;
         }
         Ok(())
     }

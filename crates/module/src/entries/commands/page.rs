@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::{Argument, COMMANDS, Command, Shape};
 use crate::entries::info::FIELDS;
-use crate::node::settings::{PEER_SECRET_FILE, SETTINGS};
+use crate::node::settings::{PEER_SECRET_FILE, SCHEMA, SETTINGS};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
 
@@ -108,6 +108,8 @@ fn page() -> String {
     }
     let (name, summary) = (PEER_SECRET_FILE.name, PEER_SECRET_FILE.summary);
     writeln!(page, "| `claret.{name}` | none |  |  | {summary} (at load only) |").expect("into a string");
+    let (name, summary) = (SCHEMA.name, SCHEMA.summary);
+    writeln!(page, "| `claret.{name}` | none |  |  | {summary} |").expect("into a string");
     page.push_str("\n## INFO claret\n\n| number | what |\n|---|---|\n");
     for field in FIELDS {
         writeln!(page, "| `claret_{}` | {} |", field.name, field.summary).expect("into a string");

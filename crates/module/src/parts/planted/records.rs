@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use claret_planted::{Bug, is_planted};
 
-use claret_types::{Bytes, Expiry};
+use claret_types::{Bytes, Expiry, OpError};
 
 use crate::ffi::Answer;
 
@@ -205,6 +205,12 @@ pub(crate) fn is_out_of_bounds(is_out: bool) -> bool {
 /// Whether a string would be longer than the server makes it: [`Bug::LongAppendPromised`].
 pub(crate) fn is_too_long(is_too_long: bool) -> bool {
     is_too_long && !is_planted(Bug::LongAppendPromised)
+}
+
+/// What the node's schema says of an operation: [`Bug::SchemaUnasked`].
+#[inline]
+pub(crate) fn judged(fits: Result<(), OpError>) -> Result<(), OpError> {
+    if is_planted(Bug::SchemaUnasked) { Ok(()) } else { fits }
 }
 
 /// The key beside another one, in its slot: [`Bug::SideInOtherSlot`].

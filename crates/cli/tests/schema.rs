@@ -1,0 +1,213 @@
+//! `claret schema`: checked, applied to every node of a cluster, kept, and shown; and the example of docs/schemas.md, run as it stands.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use claret_rig::{Cluster, Module, Server};
+
+const PAGE: &str = include_str!("../../../docs/schemas.md");
+
+fn claret(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_claret")).args(arguments).output().expect("the program starts")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Goes with the test.
+struct SchemaFile(PathBuf);
+
+impl SchemaFile {
+    fn new(name: &str, text: &[u8]) -> Self {
+        let path = std::env::temp_dir().join(format!("claret-{name}-{}.schema", std::process::id()));
+        fs::write(&path, text).expect("written");
+        SchemaFile(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("UTF-8")
+    }
+}
+
+impl Drop for SchemaFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The blocks of the page that are no Rust.
+fn blocks() -> Vec<&'static str> {
+    let blocks = PAGE.split("```text\n").skip(1);
+    blocks.map(|block| block.split("```").next().expect("it ends")).collect()
+}
+
+#[test]
+fn the_example_of_the_page_is_a_schema_that_a_shell_has() {
+    let file = SchemaFile::new("page", blocks()[0].as_bytes());
+    let checked = claret(&["schema", "check", file.path()]);
+    assert!(checked.status.success(), "{}", err(&checked));
+    assert!(out(&checked).starts_with(&format!("{}: 5 prefixes, digest ", file.path())), "{}", out(&checked));
+    let transcript = blocks()[1];
+    let lines: Vec<&str> = transcript.lines().filter_map(|line| line.strip_prefix("> ")).collect();
+    let shell = claret(&["shell", "--echo", "--schema", file.path(), "-c", &lines.join("\n")]);
+    assert_eq!(out(&shell), transcript, "{}", err(&shell));
+}
+
+/// A name that several types have is meant as the schema's type has it.
+#[test]
+fn a_shell_takes_names_as_the_schema_has_them() {
+    let file = SchemaFile::new("names", b"prefix visits: counter");
+    let shell = claret(&[
+        "shell",
+        "--schema",
+        file.path(),
+        "-c",
+        "GET visits:1; INCR visits:1; GET visits:1; SET visits:1 x",
+    ]);
+    let said = out(&shell);
+    assert!(said.contains("(integer) 0") && said.contains("(integer) 1"), "{said}");
+    assert!(said.contains("holds a counter, and this is an operation of a register"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_no_schema_is_named_with_its_line() {
+    let no_node = "redis://127.0.0.1:1";
+    for (text, says) in [
+        (&b"prefix a: set\nprefix a: list"[..], "line 2: the prefix 'a:' is a set above already"),
+        (b"prefix a: sett\x1b[2J", "line 1: there is no type 'sett\\x1b[2J'"),
+        (b"table a", "line 1: 'table' begins no line of a schema"),
+        (&[b'x'; (64 << 10) + 1], "a schema in bytes of 65537 is over the limit of 65536"),
+        (b"prefix \xff set", "valid UTF-8"),
+    ] {
+        let file = SchemaFile::new("wrong", text);
+        for words in [
+            &["schema", "check"][..],
+            &["schema", "apply", "--store", no_node],
+            &["shell", "-c", "SADD k x", "--schema"],
+        ] {
+            let output = claret(&[words, &[file.path()]].concat());
+            let told = err(&output);
+            assert!(!output.status.success() && out(&output).is_empty(), "{words:?}");
+            assert!(told.contains(says) && told.contains(file.path()), "{words:?}: {told}");
+        }
+    }
+    let missing = claret(&["schema", "check", "/nowhere/shop.schema"]);
+    assert!(err(&missing).contains("/nowhere/shop.schema") && !missing.status.success(), "{}", err(&missing));
+    let file = SchemaFile::new("nobody", b"prefix a: set");
+    let nobody = claret(&["schema", "apply", file.path(), "--store", no_node]);
+    assert!(
+        err(&nobody).contains("127.0.0.1:1 cannot be reached") && !nobody.status.success(),
+        "{}",
+        err(&nobody)
+    );
+    let embedded = claret(&["schema", "show", "--store", "embedded"]);
+    assert!(err(&embedded).contains("'embedded' is no cluster"), "{}", err(&embedded));
+}
+
+fn kept(server: &Server) -> String {
+    server.query::<Vec<String>>(&["CONFIG", "GET", "claret.schema"]).expect("a setting")[1].clone()
+}
+
+#[test]
+fn a_schema_is_put_on_every_node_and_outlives_them() {
+    let module = Module::of_sources().expect("the module");
+    let mut cluster = Cluster::options(2, 1).module(module).start().expect("a cluster");
+    let url = cluster.url();
+    let file = SchemaFile::new("applied", b"# A shop.\nprefix seen: set");
+    let applied = claret(&["schema", "apply", file.path(), "--store", &url]);
+    let said = out(&applied);
+    assert!(applied.status.success(), "{said}{}", err(&applied));
+    assert_eq!(said.matches(" (primary): schema none became ").count(), 2, "{said}");
+    assert_eq!(said.matches(" (replica): schema none became ").count(), 2, "{said}");
+    assert_eq!(said.matches(", and it is in the node's configuration file").count(), 4, "{said}");
+    for number in 0..cluster.servers().len() {
+        let server = cluster.server_mut(number);
+        assert!(said.contains(&server.address()), "{said}");
+        server.restart().expect("it starts");
+        assert_eq!(kept(server), "prefix seen: set\n");
+    }
+    let again = claret(&["schema", "apply", file.path(), "--store", &url]);
+    assert_eq!(
+        out(&again).matches(" before, and it is in the node's configuration file").count(),
+        4,
+        "{}",
+        out(&again)
+    );
+    let shown = claret(&["schema", "show", "--store", &url]);
+    assert!(shown.status.success() && out(&shown).ends_with("prefix seen: set\n"), "{}", out(&shown));
+
+    // Nodes that differ are told apart, and a node that is down keeps all as they are.
+    cluster.query::<()>(1, &["CONFIG", "SET", "claret.schema", "prefix a: list"]).expect("set");
+    let shown = claret(&["schema", "show", "--store", &url]);
+    assert!(!shown.status.success() && out(&shown).contains("prefix a: list"), "{}", out(&shown));
+    assert!(err(&shown).contains("the nodes have different schemas"), "{}", err(&shown));
+    cluster.server_mut(3).kill();
+    let none = SchemaFile::new("none", b"# nothing");
+    let refused = claret(&["schema", "apply", none.path(), "--store", &url]);
+    let told = err(&refused);
+    assert!(!refused.status.success() && told.contains("nothing was changed on any"), "{told}");
+    assert!(told.contains(&cluster.servers()[3].address()), "{told}");
+    assert_eq!(kept(&cluster.servers()[0]), "prefix seen: set\n");
+}
+
+/// A server that was started without a configuration file.
+struct Bare {
+    process: Child,
+    url: String,
+}
+
+impl Bare {
+    fn start(module: &Module) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+        let program = std::env::var("CLARET_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
+        let mut command = Command::new(program);
+        command.args(["--port", &port.to_string(), "--save", "", "--loadmodule"]).arg(&module.path);
+        let process = command.stdout(Stdio::null()).spawn().expect("the server starts");
+        Bare { process, url: format!("redis://127.0.0.1:{port}") }
+    }
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_server_without_a_file_and_one_without_the_module_are_told_of() {
+    let server = Bare::start(&Module::of_sources().expect("the module"));
+    let file = SchemaFile::new("alone", b"prefix seen: set");
+    let began = Instant::now();
+    let applied = loop {
+        let applied = claret(&["schema", "apply", file.path(), "--store", &server.url]);
+        if applied.status.success() {
+            break applied;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{}{}", out(&applied), err(&applied));
+        sleep(Duration::from_millis(50));
+    };
+    let said = out(&applied);
+    assert!(
+        said.contains("(primary): schema none became ") && said.contains("has no configuration file"),
+        "{said}"
+    );
+    let shown = claret(&["schema", "show", "--store", &server.url]);
+    assert!(out(&shown).ends_with("prefix seen: set\n"), "{}", out(&shown));
+    let plain = Server::start().expect("a server");
+    let refused = claret(&["schema", "apply", file.path(), "--store", &plain.url()]);
+    let told = err(&refused);
+    assert!(
+        !refused.status.success() && told.contains("has no setting claret.schema: load the module there"),
+        "{told}"
+    );
+}
