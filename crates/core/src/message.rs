@@ -510,6 +510,8 @@ pub enum Response {
     Queued {
         /// The attempt.
         attempt: AttemptId,
+        /// Which of its calls; `None` where that was said before.
+        no: Option<CallNo>,
     },
     /// Without phases: somebody holds it; ask again.
     Busy {
@@ -642,7 +644,7 @@ impl Response {
         match self {
             Response::Ticked { .. } | Response::Looked { .. } => None,
             Response::Granted { attempt, .. }
-            | Response::Queued { attempt }
+            | Response::Queued { attempt, .. }
             | Response::Busy { attempt }
             | Response::Voted { attempt, .. }
             | Response::Committed { attempt, .. }

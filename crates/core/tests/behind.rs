@@ -122,7 +122,7 @@ fn waiting(keys: &[&str]) -> (Client, TxHandle, AttemptId) {
     let attempt = client.attempt(tx).expect("it runs");
     while client.poll_send().is_some() {}
     for _ in keys {
-        client.handle_response(NOW, ShardId(0), Response::Queued { attempt });
+        client.handle_response(NOW, ShardId(0), Response::Queued { attempt, no: None });
     }
     client.settle(NOW);
     (client, tx, attempt)

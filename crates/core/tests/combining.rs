@@ -549,7 +549,7 @@ fn a_shard_that_was_only_waited_at_hears_of_the_end() {
     frontend.execute(now, (b, 1), first, K1.into(), count(), None).expect("it runs");
     assert_eq!(frontend.attempt(b), Some(attempt), "they combine");
     frontend.execute(now, (a, 1), last, K2.into(), members(), None).expect("it runs");
-    frontend.handle_response(now, last, Response::Queued { attempt });
+    frontend.handle_response(now, last, Response::Queued { attempt, no: None });
     frontend.abort(now, a);
     frontend.buffer(now, (b, 1), last, "k4".into(), add("x")).expect("it runs");
     frontend.commit(now, (b, 1)).expect("it runs");

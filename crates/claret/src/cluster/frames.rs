@@ -161,7 +161,7 @@ mod tests {
     fn what_is_pushed_is_read() {
         let mut frames = frames();
         let tx = TxId { session: claret_core::SessionId(1), sequence: Sequence(1) };
-        let queued = Response::Queued { attempt: AttemptId { tx, attempt: 1 } };
+        let queued = Response::Queued { attempt: AttemptId { tx, attempt: 1 }, no: None };
         let said = pushed(&wire::encode_responses(&[queued]));
         assert_eq!(take(&mut frames, &said), Ok(said.len()));
         let garbled = pushed(b"no frame of responses");

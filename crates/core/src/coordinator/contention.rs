@@ -31,9 +31,6 @@ const USES_UNTIL_HALVED: usize = 1 << 16;
 /// A record is hot while at least one of so many uses of it had to wait.
 const USES_A_WAIT_MAX: u32 = 64;
 
-/// Of a prepare with more calls at the shard it is not clear what it waits for.
-const CALLS_TOLD_MAX: usize = 8;
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     uses: u32,
@@ -122,8 +119,7 @@ impl Contention {
         hot
     }
 
-    /// A response came: it may say that somebody waits. It does not say for which record, so where a prepare has many
-    /// nothing is learned. O(calls of the transaction).
+    /// A response came: it may say which call waits. O(calls of the transaction).
     pub fn learn(&mut self, coordinator: &Coordinator, from: ShardId, response: &Response) {
         if let (Response::Placed { at, .. }, Some(suggested)) = (response, coordinator.suggested()) {
             self.lifted = self.lifted.max(Some(at.0.saturating_sub(suggested.0)));
@@ -145,23 +141,18 @@ impl Contention {
             }
             _ => {}
         }
-        let waits = matches!(response, Response::Queued { attempt } if *attempt == coordinator.attempt());
-        if !waits || self.cells.is_empty() {
+        let Response::Queued { attempt, no: Some(no) } = response else { return };
+        if *attempt != coordinator.attempt() || self.cells.is_empty() {
             return;
         }
-        if coordinator.awaits_answers() {
-            for key in coordinator.executed_lately(from, LOOKED_AT_MAX).take(CALLS_TOLD_MAX) {
-                let cell = self.cell(key);
-                (cell.uses, cell.waits) = (cell.uses + 1, cell.waits + 1);
-                self.uses += 1;
-            }
+        if let Some(key) = coordinator.executed_lately(from, *no, LOOKED_AT_MAX) {
+            let cell = self.cell(key);
+            (cell.uses, cell.waits) = (cell.uses + 1, cell.waits + 1);
+            self.uses += 1;
         } else if coordinator.is_first_wait_of_prepare(from) {
-            let prepared = coordinator.buffered_calls().iter().filter(|(shard, _)| *shard == from);
-            let keys: SmallVec<[&Bytes; CALLS_TOLD_MAX]> =
-                prepared.map(|(_, call)| &call.key).take(CALLS_TOLD_MAX + 1).collect();
-            if keys.len() <= CALLS_TOLD_MAX {
-                keys.into_iter().for_each(|key| self.cell(key).waits += 1);
-            }
+            let mut prepared = coordinator.buffered_calls().iter();
+            let waits = prepared.find(|(shard, it)| *shard == from && it.call.no == *no);
+            waits.into_iter().for_each(|(_, it)| self.cell(&it.key).waits += 1);
         }
         self.halve_if_due();
     }

@@ -143,7 +143,7 @@ mod tests {
         let mut coordinator = fresh(1);
         work(&mut coordinator);
         let (attempt, shard) = (coordinator.attempt(), ShardId(1));
-        coordinator.handle_response(Time(4), ShardId(0), Response::Queued { attempt });
+        coordinator.handle_response(Time(4), ShardId(0), Response::Queued { attempt, no: None });
         let elder = Response::Elder { attempt, shard: ShardId(0), birth: Time(0) };
         coordinator.handle_response(Time(4), ShardId(0), elder);
         let (refusal, since) = (Refusal::Recovered, Incarnation(0));

@@ -14,7 +14,7 @@
 use claret_types::Bytes;
 
 use super::{Coordinator, ParticipantState, Request};
-use crate::ids::ShardId;
+use crate::ids::{CallNo, ShardId};
 use crate::message::KeyedCall;
 
 impl Coordinator {
@@ -90,14 +90,11 @@ impl Coordinator {
         self.buffered.reverse();
     }
 
-    /// Records of calls that were sent to a shard and are not answered, the latest first, without those of which it said
-    /// before that they wait. Of all unanswered calls so many are looked at.
-    pub(super) fn executed_lately(&self, at: ShardId, looked_at_max: usize) -> impl Iterator<Item = &Bytes> {
-        let known = self.participants.iter().find(|it| it.shard == at).map(|it| it.waiting_below);
-        let latest = self.outstanding.iter().rev().take(looked_at_max);
-        let news =
-            latest.filter(move |it| it.shard == at && known.is_none_or(|below| it.began_with >= below));
-        news.map(|it| &it.key)
+    /// The record of a call that was sent to a shard and is not answered, if it is among the latest.
+    pub(super) fn executed_lately(&self, at: ShardId, no: CallNo, looked_at_max: usize) -> Option<&Bytes> {
+        let mut latest = self.outstanding.iter().rev().take(looked_at_max);
+        let found = latest.find(|it| it.shard == at && it.calls.iter().any(|call| call.no == no));
+        found.map(|it| &it.key)
     }
 
     /// Whether a shard that says that somebody waits says so of its prepare, for the first time.

@@ -163,7 +163,18 @@ impl Shard {
         {
             chained.said_waits = true;
         }
-        self.respond(attempt, Response::Queued { attempt });
+        self.say_queued(attempt, None);
+    }
+
+    /// Says that a call waits: on this record, or on the last one that was blocked.
+    pub(super) fn say_queued(&mut self, attempt: AttemptId, key: Option<&Bytes>) {
+        let blocked = &self.participant(attempt).blocked;
+        let waits = match key {
+            Some(key) => blocked.get(key),
+            None => blocked.values().rev().find(|it| !it.is_put_off()),
+        };
+        let no = waits.and_then(|it| it.calls.front()).map(|call| call.no);
+        self.respond(attempt, Response::Queued { attempt, no });
     }
 
     /// Yes is written: the baton goes on (K5).

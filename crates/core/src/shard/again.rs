@@ -28,7 +28,8 @@ impl Shard {
             }
         }
         if waits {
-            responses.push(Response::Queued { attempt });
+            // Of which call was said when it began to wait.
+            responses.push(Response::Queued { attempt, no: None });
         }
         self.again_bytes = again_bytes;
         responses.into_iter().for_each(|response| self.respond(attempt, response));

@@ -514,7 +514,7 @@ impl Shard {
         let participant = self.attempts.get_mut(&attempt).expect("admitted");
         if let Some(blocked) = rules::waiting_for(participant, key) {
             blocked.calls.extend(fresh); // A transaction waits at most once on one record.
-            return self.respond(attempt, Response::Queued { attempt });
+            return self.say_queued(attempt, Some(key));
         }
         if self.at_once == 0 {
             return self.put_off_all(attempt, key, fresh.into_iter().collect());
@@ -522,7 +522,7 @@ impl Shard {
         let record = self.table.ensure(key_hash(key), key);
         match self.run(now, owner, key, record, fresh, false) {
             Ran::All | Ran::PutOff => {}
-            Ran::Waits => self.respond(attempt, Response::Queued { attempt }),
+            Ran::Waits => self.say_queued(attempt, Some(key)),
             Ran::Busy => self.busy(attempt),
             Ran::Failed(refusal) => self.refuse(now, attempt, refusal),
         }

@@ -177,7 +177,9 @@ mod tests {
                 let (granted, incarnation) = (number as u32, Incarnation(number));
                 Response::Granted { attempt, no, reply, granted, incarnation }
             });
-            votes.chain(grants).chain([Response::Applied { attempt, shard }, Response::Queued { attempt }])
+            votes
+                .chain(grants)
+                .chain([Response::Applied { attempt, shard }, Response::Queued { attempt, no: None }])
         });
         each.collect()
     }

@@ -356,7 +356,7 @@ mod tests {
                     "{response:?}"
                 );
             }
-            assert!(!append(&Response::Queued { attempt }, &mut Vec::new()));
+            assert!(!append(&Response::Queued { attempt, no: None }, &mut Vec::new()));
         }
     }
 

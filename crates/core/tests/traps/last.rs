@@ -2,7 +2,7 @@
 //! nothing behind what it waits for (P47).
 
 use claret_core::message::{Asks, Refusal, Request, Response};
-use claret_core::{Contention, Event, Incarnation, Limits, ShardId, Switches};
+use claret_core::{CallNo, Contention, Event, Incarnation, Limits, ShardId, Switches};
 use claret_types::{Bounded, BoundedCounter, BoundedCounterOp, Operation};
 
 use crate::harness::{Body, Kind, Tx, World, incr, incr_returning, sadd, sadd_returning, scard};
@@ -217,7 +217,8 @@ fn hot_records_are_locked_in_one_order_whoever_asks() {
             let tx = uses(&mut w, &mut std::iter::once((shard, key)));
             let _ = contention.arrange(w.coordinator_mut(tx));
             w.commit(tx);
-            let queued = Response::Queued { attempt: w.attempt(tx) };
+            // It says which call waits.
+            let queued = Response::Queued { attempt: w.attempt(tx), no: Some(CallNo(0)) };
             contention.learn(w.coordinator(tx), ShardId(shard), &queued);
         }
     }

@@ -18,7 +18,7 @@ fn said(w: &World, tx: Tx, shard: u32) -> Vec<Response> {
     let asked = |status| Response::Asked { attempt, status, since };
     vec![
         Response::Granted { attempt, no: CallNo(0), reply: Reply::Int(13), granted: 7, incarnation },
-        Response::Queued { attempt },
+        Response::Queued { attempt, no: None },
         Response::Busy { attempt },
         Response::Elder { attempt, shard, birth: Time(0) },
         Response::Voted { attempt, shard, replies: replies() },

@@ -271,7 +271,7 @@ pub(crate) fn responses() -> Vec<Response> {
     let (incarnation, since) = (Incarnation(1 << 50), Incarnation(3));
     let granted = |reply| Response::Granted { attempt, no: CallNo(9), reply, granted: u32::MAX, incarnation };
     let mut all: Vec<Response> = replies().into_iter().map(granted).collect();
-    all.push(Response::Queued { attempt });
+    all.push(Response::Queued { attempt, no: None });
     all.push(Response::Busy { attempt });
     all.push(typical_vote());
     let replies: Vec<_> = (0..).map(CallNo).zip(replies()).collect();

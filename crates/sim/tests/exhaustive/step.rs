@@ -273,7 +273,7 @@ fn tampered(plan: &Plan, message: Message) -> Option<Message> {
             let refused_by = Some(ShardId(to as u32));
             Message::Request { from, to: 1 - to, request: Request::Abort { attempt, refused_by } }
         }
-        (Plant::VoteForged, Message::Response { from, to, response: Response::Queued { attempt } }) => {
+        (Plant::VoteForged, Message::Response { from, to, response: Response::Queued { attempt, .. } }) => {
             let shard = ShardId(from as u32);
             Message::Response { from, to, response: Response::Voted { attempt, shard, replies: Vec::new() } }
         }

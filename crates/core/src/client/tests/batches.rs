@@ -215,7 +215,7 @@ fn batches_that_wait_at_one_time_halve_the_window_once() {
     let early: Vec<AttemptId> = (1..=6).filter_map(|now| leave(&mut client, now)).collect();
     assert_eq!(early.len(), 6);
     for attempt in early {
-        client.handle_response(Time(7), SHARD, Response::Queued { attempt });
+        client.handle_response(Time(7), SHARD, Response::Queued { attempt, no: None });
     }
     let later = (10..100).filter_map(|now| leave(&mut client, now)).count();
     assert_eq!(6 + later, 32);
@@ -302,7 +302,7 @@ fn a_batch_that_waits_for_long_is_given_up_and_others_go_alone() {
     let mut client = batching();
     let all = [adding(&mut client, 0, &[SLOT]), adding(&mut client, 0, &[SLOT])];
     let (carrier, _) = prepare(&mut client, 1, SHARD);
-    client.handle_response(Time(2), SHARD, Response::Queued { attempt: carrier });
+    client.handle_response(Time(2), SHARD, Response::Queued { attempt: carrier, no: None });
     client.settle(Time(2));
     let due = client.poll_timeout().expect("it is given up some time");
     assert!(due <= Time(40_002), "{due:?}");
@@ -325,7 +325,7 @@ fn a_batch_that_waited_and_is_committed_is_not_given_up() {
     adding(&mut client, 0, &[SLOT, OTHER_SLOT]);
     adding(&mut client, 0, &[SLOT, OTHER_SLOT]);
     let (first, other) = (prepare(&mut client, 1, SHARD), prepare(&mut client, 1, OTHER));
-    client.handle_response(Time(2), SHARD, Response::Queued { attempt: first.0 });
+    client.handle_response(Time(2), SHARD, Response::Queued { attempt: first.0, no: None });
     votes(&mut client, 3, SHARD, &first, 1);
     votes(&mut client, 3, OTHER, &other, 1);
     assert_eq!(told(&mut client, 3).len(), 2);
@@ -342,7 +342,7 @@ fn while_batches_wait_what_comes_gathers_behind_the_last() {
     for now in 1..8 {
         adding(&mut client, now, &[SLOT]);
         for (attempt, _) in prepares(&sent_to(&mut client, now, SHARD)) {
-            client.handle_response(Time(now), SHARD, Response::Queued { attempt });
+            client.handle_response(Time(now), SHARD, Response::Queued { attempt, no: None });
             under_way.push(attempt);
         }
     }
@@ -363,7 +363,7 @@ fn while_a_shard_is_silent_the_window_holds_nobody() {
     for now in 1..=7 {
         adding(&mut client, now, &[SLOT]);
         let (attempt, no) = prepare(&mut client, now, SHARD);
-        client.handle_response(Time(now), SHARD, Response::Queued { attempt });
+        client.handle_response(Time(now), SHARD, Response::Queued { attempt, no: None });
         votes(&mut client, now, SHARD, &(attempt, no), 1);
         told(&mut client, now);
     }

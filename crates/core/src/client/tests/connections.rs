@@ -294,7 +294,7 @@ fn without_a_connection_nothing_is_kept_and_an_old_connection_takes_nothing() {
     assert!(matches!(requests[..], [Request::Heartbeat { .. }]));
     client.disconnected(SHARD, CONNECTION);
     assert!(client.owes_since(SHARD, 3).is_some(), "the new one is not closed with the old one");
-    let late = Response::Queued { attempt: attempt(1) };
+    let late = Response::Queued { attempt: attempt(1), no: None };
     client.deliver(Time(9), (SHARD, CONNECTION), 1, std::iter::once(late));
     assert_eq!((client.lock_waits(), client.in_flight(SHARD, 3)), (0, Some(1)), "nor is it heard");
 }

@@ -50,7 +50,7 @@ fn response(dice: &mut Dice) -> Response {
             let (no, granted) = (CallNo(small(dice)), small(dice));
             Response::Granted { attempt, no, reply, granted, incarnation: since }
         }
-        2 => Response::Queued { attempt },
+        2 => Response::Queued { attempt, no: None },
         3 => Response::Busy { attempt },
         4 => Response::Voted { attempt, shard, replies },
         5 => Response::Committed { attempt, replies },

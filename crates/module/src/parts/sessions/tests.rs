@@ -59,7 +59,7 @@ fn polls(sessions: &mut Sessions, client: u64, seed: u8, connection: u32) -> Ses
 
 fn response(session: SessionId, number: u64) -> Response {
     let tx = TxId { session, sequence: Sequence(number) };
-    Response::Queued { attempt: AttemptId { tx, attempt: 1 } }
+    Response::Queued { attempt: AttemptId { tx, attempt: 1 }, no: None }
 }
 
 #[test]
