@@ -35,6 +35,12 @@ pub trait Client {
         0
     }
 
+    /// Whether its user wants it rolled back: asked once the last stage is known. It is then given up. The simulator asks, the
+    /// model does not.
+    fn rolls_back(&self) -> bool {
+        false
+    }
+
     /// Begins the transaction that was drawn again, from its first stage.
     fn restart(&mut self);
 
