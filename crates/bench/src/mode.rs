@@ -13,6 +13,8 @@ pub enum Engine {
     Store(Mode),
     /// The store, as `claret` has it, whose transactions look without locks.
     Optimistic,
+    /// The store as memory of Sinfonia's mini-transactions: items that are compared, locks that nobody waits for (`items.rs`).
+    Sinfonia,
     /// Plain Redis commands (`baseline/redis`).
     Redis(Scheme),
     /// `MULTI` and `EXEC` with all keys on one server, in the model (`model.rs`).
@@ -59,7 +61,7 @@ pub struct BenchMode {
     pub engine: Engine,
 }
 
-const MODES: [BenchMode; 15] = [
+const MODES: [BenchMode; 16] = [
     BenchMode { name: "mutex", engine: Engine::Mutex },
     BenchMode { name: "sqlite", engine: Engine::Sqlite },
     BenchMode { name: "none", engine: Engine::Store(Mode::None) },
@@ -70,6 +72,7 @@ const MODES: [BenchMode; 15] = [
     BenchMode { name: "boost+phase+combine", engine: Engine::Store(Mode::CommutingPhasedCombined) },
     BenchMode { name: "claret", engine: Engine::Store(Mode::CommutingPhased) },
     BenchMode { name: "optimistic", engine: Engine::Optimistic },
+    BenchMode { name: "sinfonia", engine: Engine::Sinfonia },
     BenchMode { name: "redis-lock", engine: Engine::Redis(Scheme::Lock) },
     BenchMode { name: "redis-watch", engine: Engine::Redis(Scheme::Watch) },
     BenchMode { name: "redis-multi", engine: Engine::Redis(Scheme::Multi) },
@@ -83,7 +86,9 @@ impl BenchMode {
         match self.engine {
             Engine::Redis(scheme) => !scheme.is_interactive(),
             Engine::OneServer => true,
-            Engine::Mutex | Engine::Sqlite | Engine::Store(_) | Engine::Optimistic => false,
+            Engine::Mutex | Engine::Sqlite | Engine::Store(_) | Engine::Optimistic | Engine::Sinfonia => {
+                false
+            }
         }
     }
 
@@ -92,6 +97,7 @@ impl BenchMode {
         match self.engine {
             Engine::Store(mode) => Some(mode),
             Engine::Optimistic => Some(Mode::CommutingPhased),
+            Engine::Sinfonia => Some(Mode::Commuting),
             Engine::Mutex | Engine::Sqlite | Engine::Redis(_) | Engine::OneServer => None,
         }
     }

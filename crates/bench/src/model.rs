@@ -339,7 +339,7 @@ fn mode_of(mode: BenchMode) -> model::Mode {
     let mode = match mode.engine {
         Engine::Store(mode) => mode,
         Engine::OneServer => return model::Mode::OneServer,
-        Engine::Optimistic | Engine::Mutex | Engine::Sqlite | Engine::Redis(_) => {
+        Engine::Optimistic | Engine::Sinfonia | Engine::Mutex | Engine::Sqlite | Engine::Redis(_) => {
             unreachable!("the mode '{}' was refused", mode.name)
         }
     };

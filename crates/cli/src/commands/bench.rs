@@ -38,6 +38,8 @@ Modes:
   boost+phase+combine  the same, transactions share locks and answers
   claret               what Claret does on the store: boost+phase, embedded and on a cluster; sim, boost+phase+combine
   optimistic           the same, but transactions of several stages look without locks (--check)
+  sinfonia             mini-transactions on the same shards: reads without locks, and a commit that compares every item that was
+                       read or is overwritten, under reader/writer locks that refuse at once; again after a pause
   redis-lock           on a cluster: SET NX PX for each key, the commands, release
   redis-watch          on one server: WATCH, reads, MULTI, writes, EXEC, again when somebody was faster
   redis-multi          on one server: MULTI, the commands, EXEC (not interactive)

@@ -230,6 +230,7 @@ impl Args {
             | Engine::Mutex
             | Engine::Sqlite
             | Engine::Optimistic
+            | Engine::Sinfonia
             | Engine::Redis(_)
             | Engine::OneServer => {
                 Err(format!("the mode '{}' promises nothing that could be checked", self.mode))

@@ -88,9 +88,12 @@ impl StoreArg {
 fn in_a_folder(mode: BenchMode) -> Result<BenchMode, String> {
     match mode.engine {
         Engine::Sqlite => Ok(mode),
-        Engine::Mutex | Engine::Store(_) | Engine::Optimistic | Engine::Redis(_) | Engine::OneServer => {
-            embedded(mode)
-        }
+        Engine::Mutex
+        | Engine::Store(_)
+        | Engine::Optimistic
+        | Engine::Sinfonia
+        | Engine::Redis(_)
+        | Engine::OneServer => embedded(mode),
     }
 }
 
@@ -103,7 +106,7 @@ fn embedded(mode: BenchMode) -> Result<BenchMode, String> {
         )),
         Engine::OneServer => Err(model_only(mode)),
         Engine::Sqlite => Err(file_only(mode)),
-        Engine::Mutex | Engine::Store(_) | Engine::Optimistic => Ok(mode),
+        Engine::Mutex | Engine::Store(_) | Engine::Optimistic | Engine::Sinfonia => Ok(mode),
     }
 }
 
@@ -130,6 +133,7 @@ fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
         )),
         Engine::Store(Mode::None | Mode::CommutingPhased | Mode::CommutingPhasedCombined)
         | Engine::Optimistic
+        | Engine::Sinfonia
         | Engine::Redis(_) => Ok(mode),
     }
 }
@@ -142,8 +146,8 @@ fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
             Err("the mode 'mutex' is of one process: --store sim has none; leave it out of --modes".into())
         }
         Engine::Sqlite => Err(file_only(mode)),
-        Engine::Optimistic => {
-            Err("the mode 'optimistic' is not in the model: measure it on another store".into())
+        Engine::Optimistic | Engine::Sinfonia => {
+            Err(format!("the mode '{name}' is not in the model: measure it on another store"))
         }
         Engine::Redis(_) => Err(format!(
             "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"
