@@ -6,6 +6,7 @@
 
 mod baseline;
 mod comparison;
+mod items;
 mod looking;
 mod measure;
 mod mode;

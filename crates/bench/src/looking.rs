@@ -1,4 +1,4 @@
-//! How transactions of the mode `optimistic` look, and what has to stay as it was until they commit.
+//! How transactions of the modes `optimistic` and `sinfonia` look, and what has to stay as it was until they commit.
 
 use claret::types::{BoundedCounter, BoundedCounterOp, Counter, Register, RegisterOp, Set};
 use claret::{Abort, Operation, Tx, TxOptions};
@@ -15,6 +15,8 @@ pub enum Looking {
     AtAnswers,
     /// At the records' whole values, as stores without types do: whoever writes one that was looked at is in the way.
     AtValues,
+    /// At what each operation answered and at what each one overwrites, and it never locks: the mode `sinfonia`.
+    AtItems,
 }
 
 impl Looking {
@@ -34,6 +36,8 @@ impl Looking {
         match self {
             Looking::Never => TxOptions::new(),
             Looking::AtAnswers | Looking::AtValues => TxOptions::new().optimistic(),
+            // Who it is for begins again by itself.
+            Looking::AtItems => TxOptions::new().optimistic().never_lock().attempts(1),
         }
     }
 }

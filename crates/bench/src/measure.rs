@@ -35,6 +35,8 @@ pub(super) struct Counts {
     /// Of each kind, also those that were acknowledged after the slice's end.
     kinds: Vec<OfKind>,
     pub(super) aborts: u64,
+    /// Attempts that a runner itself began again.
+    pub(super) begun_again: u64,
     /// Why the run cannot go on.
     pub(super) broken: Option<String>,
 }
@@ -110,6 +112,7 @@ impl Counts {
             intervals: [0; INTERVALS],
             kinds: vec![OfKind::default(); kinds],
             aborts: 0,
+            begun_again: 0,
             broken: None,
         }
     }
@@ -142,6 +145,7 @@ impl Counts {
         }
         self.committed += std::mem::take(&mut other.committed);
         self.aborts += std::mem::take(&mut other.aborts);
+        self.begun_again += std::mem::take(&mut other.begun_again);
         for (sum, more) in self.intervals.iter_mut().zip(&mut other.intervals) {
             *sum += std::mem::take(more);
         }

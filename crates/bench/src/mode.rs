@@ -16,6 +16,8 @@ pub enum Engine {
     Optimistic,
     /// The store, as `claret` has it, whose transactions over several shards commit in chains.
     Chain(Chains),
+    /// The store as memory of Sinfonia's mini-transactions: items that are compared, locks that nobody waits for (`items.rs`).
+    Sinfonia,
     /// Plain Redis commands (`baseline/redis`).
     Redis(Scheme),
     /// `MULTI` and `EXEC` with all keys on one server, in the model (`model.rs`).
@@ -62,7 +64,7 @@ pub struct BenchMode {
     pub engine: Engine,
 }
 
-const MODES: [BenchMode; 17] = [
+const MODES: [BenchMode; 18] = [
     BenchMode { name: "mutex", engine: Engine::Mutex },
     BenchMode { name: "sqlite", engine: Engine::Sqlite },
     BenchMode { name: "none", engine: Engine::Store(Mode::None) },
@@ -75,6 +77,7 @@ const MODES: [BenchMode; 17] = [
     BenchMode { name: "optimistic", engine: Engine::Optimistic },
     BenchMode { name: "chain", engine: Engine::Chain(Chains::Always) },
     BenchMode { name: "hot-chain", engine: Engine::Chain(Chains::Hot) },
+    BenchMode { name: "sinfonia", engine: Engine::Sinfonia },
     BenchMode { name: "redis-lock", engine: Engine::Redis(Scheme::Lock) },
     BenchMode { name: "redis-watch", engine: Engine::Redis(Scheme::Watch) },
     BenchMode { name: "redis-multi", engine: Engine::Redis(Scheme::Multi) },
@@ -88,9 +91,12 @@ impl BenchMode {
         match self.engine {
             Engine::Redis(scheme) => !scheme.is_interactive(),
             Engine::OneServer => true,
-            Engine::Mutex | Engine::Sqlite | Engine::Store(_) | Engine::Optimistic | Engine::Chain(_) => {
-                false
-            }
+            Engine::Mutex
+            | Engine::Sqlite
+            | Engine::Store(_)
+            | Engine::Optimistic
+            | Engine::Chain(_)
+            | Engine::Sinfonia => false,
         }
     }
 
@@ -99,6 +105,7 @@ impl BenchMode {
         match self.engine {
             Engine::Store(mode) => Some(mode),
             Engine::Optimistic | Engine::Chain(_) => Some(Mode::CommutingPhased),
+            Engine::Sinfonia => Some(Mode::Commuting),
             Engine::Mutex | Engine::Sqlite | Engine::Redis(_) | Engine::OneServer => None,
         }
     }

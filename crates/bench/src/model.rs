@@ -346,7 +346,7 @@ fn mode_of(mode: BenchMode) -> model::Mode {
         Engine::Chain(Chains::Hot) => return model::Mode::HotChain,
         Engine::Chain(_) => return model::Mode::Chain,
         Engine::OneServer => return model::Mode::OneServer,
-        Engine::Optimistic | Engine::Mutex | Engine::Sqlite | Engine::Redis(_) => {
+        Engine::Optimistic | Engine::Sinfonia | Engine::Mutex | Engine::Sqlite | Engine::Redis(_) => {
             unreachable!("the mode '{}' was refused", mode.name)
         }
     };

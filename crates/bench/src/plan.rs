@@ -149,7 +149,7 @@ impl Plan {
                 "--check values is of checkout, objects, rawmix, hot and fair, whose records are one value each; '{}' has others",
                 self.workload.name()
             )),
-            Looking::Never | Looking::AtAnswers | Looking::AtValues => Ok(()),
+            Looking::Never | Looking::AtAnswers | Looking::AtValues | Looking::AtItems => Ok(()),
         }
     }
 
@@ -159,14 +159,26 @@ impl Plan {
         let can = |mode: &&BenchMode| {
             matches!(
                 mode.engine,
-                Engine::Store(_) | Engine::Optimistic | Engine::Chain(_) | Engine::Redis(Scheme::Lock)
+                Engine::Store(_)
+                    | Engine::Optimistic
+                    | Engine::Chain(_)
+                    | Engine::Sinfonia
+                    | Engine::Redis(Scheme::Lock)
             )
         };
         if let Some(mode) = self.modes.iter().find(|mode| !can(mode)) {
-            let them = "none, rw, rw+phase, boost, boost+phase, boost+phase+combine, claret, optimistic, chain, hot-chain, redis-lock";
+            let them = "none, rw, rw+phase, boost, boost+phase, boost+phase+combine, claret, optimistic, chain, hot-chain, sinfonia, redis-lock";
             return Err(format!("the workload 'tpcc' has no mode '{}'; it has {them}", mode.name));
         }
         options.check()
+    }
+
+    /// The pauses that are asked for, in microseconds.
+    pub(crate) fn backoff(&self) -> Option<(u64, u64)> {
+        match &self.place {
+            Place::Servers(servers) => servers.backoff,
+            Place::Embedded | Place::Folder(_) => None,
+        }
     }
 
     /// How many slices each mode runs.

@@ -3,6 +3,8 @@
 //! A runner lives as long as its mode; between slices it has no open transaction. Its loop reads the clock once for each
 //! transaction if the runner has its thread to itself, and twice if it yields to others after each: the same in all modes.
 
+mod mini;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,8 +12,9 @@ use claret::{Abort, AtCommit, Error, Reply, Store, Tx};
 use smallvec::SmallVec;
 
 use crate::baseline::mutex::MutexClient;
-use crate::baseline::redis::{RedisBaseline, RedisRunner};
+use crate::baseline::redis::{Backoff, RedisBaseline, RedisRunner};
 use crate::baseline::sqlite::SqliteRunner;
+use crate::items;
 use crate::looking::{Looking, values};
 use crate::measure::Counts;
 use crate::pace::{Pace, think, think_between};
@@ -30,6 +33,8 @@ pub(super) struct StoreRunner {
     store: Store,
     work: Work,
     looking: Looking,
+    /// Of who tries again by itself.
+    backoff: Option<Backoff>,
     counts: Counts,
 }
 
@@ -50,7 +55,27 @@ pub(super) struct MutexRunner {
 impl Runner {
     pub(super) fn on_store(store: Store, client: Box<dyn Client>, looking: Looking, kinds: usize) -> Self {
         let work = Work { client, calls: Vec::new(), stage: Stage::Read, replies: Vec::new(), attempts: 0 };
-        Runner::Store(Box::new(StoreRunner { store, work, looking, counts: Counts::new(kinds) }))
+        Runner::Store(Box::new(StoreRunner {
+            store,
+            work,
+            looking,
+            backoff: None,
+            counts: Counts::new(kinds),
+        }))
+    }
+
+    /// Of the mode `sinfonia`.
+    pub(super) fn on_items(
+        store: Store,
+        client: Box<dyn Client>,
+        (seed, backoff): (u64, (u64, u64)),
+        kinds: usize,
+    ) -> Self {
+        let mut runner = Runner::on_store(store, client, Looking::AtItems, kinds);
+        if let Runner::Store(runner) = &mut runner {
+            runner.backoff = Some(Backoff::new(seed, backoff));
+        }
+        runner
     }
 
     pub(super) fn on_mutex(client: Box<dyn MutexClient>, kinds: usize) -> Self {
@@ -146,6 +171,9 @@ impl StoreRunner {
     }
 
     async fn transaction(&mut self, pace: Pace) -> Outcome {
+        if self.looking == Looking::AtItems {
+            return self.mini_transaction(pace).await;
+        }
         let work = &mut self.work;
         let kind = work.client.draw();
         work.calls.clear();
@@ -216,6 +244,11 @@ async fn attempt(
         if looking == Looking::AtValues {
             values(&tx, &calls).await?;
         }
+        // They go out with the stage's own.
+        let asked = match (looking, pace) {
+            (Looking::AtItems, Pace::Together | Pace::Pause(_)) => items::ask(&tx, &calls),
+            _ => Vec::new(),
+        };
         let replies = match pace {
             Pace::Together => together(&tx, &calls).await?,
             Pace::Pause(time) => {
@@ -223,8 +256,11 @@ async fn attempt(
                 think(time).await;
                 replies
             }
-            Pace::Interactive(time) => one_by_one(&tx, &calls, time).await?,
+            Pace::Interactive(time) => one_by_one(&tx, &calls, (time, looking)).await?,
         };
+        for answer in asked {
+            answer.await?;
+        }
         if stage == Stage::Commit {
             let mut work = locked(shared);
             (work.calls, work.replies) = (calls, replies);
@@ -284,11 +320,20 @@ async fn together(tx: &Tx, calls: &[Call]) -> Result<Vec<Reply>, Abort> {
 }
 
 /// Each operation is done before the next one is issued; the application works in between.
-async fn one_by_one(tx: &Tx, calls: &[Call], time: Duration) -> Result<Vec<Reply>, Abort> {
+async fn one_by_one(
+    tx: &Tx,
+    calls: &[Call],
+    (time, looking): (Duration, Looking),
+) -> Result<Vec<Reply>, Abort> {
     let mut replies = Vec::with_capacity(calls.len());
     for (at, call) in calls.iter().enumerate() {
         if at > 0 {
             think(time).await;
+        }
+        if looking == Looking::AtItems {
+            for answer in items::ask(tx, std::slice::from_ref(call)) {
+                answer.await?;
+            }
         }
         replies.push(if call.op.returns() {
             tx.execute(call.key.clone(), call.op.clone()).await?

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use claret::cluster::Chains;
-use claret::{Mode, Stats, Store};
+use claret::{Limits, Mode, Stats, Store};
 use claret_sim::model::INTERVALS;
 
 use crate::baseline::mutex::{self, MutexBaseline};
@@ -30,6 +29,12 @@ const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// How often it is looked whether something is.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// The pauses of the mode `sinfonia`, unless others are asked for, in microseconds.
+const ITEMS_BACKOFF_US: (u64, u64) = (100, 10_000);
+
+/// As a store on a cluster has it: how long until what is not answered is sent again, in microseconds.
+const RESEND_US: u64 = 500_000;
 
 /// What a mode runs on.
 enum Instance {
@@ -93,6 +98,12 @@ impl Subject {
         for number in 0..plan.clients {
             let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
             runners[number % plan.threads].push(match &instance {
+                Instance::Store { stores, run } if mode.engine == Engine::Sinfonia => Runner::on_items(
+                    stores[number % plan.processes].clone(),
+                    run.client(seed),
+                    (seed, plan.backoff().unwrap_or(ITEMS_BACKOFF_US)),
+                    kinds,
+                ),
                 Instance::Store { stores, run } => {
                     let looking = match mode.engine {
                         Engine::Optimistic => plan.looking,
@@ -235,7 +246,7 @@ impl Subject {
         }
         let now = self.troubles();
         let (restarts, waits) =
-            (now.restarts - self.before.restarts, now.lock_waits - self.before.lock_waits);
+            (now.restarts - self.before.restarts + sum.begun_again, now.lock_waits - self.before.lock_waits);
         self.before = now;
         self.measured += time;
         let figures = Figures::new(&sum, time, restarts, waits);
@@ -282,6 +293,7 @@ impl Subject {
                 Engine::Store(_)
                 | Engine::Optimistic
                 | Engine::Chain(_)
+                | Engine::Sinfonia
                 | Engine::Sqlite
                 | Engine::Redis(_)
                 | Engine::OneServer,
@@ -335,13 +347,14 @@ fn instance(
         (Engine::Chain(_), Place::Embedded | Place::Folder(_)) => {
             Err("chains go over a network: say --store cluster, redis://HOST:PORT or sim".into())
         }
-        (Engine::Store(_) | Engine::Optimistic, Place::Embedded) => {
-            let store = Store::builder().shards(plan.shards).mode(isolation).build();
+        (Engine::Store(_) | Engine::Optimistic | Engine::Sinfonia, Place::Embedded) => {
+            let store = Store::builder().shards(plan.shards).mode(isolation).limits(limits(mode)).build();
             Ok(Instance::Store { stores: vec![store], run: workload.run() })
         }
-        (Engine::Store(_) | Engine::Optimistic, Place::Folder(folder)) => {
+        (Engine::Store(_) | Engine::Optimistic | Engine::Sinfonia, Place::Folder(folder)) => {
             let folder = new_folder(folder, mode)?;
-            let store = Store::builder().shards(plan.shards).mode(isolation).open(folder);
+            let store =
+                Store::builder().shards(plan.shards).mode(isolation).limits(limits(mode)).open(folder);
             let store = store.map_err(|error| error.to_string())?;
             Ok(Instance::Store { stores: vec![store], run: workload.run() })
         }
@@ -350,15 +363,22 @@ fn instance(
             Ok(Instance::Sqlite { baseline, run: workload.run() })
         }
         (Engine::Sqlite, Place::Embedded | Place::Servers(_)) => Err("it needs a folder".into()),
-        (Engine::Store(_) | Engine::Optimistic | Engine::Chain(_), Place::Servers(servers)) => {
-            let chains = match mode.engine {
-                Engine::Chain(chains) => chains,
-                _ => Chains::Never,
-            };
+        (
+            Engine::Store(_) | Engine::Optimistic | Engine::Chain(_) | Engine::Sinfonia,
+            Place::Servers(servers),
+        ) => {
             let url = servers.url.clone().expect("there is a cluster for those who need it");
             let connect = || {
                 let url = url.clone();
-                async move { Store::cluster(url).mode(isolation).chains(chains).connect().await }
+                async move {
+                    let store = Store::cluster(url).mode(isolation);
+                    let store = match mode.engine {
+                        Engine::Sinfonia => store.limits(Limits { resend_us: RESEND_US, ..limits(mode) }),
+                        Engine::Chain(chains) => store.chains(chains),
+                        _ => store,
+                    };
+                    store.connect().await
+                }
             };
             let stores = threads.run_all((0..plan.processes).map(|_| connect()));
             let stores: Result<Vec<Store>, _> = stores.into_iter().collect();
@@ -374,6 +394,14 @@ fn instance(
         }
         (Engine::Redis(_), Place::Embedded | Place::Folder(_)) => Err("it needs real servers".into()),
         (Engine::OneServer, _) => Err("it is of the model".into()),
+    }
+}
+
+/// The bounds of a store in this mode. Whom a lock refuses gives all back in the mode `sinfonia`.
+fn limits(mode: BenchMode) -> Limits {
+    match mode.engine {
+        Engine::Sinfonia => Limits { lock_tries_max: 0, ..Limits::default() },
+        _ => Limits::default(),
     }
 }
 

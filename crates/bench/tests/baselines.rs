@@ -121,6 +121,11 @@ fn all_workloads_run_beside_all_baselines_and_verify() {
             assert_measured(plan(choice(), "none,redis-lock,redis-watch,claret", pace));
         }
     }
+    for choice in [rawmix, hot, fair, rubis, retwis, objects, checkout, tpcc] {
+        for pace in [Pace::Together, Pace::Interactive(Duration::ZERO)] {
+            assert_measured(plan(choice(), "claret,sinfonia", pace));
+        }
+    }
     let shop = plan(checkout(), "none,claret,optimistic", Pace::Together);
     assert_measured(shop);
     let shop = plan(checkout(), "optimistic", Pace::Together);

@@ -151,6 +151,29 @@ fn transactions_that_look_run_beside_those_that_lock_and_verify() {
     }
 }
 
+/// Each reads what it overwrites, and compares it: what is promised is promised.
+#[test]
+fn every_workload_runs_as_mini_transactions_and_verifies() {
+    for workload in [rawmix, hot, fair, rubis, retwis, tpcc, checkout, objects] {
+        for pace in [Pace::Together, Pace::Interactive(Duration::ZERO), Pace::Pause(Duration::from_millis(1))]
+        {
+            assert_measured(plan(workload(), "claret,sinfonia", pace));
+        }
+    }
+}
+
+/// Increments of one counter do not share: of clients whose reads and writes are apart, one commits, and the others begin again.
+#[test]
+fn mini_transactions_on_one_counter_begin_again() {
+    let pace = Pace::Pause(Duration::from_millis(1));
+    let (_, summaries, checks) = run(plan(hot(), "claret,optimistic,sinfonia", pace), &mut |_| {});
+    assert!(checks.iter().all(|check| check.passed), "{checks:?}");
+    let retries: Vec<u64> = summaries.iter().map(|summary| summary.figures.retries).collect();
+    let [committed, others] = [2, 0].map(|at: usize| summaries[at].figures.committed);
+    assert!(retries[..2] == [0, 0] && retries[2] > committed, "{retries:?} of {committed}");
+    assert!(committed < others, "{committed}, and {others} that share");
+}
+
 /// Those who think and those who do not are told apart, and how many of them needed one attempt.
 #[test]
 fn kinds_are_told_apart() {

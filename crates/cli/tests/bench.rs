@@ -34,6 +34,7 @@ fn is_refused(arguments: &[&str], named: &[&str]) {
 fn what_looks_cannot_do_and_what_shops_and_objects_have_not_is_refused_by_name() {
     for (arguments, named) in [
         (&["hot", "--store", "sim", "--modes", "optimistic"][..], &["'optimistic'", "not in the model"][..]),
+        (&["hot", "--store", "sim", "--modes", "sinfonia"], &["'sinfonia'", "not in the model"]),
         (&["hot", "--check", "values"], &["--check", "optimistic"]),
         (&["hot", "--store", "sim", "--check", "values"], &["--check", "optimistic"]),
         (&["hot", "--modes", "optimistic", "--check", "bytes"], &["'bytes'", "answers or values"]),

@@ -50,12 +50,22 @@ fn a_planted_fault_is_found_and_can_be_replayed() {
 }
 
 #[test]
+fn conditions_of_a_workload_are_checked_after_each_seed() {
+    let output = sim(&["--workload", "tpcc", "--seeds", "0..6"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.starts_with("6 seeds are well: "), "{text}");
+    assert!(text.contains("; conditions checked after 6; 0 failures; "), "{text}");
+}
+
+#[test]
 fn bad_arguments_say_what_to_pass() {
     for (arguments, says) in [
         (&["--seeds", "5"][..], "seeds are given as A..B"),
         (&["--seeds", "5..5"], "there is no seed in it"),
         (&["--plant", "x"], "the faults are none, forge-applied"),
         (&["--trace"], "--seed"),
+        (&["--workload", "tpcb"], "there is no workload 'tpcb' to simulate; there are random and tpcc"),
         (&["--set", "shard=2"], "there is no setting 'shard'; the settings are sessions, "),
         (&["--set", "shards=two"], "'two' is no value of shards"),
     ] {

@@ -108,6 +108,12 @@ bugs! {
     NeverLocks "never-locks" "O8";
     /// What is only to be checked is carried out.
     ChecksApplied "checks-applied" "O5";
+    /// What a look did on the way stays on the record.
+    LookStays "look-stays" "O1";
+    /// What is read and compared is not locked until the decision.
+    ComparedUnlocked "compared-unlocked" "O3";
+    /// What was done on a record before it was locked is not done.
+    OwnLeftBehind "own-left-behind" "O8";
 
     // --- savepoints and nested transactions ---
     /// What was seen and is undone is not locked any more.

@@ -403,3 +403,23 @@ fn a_record_that_stays_busy_ends_the_attempt() {
     assert_eq!(w.events(tx), [Event::Restart { cause: Cause::Busy }]);
     assert_eq!(w.shards[0].open_attempts(), 1);
 }
+
+/// P68: who asks for no lock twice does not wait in the queue of a shard that has phases, either.
+#[test]
+fn who_asks_for_no_lock_twice_withdraws_where_it_is_queued() {
+    let mut w = World::new(2);
+    let reader = w.holder(0, "k", get());
+    w.speak_as(WITHOUT_PHASES, Limits { lock_tries_max: 0, ..Limits::default() });
+    let refused = w.begin();
+    for shard in [0, 1] {
+        w.buffer(refused, shard, "k", incr(1));
+    }
+    w.commit(refused);
+    w.run();
+    assert_eq!(w.events(refused), [Event::Restart { cause: Cause::Busy }]);
+    assert_eq!((w.shards[0].open_attempts(), w.shards[1].open_attempts()), (1, 0), "the reader's alone");
+    w.commit(reader);
+    w.run();
+    assert_eq!([w.counter(0, "k"), w.counter(1, "k")], [0, 0]);
+    w.assert_quiet();
+}

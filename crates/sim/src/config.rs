@@ -314,6 +314,18 @@ impl Config {
         config
     }
 
+    /// The same for a [`Scenario`](crate::Scenario): nothing is lost of its records, nobody else works on them, and the run comes to
+    /// an end. A transaction has many calls on few records, so there are fewer of them, with more time.
+    pub fn for_scenario(mut self) -> Config {
+        (self.faults.survives, self.faults.expiries, self.faults.flushes) = (0, 0, 0);
+        self.faults.endless = false;
+        (self.sessions, self.workers) = (self.sessions.min(3), self.workers.min(3));
+        self.transactions = self.transactions.min(6);
+        self.finish_us_max *= 10;
+        self.programs.savepoints_permille = 0;
+        self
+    }
+
     /// The protocol's switches.
     pub fn switches(&self) -> Switches {
         Switches {

@@ -12,7 +12,7 @@ use crate::event::SimEvent;
 use crate::process::{Looking, Process, Progress, Transaction};
 use crate::random::{Random, Stream};
 use crate::run::RunId;
-use crate::workload::{Action, Ending, RollBack, Step};
+use crate::workload::{Action, Ending, Program, RollBack, Step};
 use crate::world::{World, slot_of};
 
 /// The longest pause before an attempt is run again, in microseconds.
@@ -118,18 +118,24 @@ impl World {
         let place = session.0 << 32 | process.begun;
         let stream = Stream::Program { session: session.0, sequence: process.begun };
         let mut random = Random::new(self.seed, stream);
-        let mut program = self.workload.program(&self.config.programs, &mut random);
+        let mut program = match self.stageplay.scenario {
+            Some(_) => Program::default(),
+            None => self.workload.program(&self.config.programs, &mut random),
+        };
         let stream = Stream::Savepoints { session: session.0, sequence: process.begun };
         let mut savepoints = Random::new(self.seed, stream);
         if savepoints.chance(self.config.programs.savepoints_permille) {
             program.nest(&mut savepoints);
         }
-        if self.config.skip.contains(&place) {
+        let is_left_out = self.config.skip.contains(&place);
+        if is_left_out {
             program.steps.clear();
         }
         let tx = client.begin(now, random.number());
         let mut transaction = Transaction::new(program);
         transaction.looking = random.chance(self.config.programs.optimistic_permille).then(Looking::default);
+        transaction.seat = if is_left_out { None } else { self.take_seat(session, &mut random) };
+        let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
         process.transactions.insert(tx, transaction);
         let run = RunId { session, tx, run: 1 };
         if self.stale.chance(self.config.programs.abandon_permille) {
@@ -192,6 +198,7 @@ impl World {
                 Some(Step::RollBack(RollBack { to, keeps, .. })) => self.roll_back(run, to, keeps),
                 Some(Step::Release(to)) => self.release(run, to),
                 Some(Step::Settle) => self.settle_buffered(run),
+                None if self.add_stage(run) => {}
                 None => return self.end(run),
             }
             self.pump(run.session)?;
@@ -365,8 +372,10 @@ impl World {
         let Some(transaction) = process.transactions.remove(&tx) else { return Ok(()) };
         process.abandoned.insert(tx, transaction.run);
         client.abandon(now, tx);
+        let run = RunId { session, tx, run: transaction.run };
         let left = process.looks.extract_if(.., |_, (run, _)| run.tx == tx);
         left.for_each(|(look, _)| client.leave_look(look));
+        self.leave_seat(run, transaction);
         self.outcome.abandoned += 1;
         self.schedule(self.now.plus(1), SimEvent::Begin(session));
         self.pump(session)
@@ -449,10 +458,11 @@ impl World {
     fn leave(&mut self, run: RunId) {
         self.last_end = (self.now, self.outcome.steps);
         let at = self.now.plus(self.random.below(self.config.programs.think_us_max + 1));
-        if let Some(process) = self.processes.get_mut(&run.session) {
-            process.transactions.remove(&run.tx);
-            self.schedule(at, SimEvent::Begin(run.session));
+        let Some(process) = self.processes.get_mut(&run.session) else { return };
+        if let Some(transaction) = process.transactions.remove(&run.tx) {
+            self.leave_seat(run, transaction);
         }
+        self.schedule(at, SimEvent::Begin(run.session));
     }
 
     fn promise_timeout(&mut self, session: SessionId) {

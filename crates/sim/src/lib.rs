@@ -23,6 +23,7 @@ mod connections;
 /// Partial states as small as each type allows: a link to what the tests of `claret-types` use.
 mod cut;
 mod drive;
+mod driven;
 mod event;
 mod host;
 #[cfg(feature = "planted-bugs")]
@@ -41,6 +42,7 @@ mod random;
 mod reference;
 mod replicas;
 mod run;
+mod scenario;
 pub mod script;
 mod settings;
 mod shrink;
@@ -55,14 +57,17 @@ mod world;
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 #[cfg(feature = "planted-bugs")]
 pub use bug::Bug;
 pub use config::{Config, FaultConfig, NetworkConfig, ProgramConfig};
 pub use plant::Plant;
+pub use scenario::{Read, Scenario};
 pub use tamper::Tampering;
 pub use world::Outcome;
 
+use driven::Stageplay;
 use world::World;
 
 /// How to run a seed.
@@ -78,12 +83,14 @@ pub struct SimOptions {
     pub timeline: bool,
     /// Whether a run that fails is made small before it is reported.
     pub shrink: bool,
+    /// A workload instead of random programs. Without a configuration it is that of the seed, made [for it](Config::for_scenario).
+    pub scenario: Option<Arc<dyn Scenario>>,
 }
 
 impl SimOptions {
     /// A seed as it is.
     pub fn seed(seed: u64) -> Self {
-        SimOptions { seed, config: None, plant: Plant::None, timeline: false, shrink: false }
+        SimOptions { seed, config: None, plant: Plant::None, timeline: false, shrink: false, scenario: None }
     }
 }
 
@@ -96,6 +103,8 @@ pub struct Failure {
     pub reason: String,
     /// The configuration.
     pub config: Config,
+    /// The workload, if it was one instead of random programs.
+    pub workload: Option<&'static str>,
     /// The last events, one a line.
     pub timeline: Vec<String>,
 }
@@ -113,7 +122,10 @@ impl fmt::Display for Failure {
         writeln!(f, "\nseed {} fails: {}", self.seed, self.reason)?;
         writeln!(f, "configuration: {}", self.config.all())?;
         write!(f, "replay: claret sim --seed {} --no-shrink", self.seed)?;
-        let differences = self.config.differences(&Config::random(self.seed));
+        if let Some(workload) = self.workload {
+            write!(f, " --workload {workload}")?;
+        }
+        let differences = self.config.differences(&given(self.seed, self.workload.is_some()));
         if !differences.is_empty() {
             write!(f, " --set {differences}")?;
         }
@@ -122,6 +134,12 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// The configuration of a seed, with a workload or without.
+fn given(seed: u64, is_scenario: bool) -> Config {
+    let config = Config::random(seed);
+    if is_scenario { config.for_scenario() } else { config }
+}
 
 /// Runs a seed.
 ///
@@ -146,15 +164,18 @@ pub fn run_with(options: &SimOptions) -> Result<(Outcome, Vec<String>), Box<Fail
 }
 
 fn attempt(options: &SimOptions, in_words: bool) -> Result<(Outcome, Vec<String>), Box<Failure>> {
-    let config = options.config.clone().unwrap_or_else(|| Config::random(options.seed));
-    let mut world = World::new(options.seed, config.clone(), options.plant, in_words);
+    let given = || given(options.seed, options.scenario.is_some());
+    let config = options.config.clone().unwrap_or_else(given);
+    let stageplay = Stageplay::of(options.scenario.clone());
+    let mut world = World::new(options.seed, config.clone(), (options.plant, stageplay), in_words);
     let run = AssertUnwindSafe(|| options.plant.during(|| world.run()));
     let reason = match catch_unwind(run) {
         Ok(Ok(outcome)) => return Ok((outcome, world.trace.lines())),
         Ok(Err(violation)) => violation,
         Err(panic) => panic_text(panic.as_ref()),
     };
-    Err(Box::new(Failure { seed: options.seed, reason, config, timeline: world.trace.lines() }))
+    let workload = options.scenario.as_ref().map(|scenario| scenario.name());
+    Err(Box::new(Failure { seed: options.seed, reason, config, workload, timeline: world.trace.lines() }))
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
@@ -204,6 +225,8 @@ pub struct Totals {
     pub edges: u64,
     /// Answers that were shared between transactions of one session.
     pub combined: u64,
+    /// Runs at whose end the conditions of a workload were checked.
+    pub conditions_checked: u64,
 }
 
 impl Totals {
@@ -228,6 +251,7 @@ impl Totals {
         self.judged += outcome.judged;
         self.edges += outcome.edges;
         self.combined += outcome.combined;
+        self.conditions_checked += outcome.conditions_checked;
     }
 }
 

@@ -4,6 +4,7 @@
 //! This file has the state; `drive.rs` runs programs, `connections.rs` carries frames.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use claret_core::{
     AttemptId, CallNo, Client, LookNo, Observations, Pipeline, Place, SessionId, ShardId, Time, TxHandle,
@@ -11,6 +12,8 @@ use claret_core::{
 use claret_types::{Bytes, Reply};
 
 use crate::clock::Clock;
+use crate::driven::Seat;
+use crate::model;
 use crate::nesting::Nesting;
 use crate::run::RunId;
 use crate::workload::Program;
@@ -44,6 +47,8 @@ pub(crate) struct Transaction {
     /// It looks without locks.
     pub(crate) looking: Option<Looking>,
     pub(crate) nesting: Nesting,
+    /// The client of a scenario that it is of.
+    pub(crate) seat: Option<Seat>,
 }
 
 /// What an optimistic transaction has seen, and where in the run's notes that stands.
@@ -83,6 +88,7 @@ impl Transaction {
             has_asked: false,
             looking: None,
             nesting: Nesting::default(),
+            seat: None,
         };
         transaction.rewind();
         transaction
@@ -90,6 +96,7 @@ impl Transaction {
 
     /// To the start of the program.
     pub(crate) fn rewind(&mut self) {
+        self.rewind_stages();
         self.at = 0;
         self.last = Reply::Nil;
         self.run += 1;
@@ -110,7 +117,6 @@ pub(crate) struct Connection {
 }
 
 /// See the module's text.
-#[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) id: SessionId,
     /// `None` once it has died.
@@ -138,6 +144,16 @@ pub(crate) struct Process {
     pub(crate) last_arrival: Time,
     /// It has nothing left to do, and said so to all shards.
     pub(crate) is_closed: bool,
+    /// Clients of a scenario who have no transaction.
+    pub(crate) idle: Vec<Box<dyn model::Client>>,
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = f.debug_struct("Process");
+        all.field("id", &self.id).field("transactions", &self.transactions).field("begun", &self.begun);
+        all.finish_non_exhaustive()
+    }
 }
 
 impl Process {
@@ -157,6 +173,7 @@ impl Process {
             timer: None,
             last_arrival: Time(0),
             is_closed: false,
+            idle: Vec::new(),
         }
     }
 

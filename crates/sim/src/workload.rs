@@ -106,8 +106,9 @@ pub(crate) struct RollBack {
 }
 
 /// How a program ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ending {
+    #[default]
     Commit,
     Abort,
     /// Commits, and takes that back after so many microseconds, if it still can.
@@ -115,13 +116,18 @@ pub(crate) enum Ending {
 }
 
 /// A transaction's program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
     pub(crate) steps: Vec<Step>,
     pub(crate) ending: Ending,
 }
 
 impl Action {
+    /// One that is known.
+    pub(crate) fn fixed(key: Bytes, op: Operation) -> Action {
+        Action { key, what: StepKind::Fixed(op), reserve: None }
+    }
+
     /// The operation, given the last answer of the attempt. `place` tells it from others of the run.
     pub(crate) fn operation(&self, last: &Reply, run: RunId, place: u64) -> (Operation, Option<Probe>) {
         let named = || {
@@ -165,6 +171,12 @@ impl Workload {
             Key { name: Bytes::from(format!("{kind}{number}")), family, probe }
         });
         Workload { keys: keys.collect(), families, bits: BTreeMap::new() }
+    }
+
+    /// Records on which others than programs of this kind work.
+    pub(crate) fn of_keys(keys: Vec<Bytes>) -> Workload {
+        let keys = keys.into_iter().map(|name| Key { name, family: 0, probe: None });
+        Workload { families: Vec::new(), keys: keys.collect(), bits: BTreeMap::new() }
     }
 
     /// The records for the judge of observed results.

@@ -16,6 +16,7 @@ use crate::asking::Asking;
 use crate::check::{Ledger, LedgerEnd, Violation};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::driven::Stageplay;
 use crate::event::SimEvent;
 use crate::host::Host;
 use crate::moves::Moves;
@@ -74,6 +75,8 @@ pub struct Outcome {
     pub edges: u64,
     /// Answers that were shared between transactions of one session.
     pub combined: u64,
+    /// 1 if the conditions of a workload were checked at the end.
+    pub conditions_checked: u64,
     /// Steps taken.
     pub steps: u64,
     /// Virtual time at the end, in microseconds.
@@ -104,6 +107,7 @@ pub(crate) struct World {
     pub(crate) removed: BTreeSet<ShardId>,
     pub(crate) network: Network,
     pub(crate) workload: Workload,
+    pub(crate) stageplay: Stageplay,
     pub(crate) ledger: Ledger,
     pub(crate) asking: Asking,
     pub(crate) random: Random,
@@ -127,7 +131,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, config: Config, plant: Plant, in_words: bool) -> Self {
+    pub(crate) fn new(
+        seed: u64,
+        config: Config,
+        (plant, stageplay): (Plant, Stageplay),
+        in_words: bool,
+    ) -> Self {
         let mut setup = Random::new(seed, Stream::Setup);
         let workload = Workload::random(&config, &mut setup);
         let moves = Moves::new(&config);
@@ -149,6 +158,7 @@ impl World {
             removed: BTreeSet::new(),
             network: Network::new(config.network.clone(), Random::new(seed, Stream::Network), until),
             workload,
+            stageplay,
             ledger: Ledger::new(config.is_ordered(), config.limits.answers_bytes_max),
             asking: Asking::default(),
             random: Random::new(seed, Stream::Client),
@@ -169,7 +179,10 @@ impl World {
             world.hosts[number as usize].clock = world.clock(Stream::Clock { end: u64::from(number) });
         }
         (0..world.config.shards).for_each(|number| world.tell_owners(ShardId(number)));
-        world.prepare_records(&mut setup);
+        match world.stageplay.scenario {
+            Some(_) => world.load_scenario(),
+            None => world.prepare_records(&mut setup),
+        }
         for number in 0..u64::from(world.config.sessions) {
             world.add_process(SessionId(number), world.config.workers * world.config.transactions);
         }
@@ -675,7 +688,7 @@ impl World {
 
     /// Checks that everything was serializable, and sums up.
     fn finish(&mut self) -> Result<(), Violation> {
-        self.check_serial()?;
+        self.check_end()?;
         self.judge_results()?;
         let recoveries = |host: &Host| host.recoveries + host.shard.stats().recoveries;
         self.outcome.recoveries = self.hosts.iter().map(recoveries).sum();
@@ -703,11 +716,11 @@ impl World {
         self.host(to).shard.handle(now, Link { session, connection }, request);
     }
 
-    fn contents(&self) -> BTreeMap<Bytes, State> {
+    pub(crate) fn contents(&self) -> BTreeMap<Bytes, State> {
         self.hosts.iter().flat_map(Host::contents).collect()
     }
 
-    fn check_serial(&self) -> Result<(), Violation> {
+    pub(crate) fn check_serial(&self) -> Result<(), Violation> {
         let reference = match self.plant {
             Plant::ForgetEffects => Reference::forgetful(7),
             _ => Reference::default(),

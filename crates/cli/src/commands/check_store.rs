@@ -231,6 +231,7 @@ impl Args {
             | Engine::Sqlite
             | Engine::Optimistic
             | Engine::Chain(_)
+            | Engine::Sinfonia
             | Engine::Redis(_)
             | Engine::OneServer => {
                 Err(format!("the mode '{}' promises nothing that could be checked", self.mode))

@@ -6,10 +6,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
-use claret_sim::{Config, Failure, Outcome, Plant, SimOptions, Totals, run_with, script};
+use claret_bench::workload::tpcc::TpccScenario;
+use claret_sim::{Config, Failure, Outcome, Plant, Scenario, SimOptions, Totals, run_with, script};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Arguments of `claret sim`.
@@ -45,6 +46,10 @@ pub(crate) struct Args {
     /// Change settings of the runs: NAME=VALUE,... (a failure shows all of them).
     #[arg(long, value_name = "SETTINGS", value_parser = settings, default_value = "", hide_default_value = true)]
     set: String,
+    /// What clients do. random: programs that the seed draws, over records of all types; tpcc: the five transactions of TPC-C, on small
+    /// tables, whose consistency conditions are checked at the end.
+    #[arg(long, value_name = "WORKLOAD", value_parser = workload, default_value = "random")]
+    workload: Workload,
     /// Report a failure as it is found, without making the run small.
     #[arg(long)]
     no_shrink: bool,
@@ -55,8 +60,35 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FAULT", value_parser = plant, default_value = "none")]
     plant: Plant,
     /// Play a script of messages delivered by hand, and print it with what comes of each command.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "seeds", "trace", "keep_going", "plant"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "seeds", "trace", "keep_going", "plant", "workload"])]
     script: Option<PathBuf>,
+}
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Workload {
+    Random,
+    Tpcc,
+}
+
+impl Workload {
+    /// What a seed runs instead of random programs.
+    fn scenario(self, seed: u64) -> Option<Arc<dyn Scenario>> {
+        static TPCC: LazyLock<[Arc<TpccScenario>; 2]> =
+            LazyLock::new(|| [1, 2].map(|warehouses| Arc::new(TpccScenario::new(warehouses))));
+        match self {
+            Workload::Random => None,
+            Workload::Tpcc => Some(TPCC[(seed % 2) as usize].clone()),
+        }
+    }
+}
+
+fn workload(name: &str) -> Result<Workload, String> {
+    match name {
+        "random" => Ok(Workload::Random),
+        "tpcc" => Ok(Workload::Tpcc),
+        other => Err(format!("there is no workload '{other}' to simulate; there are random and tpcc")),
+    }
 }
 
 /// Seeds that are handed to the threads together.
@@ -104,12 +136,17 @@ impl Args {
     /// How a seed is run.
     fn options(&self, seed: u64) -> SimOptions {
         let mut config = if self.small { Config::small(seed) } else { Config::random(seed) };
+        let scenario = self.workload.scenario(seed);
+        if scenario.is_some() {
+            config = config.for_scenario();
+        }
         config.set(&self.set).expect("read with the arguments");
         SimOptions {
             config: Some(config),
             plant: self.plant,
             timeline: self.trace,
             shrink: !(self.no_shrink || self.keep_going || self.trace),
+            scenario,
             ..SimOptions::seed(seed)
         }
     }
@@ -272,10 +309,14 @@ fn describe(seed: u64, outcome: &Outcome) -> String {
 
 fn summarise(totals: &Totals, failures: u64, seconds: f64) -> String {
     let plural = if failures == 1 { "" } else { "s" };
+    let conditions = match totals.conditions_checked {
+        0 => String::new(),
+        checked => format!("conditions checked after {checked}; "),
+    };
     format!(
         "{} seeds are well: {} committed, {} aborted, {} failed for good, {} unknown, {} restarts, {} answers shared, \
          {} messages, {} faults, {} shard restarts, {} records vanished, {} torn, {} recoveries, {} judged by results alone over {} edges; \
-         {failures} failure{plural}; {seconds:.1} s",
+         {conditions}{failures} failure{plural}; {seconds:.1} s",
         totals.seeds,
         totals.committed,
         totals.aborted,

@@ -92,6 +92,7 @@ fn in_a_folder(mode: BenchMode) -> Result<BenchMode, String> {
         | Engine::Store(_)
         | Engine::Optimistic
         | Engine::Chain(_)
+        | Engine::Sinfonia
         | Engine::Redis(_)
         | Engine::OneServer => embedded(mode),
     }
@@ -110,7 +111,7 @@ fn embedded(mode: BenchMode) -> Result<BenchMode, String> {
             mode.name
         )),
         Engine::Sqlite => Err(file_only(mode)),
-        Engine::Mutex | Engine::Store(_) | Engine::Optimistic => Ok(mode),
+        Engine::Mutex | Engine::Store(_) | Engine::Optimistic | Engine::Sinfonia => Ok(mode),
     }
 }
 
@@ -138,6 +139,7 @@ fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
         Engine::Store(Mode::None | Mode::CommutingPhased | Mode::CommutingPhasedCombined)
         | Engine::Optimistic
         | Engine::Chain(_)
+        | Engine::Sinfonia
         | Engine::Redis(_) => Ok(mode),
     }
 }
@@ -150,8 +152,8 @@ fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
             Err("the mode 'mutex' is of one process: --store sim has none; leave it out of --modes".into())
         }
         Engine::Sqlite => Err(file_only(mode)),
-        Engine::Optimistic => {
-            Err("the mode 'optimistic' is not in the model: measure it on another store".into())
+        Engine::Optimistic | Engine::Sinfonia => {
+            Err(format!("the mode '{name}' is not in the model: measure it on another store"))
         }
         Engine::Redis(_) => Err(format!(
             "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"

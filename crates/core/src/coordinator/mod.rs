@@ -403,6 +403,9 @@ impl Coordinator {
     }
 
     fn on_queued(&mut self, now: Time, from: ShardId) {
+        if !self.switches.phasing && self.limits.lock_tries_max == 0 {
+            return self.on_busy(now, from); // The shard has phases (P68).
+        }
         let waiting_below = CallNo(self.next_call);
         let participant = self.participant(from);
         (participant.waiting, participant.waiting_below) = (participant.outstanding, waiting_below);

@@ -268,7 +268,7 @@ impl Observations {
         self.has_seen_locked |= own.iter().any(|entry| entry.op.is_seen());
         let outrun = own.iter().filter_map(|entry| Some((entry.awaits?, entry.key.clone())));
         self.outrun.extend(outrun);
-        own.into_iter().map(|entry| entry.op).collect()
+        own.into_iter().map(|entry| entry.op).filter(|_| rules::goes_along(true)).collect()
     }
 
     /// All calls, in their order.

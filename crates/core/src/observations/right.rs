@@ -20,6 +20,12 @@ pub(super) fn is_locked(is: bool) -> bool {
     is
 }
 
+/// Whether what was done on a record goes along with what is locked there (O8).
+#[inline]
+pub(super) fn goes_along(is: bool) -> bool {
+    is
+}
+
 /// Whether a look that has no answer when its record is locked is of no use (O8).
 #[inline]
 pub(super) fn is_outrun(is: bool) -> bool {

@@ -23,6 +23,11 @@ pub(super) fn is_locked(is_it: bool) -> bool {
     right::is_locked(is_it) && !is(Bug::LooksBesideLock)
 }
 
+/// [`Bug::OwnLeftBehind`].
+pub(super) fn goes_along(is_it: bool) -> bool {
+    right::goes_along(is_it) && !is(Bug::OwnLeftBehind)
+}
+
 /// [`Bug::OutrunLookCounts`].
 pub(super) fn is_outrun(is_it: bool) -> bool {
     right::is_outrun(is_it) && !is(Bug::OutrunLookCounts)

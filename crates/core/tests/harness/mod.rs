@@ -168,6 +168,11 @@ impl World {
 
     // --- transactions ---
 
+    /// From now on transactions are begun by a process with other switches and bounds than the shards'.
+    pub(crate) fn speak_as(&mut self, switches: Switches, limits: Limits) {
+        (self.switches, self.limits) = (switches, limits);
+    }
+
     pub(crate) fn begin(&mut self) -> Tx {
         self.now = self.now.plus(1);
         let birth = self.session.begin(self.now);

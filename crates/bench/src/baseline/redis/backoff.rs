@@ -8,19 +8,19 @@ use rand::{RngExt, SeedableRng};
 
 /// Draws the pauses of one client.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     rng: SmallRng,
     least_us: u64,
     most_us: u64,
 }
 
 impl Backoff {
-    pub(super) fn new(seed: u64, (least_us, most_us): (u64, u64)) -> Self {
+    pub(crate) fn new(seed: u64, (least_us, most_us): (u64, u64)) -> Self {
         Backoff { rng: SmallRng::seed_from_u64(seed), least_us, most_us }
     }
 
     /// The pause after so many tries in vain, the first of them 1.
-    pub(super) fn after(&mut self, tries: u32) -> Duration {
+    pub(crate) fn after(&mut self, tries: u32) -> Duration {
         let longest = (self.least_us << tries.saturating_sub(1).min(32)).min(self.most_us);
         Duration::from_micros(self.rng.random_range(0..=longest))
     }

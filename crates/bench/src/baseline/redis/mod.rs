@@ -33,7 +33,7 @@ use crate::mode::Scheme;
 use crate::pace::Pace;
 use crate::schedule::{Outcome, Schedule};
 use crate::workload::{Call, Client, Promise, Stage};
-use backoff::Backoff;
+pub(crate) use backoff::Backoff;
 
 /// How long a transaction may take, all attempts together, as in a store.
 const DEADLINE: Duration = Duration::from_secs(10);

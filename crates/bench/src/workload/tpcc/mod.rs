@@ -31,6 +31,7 @@ mod order_status;
 mod payment;
 mod random;
 mod rows;
+mod scenario;
 mod tables;
 mod tally;
 
@@ -41,6 +42,7 @@ use claret_types::Reply;
 
 use super::{Batches, Call, Client, Kind, Promise, Run, Violation, Workload, batches};
 use client::TpccClient;
+pub use scenario::TpccScenario;
 pub use tables::{Options, Placing, Profile, Sizes, Tables};
 use tally::Tally;
 

@@ -162,6 +162,11 @@ impl Tables {
         Tables { sizes: options.sizes(), options, at_load, at_run, mix: Mix::new(&SHARES) }
     }
 
+    /// With other sizes and shares than those of the scale.
+    pub(super) fn small(options: Options, sizes: Sizes, shares: &[(Profile, f64)]) -> Self {
+        Tables { sizes, mix: Mix::new(shares), ..Tables::new(options) }
+    }
+
     /// All districts: warehouse and number, from 1.
     pub(super) fn districts(&self) -> impl Iterator<Item = (u32, u32)> + use<> {
         (1..=self.options.warehouses).flat_map(|w| (1..=DISTRICTS).map(move |d| (w, d)))

@@ -190,6 +190,7 @@ impl LockTable {
         if own.is_some_and(|mates| mates.overdraws_with(call.member, &claims, room)) {
             return Err(OpError::Overflow("what one group draws".into(), format!("{:?}", call.op)));
         }
+        claims = rules::of_compared(&call.op, claims);
         let modes = lock_kind.common_modes(kind).unwrap_or(&lock_kind.modes);
         let claims_all = claims.list.iter().any(|claim| claim.mode == Mode::EXCLUSIVE);
         let admitted = match lock {

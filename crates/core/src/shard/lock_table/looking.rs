@@ -3,7 +3,7 @@
 use claret_types::{Access, Bytes, Effect, Executed, OpError, Operation, Reply, Room, State, Unique};
 use smallvec::SmallVec;
 
-use super::{AttemptId, External, LockTable, Record, RecordIx};
+use super::{AttemptId, External, LockTable, Record, RecordIx, rules};
 
 /// What was seen.
 pub(crate) struct Look {
@@ -72,7 +72,7 @@ impl LockTable {
             undo.push(effect.apply(record.map_or(&mut absent, |record| &mut self.records[record].state)));
         }
         if let Some(record) = record {
-            self.undo(record, undo);
+            self.undo(record, rules::undone_by_looks(undo));
         }
         look
     }

@@ -54,6 +54,18 @@ pub(super) fn in_order_of_undoing(undo: SmallVec<[Effect; 2]>) -> impl Iterator<
     undo.into_iter().rev()
 }
 
+/// What a look did on the way to its answer, and undoes (O1).
+#[inline]
+pub(super) fn undone_by_looks(undo: SmallVec<[Effect; 2]>) -> SmallVec<[Effect; 2]> {
+    undo
+}
+
+/// What an operation claims that may have to answer what was seen (O3).
+#[inline]
+pub(super) fn of_compared(_op: &Operation, claims: Claims) -> Claims {
+    claims
+}
+
 /// Whether an error counts: what others hold may be committed already, so only who is alone may rely on it (P15).
 #[inline]
 pub(super) fn does_error_count(is_alone: bool) -> bool {

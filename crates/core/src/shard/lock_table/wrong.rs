@@ -1,6 +1,6 @@
 //! The rules of `right.rs` with a planted bug in one of them.
 
-use claret_types::{Claims, Draw, Effect, Expiry, Held, Modes, Operation, Room, TypeInfo, Unique};
+use claret_types::{Access, Claims, Draw, Effect, Expiry, Held, Modes, Operation, Room, TypeInfo, Unique};
 use smallvec::SmallVec;
 
 use super::deciding::View;
@@ -44,6 +44,17 @@ pub(super) fn in_order_of_undoing(mut undo: SmallVec<[Effect; 2]>) -> impl Itera
         undo.reverse();
     }
     right::in_order_of_undoing(undo).skip(usize::from(is(Bug::OverlayStays)))
+}
+
+/// [`Bug::LookStays`].
+pub(super) fn undone_by_looks(undo: SmallVec<[Effect; 2]>) -> SmallVec<[Effect; 2]> {
+    if is(Bug::LookStays) { SmallVec::new() } else { right::undone_by_looks(undo) }
+}
+
+/// [`Bug::ComparedUnlocked`].
+pub(super) fn of_compared(op: &Operation, claims: Claims) -> Claims {
+    let is_read = op.is_seen() && op.method().access == Access::Read;
+    if is_read && is(Bug::ComparedUnlocked) { Claims::none() } else { right::of_compared(op, claims) }
 }
 
 /// [`Bug::ErrorCountsAtOnce`].
