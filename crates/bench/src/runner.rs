@@ -33,6 +33,8 @@ pub(super) struct StoreRunner {
     store: Store,
     work: Work,
     looking: Looking,
+    /// Transactions look that are [better off](Client::looks) so.
+    looks_where_it_should: bool,
     /// Of who tries again by itself.
     backoff: Option<Backoff>,
     counts: Counts,
@@ -59,9 +61,18 @@ impl Runner {
             store,
             work,
             looking,
+            looks_where_it_should: false,
             backoff: None,
             counts: Counts::new(kinds),
         }))
+    }
+
+    /// Transactions may look that are [better off](Client::looks) so.
+    pub(super) fn looks_where_it_should(mut self) -> Self {
+        if let Runner::Store(runner) = &mut self {
+            runner.looks_where_it_should = true;
+        }
+        self
     }
 
     /// Of the mode `sinfonia`.
@@ -184,7 +195,9 @@ impl StoreRunner {
             (result.map(|replies| work.client.committed(&replies)), None)
         } else {
             work.attempts = 0;
-            let (shared, looking) = (Mutex::new(&mut *work), self.looking);
+            let looks = self.looks_where_it_should && work.client.looks();
+            let looking = if looks { Looking::AtAnswers } else { self.looking };
+            let shared = Mutex::new(&mut *work);
             let body = |tx| attempt(tx, &shared, (pace, looking));
             let result = self.store.transaction_with(looking.options(), body).await;
             // Those of the last stage, if it ran with the commit.
@@ -238,7 +251,8 @@ async fn attempt(
         if stage == Stage::Commit && locked(shared).client.rolls_back() {
             return Err(Abort::because("its user gave it up"));
         }
-        if stage == Stage::Commit && pace == Pace::Together && looking != Looking::AtValues {
+        let goes_along = matches!(looking, Looking::Never | Looking::AtAnswers) && pace == Pace::Together;
+        if stage == Stage::Commit && goes_along {
             return Ok(Some(last(&tx, calls)));
         }
         if looking == Looking::AtValues {

@@ -109,12 +109,14 @@ impl Subject {
                         Engine::Optimistic => plan.looking,
                         _ => Looking::Never,
                     };
-                    Runner::on_store(
-                        stores[number % plan.processes].clone(),
-                        run.client(seed),
-                        looking,
-                        kinds,
-                    )
+                    let store = stores[number % plan.processes].clone();
+                    let runner = Runner::on_store(store, run.client(seed), looking, kinds);
+                    match mode.engine {
+                        Engine::Store(Mode::CommutingPhased) | Engine::Chain(_) => {
+                            runner.looks_where_it_should()
+                        }
+                        _ => runner,
+                    }
                 }
                 Instance::Mutex(mutex) => Runner::on_mutex(mutex.client(seed), kinds),
                 Instance::Sqlite { baseline, run } => {

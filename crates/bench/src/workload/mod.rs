@@ -136,6 +136,12 @@ pub trait Client: Send {
         Duration::ZERO
     }
 
+    /// Whether the transaction that was drawn is better off if it looks without locks (`docs/optimistic.md`): it reads what many change,
+    /// and its user waits for nothing. Asked where a mode has a choice.
+    fn looks(&self) -> bool {
+        false
+    }
+
     /// Whether its user wants the transaction rolled back: asked once the last stage is known, whose calls are run or not.
     /// It is then [given up](Client::gave_up), and counts as done.
     fn rolls_back(&self) -> bool {

@@ -69,6 +69,11 @@ impl Client for TpccClient {
         }
     }
 
+    /// It reads some 200 records, and the list of orders that everybody appends to.
+    fn looks(&self) -> bool {
+        matches!(self.current, Current::StockLevel(_))
+    }
+
     fn rolls_back(&self) -> bool {
         matches!(&self.current, Current::NewOrder(it) if it.rolls_back())
     }
@@ -144,15 +149,15 @@ impl Delivery {
         self.step += 1;
         let w = self.warehouse;
         match self.step {
-            1 => {
-                let districts = 1..=DISTRICTS;
+            // Two at one warehouse meet at its first district, and not each at other ones first.
+            1 | 2 => {
+                self.note(1, replies);
+                let districts = if self.step == 1 { 1..=1 } else { 2..=DISTRICTS };
                 calls.extend(districts.map(|d| Call::new(&tables.new_orders((w, d)), calls::lpop())));
                 Stage::Read
             }
-            2 => {
-                // A district without any is skipped (clause 2.7.4.2).
-                let popped = (1..).zip(replies).filter_map(|(d, found)| Some((d, bytes(found)?.clone())));
-                self.popped.extend(popped);
+            3 => {
+                self.note(2, replies);
                 let orders = self.popped.iter().map(|(d, name)| tables.order((w, *d), name));
                 calls.extend(orders.map(|key| Call::new(&key, ops::hgetall())));
                 Stage::Read
@@ -164,6 +169,12 @@ impl Delivery {
                 Stage::Commit
             }
         }
+    }
+
+    /// What was popped, from this district on. One without any is skipped (clause 2.7.4.2).
+    fn note(&mut self, first: u32, replies: &[Reply]) {
+        let popped = (first..).zip(replies).filter_map(|(d, found)| Some((d, bytes(found)?.clone())));
+        self.popped.extend(popped);
     }
 
     /// The carrier, the date of each line, the customer's balance and count.
