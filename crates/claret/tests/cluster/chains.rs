@@ -39,7 +39,7 @@ async fn transfer(store: Store, accounts: Vec<String>, options: TxOptions, times
         if from == to {
             continue;
         }
-        let moved = store.transaction_with(options.clone(), async |tx| {
+        let moved = store.transaction_with(options, async |tx| {
             let balance = tx.counter(from).get().await?;
             if balance < 7 {
                 return Err(Abort::because("too little is there"));
@@ -77,10 +77,10 @@ async fn nodes_hand_commits_on_to_each_other() {
             for count in 0..50 {
                 let batch = store.batch();
                 for key in keys.iter() {
-                    batch.register(&format!("{key}:last")).set(&format!("{writer}:{count}"));
+                    batch.register(format!("{key}:last")).set(format!("{writer}:{count}"));
                 }
                 let sums: Vec<_> =
-                    keys.iter().map(|key| batch.counter(&format!("{key}:sum")).add_returning(1)).collect();
+                    keys.iter().map(|key| batch.counter(format!("{key}:sum")).add_returning(1)).collect();
                 let done = batch.commit().await.expect("committed");
                 let sums: Vec<i64> = sums.into_iter().map(|sum| done.get(sum).expect("answered")).collect();
                 assert!(sums.iter().all(|sum| *sum == sums[0]), "{sums:?} are of one moment");
@@ -92,8 +92,8 @@ async fn nodes_hand_commits_on_to_each_other() {
     }
     let mut last = Vec::new();
     for key in keys.iter() {
-        assert_eq!(store.counter(&format!("{key}:sum")).get().await, Ok(400));
-        let value: Option<String> = store.register(&format!("{key}:last")).get().await.expect("read");
+        assert_eq!(store.counter(format!("{key}:sum")).get().await, Ok(400));
+        let value: Option<String> = store.register(format!("{key}:last")).get().await.expect("read");
         last.push(value);
     }
     assert!(last[0].is_some() && last.iter().all(|value| *value == last[0]), "{last:?}");
@@ -131,8 +131,8 @@ async fn sums_hold_where_all_kinds_meet() {
     let _limit = crate::limit::of_test();
     let (cluster, _secret) = with_secret(3);
     let locks = TxOptions::new().attempts(10_000).deadline(Duration::from_secs(60));
-    let looks = locks.clone().optimistic();
-    let chains = chained(&cluster, locks.clone()).await;
+    let looks = locks.optimistic();
+    let chains = chained(&cluster, locks).await;
     let rounds = Store::connect(cluster.url()).await.expect("a store");
     let prefix = crate::rig::prefix();
     let accounts: Vec<String> = (0..6).map(|at| cluster.key_at(at % 3, &format!("{prefix}{at}:"))).collect();
@@ -140,7 +140,7 @@ async fn sums_hold_where_all_kinds_meet() {
         rounds.counter(account).add(BALANCE).await.expect("set up");
     }
     let begin = |store: &Store, options: &TxOptions| {
-        tokio::spawn(transfer(store.clone(), accounts.clone(), options.clone(), 60))
+        tokio::spawn(transfer(store.clone(), accounts.clone(), *options, 60))
     };
     let tasks: Vec<_> = (0..2)
         .flat_map(|_| [(&chains, &locks), (&chains, &looks), (&rounds, &locks), (&rounds, &looks)])
