@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use claret_types::{Bytes, DataType, FromReply, Operation, Reply};
 
+use crate::at_commit::AtCommit;
 use crate::backend::Backend;
 use crate::batch::{Replies, Ticket};
 use crate::deadline::Deadline;
@@ -30,7 +31,7 @@ use crate::read::Read;
 use crate::records::{Scope, Ticketed, TxScope, Waited};
 use crate::runtime;
 use crate::stats::Stats;
-use crate::tx::{AtCommit, Savepoint};
+use crate::tx::Savepoint;
 use crate::value::{FromValue, IntoValue, ValueError};
 
 /// A thread for connections. It ends when it is dropped.

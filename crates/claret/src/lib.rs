@@ -127,6 +127,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod answer;
+mod at_commit;
 mod backend;
 mod batch;
 pub mod blocking;
@@ -161,6 +162,7 @@ mod tx;
 mod value;
 
 pub use answer::Answer;
+pub use at_commit::AtCommit;
 pub use batch::{Batch, Replies, Ticket};
 pub use claret_core::Limits;
 pub use claret_types as types;
@@ -185,7 +187,7 @@ pub use records::{
 };
 pub use stats::{Latency, RestartReasons, Stats};
 pub use store::Store;
-pub use tx::{AtCommit, Savepoint, Tx};
+pub use tx::{Savepoint, Tx};
 #[cfg(feature = "json")]
 pub use value::Json;
 pub use value::{FromValue, IntoValue, ValueError};

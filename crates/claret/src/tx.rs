@@ -12,6 +12,7 @@
 
 mod at_commit;
 mod errors;
+mod last;
 mod levels;
 mod nested;
 mod observed;
@@ -43,9 +44,8 @@ use crate::observe::{AttemptSpan, WaitEvents};
 use crate::outcome::OutcomeId;
 use crate::planted;
 use crate::read::{Keys, Read};
-pub use at_commit::AtCommit;
-use at_commit::Last;
 pub(crate) use errors::as_error;
+use last::Last;
 use levels::Levels;
 pub use nested::Savepoint;
 use observed::{Optimistic, Seeing};

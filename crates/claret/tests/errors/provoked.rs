@@ -71,6 +71,11 @@ async fn of_levels(store: &Store, name: &str, key: &str) -> Option<Provoked> {
             let error = matched!(released.await, Error::NoSavepoint);
             Provoked::new(error, ["released or undone", "make another"])
         }
+        "NotCommitted" => {
+            let early = store.transaction(async |tx| Ok(tx.at_commit().replies().map(drop))).await;
+            let error = matched!(early.expect("committed"), Error::NotCommitted);
+            Provoked::new(error, ["come with the commit", "ask when the transaction has returned"])
+        }
         _ => return None,
     })
 }
@@ -140,11 +145,6 @@ async fn of_a_store(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provok
             let replies = one.commit().await.expect("committed");
             let error = matched!(replies.get(ticket), Error::OtherTicket);
             Provoked::new(error, ["the ticket is of another batch", "mend the program"])
-        }
-        "NotCommitted" => {
-            let early = store.transaction(async |tx| Ok(tx.at_commit().replies().map(drop))).await;
-            let error = matched!(early.expect("committed"), Error::NotCommitted);
-            Provoked::new(error, ["come with the commit", "ask when the transaction has returned"])
         }
         _ => return None,
     })
