@@ -52,7 +52,7 @@ impl AtCommit {
     }
 
     fn push_as<R>(&self, key: Bytes, op: Operation, read: Read<R>) -> Ticket<R> {
-        match self.tx.keep_last(key, op, read.may_fail()) {
+        match self.tx.keep_last([(key, op)], read.may_fail()) {
             Ok(at) => Ticket::at(at, read),
             Err(_) => Ticket::of_nothing(),
         }
@@ -61,7 +61,7 @@ impl AtCommit {
     /// The answers, once the transaction has committed; of one that was rolled back, none. O(operations here).
     ///
     /// # Errors
-    /// [`Error::NotCommitted`] before that; what ended it, if that was no commit.
+    /// [`Error::NotCommitted`] before that, and, where the store has a log, before it is durable; what ended it, if that was no commit.
     pub fn replies(&self) -> Result<Replies, Error> {
         self.tx.answered_last().map(|(all, keys)| Replies::of(all, keys))
     }
@@ -72,11 +72,11 @@ impl Scope for AtCommit {
     type Answers = Ticketed;
 
     fn void(&self, key: Bytes, op: Operation) -> Self::Void {
-        self.tx.keep_last(key, op, false).map(drop)
+        self.tx.keep_last([(key, op)], false).map(drop)
     }
 
     fn void_many(&self, calls: Vec<(Bytes, Operation)>) -> Self::Void {
-        calls.into_iter().try_for_each(|(key, op)| self.void(key, op))
+        self.tx.keep_last(calls, false).map(drop)
     }
 
     fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Ticket<R> {
@@ -84,14 +84,11 @@ impl Scope for AtCommit {
     }
 
     fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Ticket<R> {
-        let first = self.tx.kept_last();
         let count = calls.len();
-        for (key, op) in calls {
-            if self.tx.keep_last(key, op, read.may_fail()).is_err() {
-                return Ticket::of_nothing();
-            }
+        match self.tx.keep_last(calls, read.may_fail()) {
+            Ok(first) => Ticket::from(first, count, read),
+            Err(_) => Ticket::of_nothing(),
         }
-        Ticket::from(first, count, read)
     }
 
     fn refuse_void(&self, key: Bytes, error: ValueError) -> Self::Void {

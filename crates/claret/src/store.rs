@@ -331,6 +331,7 @@ impl Store {
             return End::Failed(error);
         }
         let from = self.backend.noted();
+        tx.keep_untold(true);
         let end = match deadline.race(tx.commit()).await.flatten() {
             Some(end) => end,
             None => tx.give_up(after).await,
@@ -338,11 +339,17 @@ impl Store {
         match self.until_durable(|| tx.writes()) {
             Some(until_durable) if matches!(end, End::Committed) => {
                 match self.wait_until_durable((until_durable, from), tx.writes(), after, deadline).await {
-                    Ok(()) => End::Committed,
+                    Ok(()) => {
+                        tx.keep_untold(false);
+                        End::Committed
+                    }
                     Err(error) => End::Failed(error),
                 }
             }
-            _ => end,
+            _ => {
+                tx.keep_untold(false);
+                end
+            }
         }
     }
 

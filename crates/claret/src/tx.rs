@@ -107,6 +107,8 @@ struct State {
     end: Option<End>,
     /// The driver said that the transaction is over, for all attempts.
     over: bool,
+    /// What it committed is not known to stay: its answers are not told.
+    is_untold: bool,
     wait_events: WaitEvents,
 }
 
@@ -167,6 +169,7 @@ impl Tx {
                 committing: false,
                 end: None,
                 over: false,
+                is_untold: false,
                 wait_events: WaitEvents::none(),
             }),
         };
@@ -199,6 +202,9 @@ impl Tx {
     pub(crate) fn again(&self, span: &AttemptSpan) -> Result<Tx, Closed> {
         let mut state = self.shared.state.lock();
         self.shared.begin_again(&mut state);
+        if state.over {
+            return Err(Closed); // Nothing comes any more from a driver that said so.
+        }
         if let Some(driver) = &mut state.driver {
             driver.restart(self.attempt)?;
         }

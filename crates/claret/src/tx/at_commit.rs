@@ -8,19 +8,35 @@ use super::{End, State, Tx, strange};
 use crate::error::Error;
 
 impl Tx {
-    /// Keeps an operation. Its place among them. O(1).
-    pub(crate) fn keep_last(&self, key: Bytes, op: Operation, names_key: bool) -> Result<usize, Error> {
-        let mut state = self.shared.state.lock();
-        let call = self.admit(&mut state, key, op)?;
-        if let Some(nested) = &self.shared.nested {
-            nested.note(std::slice::from_ref(&call));
-        }
-        Ok(state.last.keep(call, names_key))
+    /// Whether what it commits is still to be made durable: until then its answers are not told.
+    pub(crate) fn keep_untold(&self, is_untold: bool) {
+        self.shared.state.lock().is_untold = is_untold;
     }
 
-    /// How many are kept, those that are undone as well.
-    pub(crate) fn kept_last(&self) -> usize {
-        self.shared.state.lock().last.len()
+    /// Keeps operations. The place of the first among all that are kept. O(1) each.
+    pub(crate) fn keep_last(
+        &self,
+        calls: impl IntoIterator<Item = (Bytes, Operation)>,
+        names_key: bool,
+    ) -> Result<usize, Error> {
+        let mut state = self.shared.state.lock();
+        let first = state.last.len();
+        for (key, op) in calls {
+            let call = self.admit(&mut state, key, op).inspect_err(|error| self.miss(&mut state, error))?;
+            if let Some(nested) = &self.shared.nested {
+                nested.note(std::slice::from_ref(&call));
+            }
+            state.last.keep(call, names_key);
+        }
+        Ok(first)
+    }
+
+    /// Who gets a ticket does not hear that its operation is missing: the transaction must not commit without it, as long as it can
+    /// be ended. A handle of a nested transaction that is over is refused without that.
+    fn miss(&self, state: &mut State, error: &Error) {
+        if state.attempt == self.attempt && state.end.is_none() && !state.committing {
+            self.shared.doom_all(state, error.clone());
+        }
     }
 
     /// The answers, once it has committed.
@@ -31,7 +47,10 @@ impl Tx {
         }
         match &state.end {
             // A server lies.
-            Some(End::Committed) => state.last.replies(&state.committed).ok_or_else(|| strange(true)),
+            Some(End::Committed) if !state.is_untold => {
+                state.last.replies(&state.committed).ok_or_else(|| strange(true))
+            }
+            Some(End::Committed) => Err(Error::NotCommitted),
             Some(end) => Err(self.shared.after(end)),
             None => Err(Error::NotCommitted),
         }

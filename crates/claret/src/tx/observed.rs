@@ -80,7 +80,9 @@ impl Optimistic {
 
     /// A shard says that an operation cannot be done, and nobody has checked what else was seen. Whether it is to be seen under locks.
     pub(super) fn locks_after(&mut self, refusal: &Refusal) -> bool {
-        let tells_of_what_was_seen = refusal.of_operation().is_some() && self.observations.has_seen();
+        let is_of_operation =
+            refusal.of_operation().is_some() || matches!(refusal, Refusal::AgainstSchema { .. });
+        let tells_of_what_was_seen = is_of_operation && self.observations.has_seen();
         if tells_of_what_was_seen {
             self.observations.lock_all();
         }

@@ -19,12 +19,14 @@ pub(crate) async fn all(store: &Store, keys: &str, has_locks: bool) {
         let case = Case { store, options, keys: format!("{keys}{way}:") };
         case.answers_come_with_the_commit().await;
         case.they_are_told_apart_from_what_answers_before().await;
+        case.they_are_told_apart_from_what_was_settled().await;
         if has_locks {
             case.nothing_else_sees_them().await;
             case.they_run_once_in_whichever_attempt_commits().await;
             case.what_cannot_be_done_ends_all().await;
             case.what_is_rolled_back_has_no_answer().await;
             case.an_error_leaves_nothing().await;
+            case.what_a_handle_cannot_take_ends_all().await;
         }
     }
 }
@@ -48,7 +50,7 @@ impl Case<'_> {
             let body = async |tx: Tx| {
                 let seen: i64 = tx.counter(&seen).get().await?;
                 let last = tx.at_commit();
-                last.counter(&self.key("done")).add(1)?;
+                last.counter(self.key("done")).add(1)?;
                 last.bounded_counter(&stock).take(seen)?;
                 let left = last.bounded_counter(&stock).get();
                 let place = last.list(&list).push_back_returning(seen);
@@ -98,6 +100,38 @@ impl Case<'_> {
         let replies = last.replies().expect("committed");
         let numbers: Vec<i64> = tickets.iter().map(|it| replies.get(*it).expect("a number")).collect();
         assert_eq!(numbers, [100, 101, 102, 103, 104]);
+    }
+
+    async fn they_are_told_apart_from_what_was_settled(&self) {
+        let (settled, key) = (self.key("settled"), self.key("settled:last"));
+        let body = async |tx: Tx| {
+            tx.counter(&settled).add(1)?;
+            tx.settle().await?;
+            tx.counter(self.key("settled:seen")).get().await?;
+            let last = tx.at_commit();
+            let ticket = last.counter(&key).add_returning(5);
+            Ok::<_, Abort>((last, ticket))
+        };
+        let (last, ticket) = self.store.transaction_with(self.options, body).await.expect("committed");
+        assert_eq!(last.replies().expect("committed").get(ticket).expect("a number"), 5);
+        assert_eq!(self.store.counter(&settled).get().await.expect("read"), 1);
+    }
+
+    /// The handle of a nested transaction that is over takes nothing, and the rest does not commit without it.
+    async fn what_a_handle_cannot_take_ends_all(&self) {
+        let key = self.key("stale");
+        let error = self
+            .store
+            .transaction_with(self.options, async |tx| {
+                tx.counter(&key).add_returning(1).await?;
+                let stale = tx.nested(async |inner| Ok::<_, Abort>(inner.at_commit())).await?;
+                let _ = stale.counter(&key).add_returning(10);
+                Ok(())
+            })
+            .await
+            .expect_err("an operation is missing");
+        assert!(matches!(error, Error::Finished), "{error}");
+        assert_eq!(self.store.counter(&key).get().await.expect("read"), 0);
     }
 
     async fn they_run_once_in_whichever_attempt_commits(&self) {

@@ -14,7 +14,12 @@ pub(super) struct Chaining {
     is_chain: bool,
     /// A shard said that it takes no chains, or the process knows of one.
     in_rounds: bool,
+    /// How often its prepares were sent again, and nobody had said that it waits.
+    resends: u8,
 }
+
+/// After so many in vain, the way of its batons is broken.
+const RESENDS_MAX: u8 = 3;
 
 impl Coordinator {
     /// The transaction commits in two rounds: the process knows of a shard that takes no chains (K9). To be said before the
@@ -30,7 +35,22 @@ impl Coordinator {
 
     /// Of another attempt than this one nothing is known.
     pub(super) fn forget_chain(&mut self) {
-        self.chaining.is_chain = false;
+        (self.chaining.is_chain, self.chaining.resends) = (false, 0);
+    }
+
+    /// Prepares of a chain are sent again. Whether that has been in vain too often, while nobody said that it waits for a lock: then
+    /// batons do not arrive, and only the client has another way (K15).
+    pub(super) fn is_broken_chain(&mut self) -> bool {
+        if !self.is_chain() || self.participants.iter().any(|participant| participant.queued) {
+            return false;
+        }
+        self.chaining.resends = self.chaining.resends.saturating_add(1);
+        self.chaining.resends > RESENDS_MAX
+    }
+
+    /// Whether batons of the attempt got lost again and again.
+    pub(super) fn has_lost_batons(&self) -> bool {
+        self.chaining.resends > RESENDS_MAX
     }
 
     /// A shard takes no chains.

@@ -128,6 +128,9 @@ impl Contention {
             Response::Refused { refusal: Refusal::Unchained, .. } if rules::goes_in_rounds() => {
                 self.in_rounds = UNCHAINED_COMMITS;
             }
+            Response::Refused { refusal: Refusal::Withdrawn, .. } if coordinator.has_lost_batons() => {
+                self.in_rounds = UNCHAINED_COMMITS;
+            }
             Response::Refused { refusal: Refusal::ReadOnly, .. } if !self.resting.contains(&from) => {
                 self.resting.push(from);
             }

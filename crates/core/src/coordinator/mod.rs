@@ -635,6 +635,10 @@ impl Coordinator {
                 sent.into_iter().for_each(|at| self.send_execute(now, at));
             }
             State::Preparing => {
+                if self.is_broken_chain() {
+                    self.note_unchained();
+                    return self.withdraw(now, Goal::GiveWay);
+                }
                 for at in 0..self.participants.len() {
                     let has_voted = self.participants[at].vote.is_some();
                     if rules::is_sent_again(has_voted, self.is_chain()) && self.participants[at].asked {

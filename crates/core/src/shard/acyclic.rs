@@ -11,6 +11,7 @@ use std::vec::IntoIter;
 
 use super::participant::{Calls, Chained, Stage};
 use super::{AttemptId, Bytes, Delivery, Owner, Shard, ShardId, Status, Time, rules};
+use crate::ids::SessionId;
 use crate::message::{Asks, Listed, Output, PeerMessage, Response};
 use crate::switches::Commit;
 
@@ -19,12 +20,20 @@ use crate::switches::Commit;
 pub(super) struct Batons {
     waiting: BTreeMap<(AttemptId, ShardId), Time>,
     due: BTreeSet<(Time, AttemptId, ShardId)>,
+    /// How many each session has here.
+    of_sessions: BTreeMap<SessionId, usize>,
 }
+
+/// One session has at most this part of all that may wait: it costs nobody else his place.
+const SHARE: usize = 64;
 
 impl Batons {
     /// Keeps one, as long as there are not too many.
     fn keep(&mut self, attempt: AttemptId, from: ShardId, due: Time, batons_max: usize) {
-        if self.waiting.len() < batons_max && !self.waiting.contains_key(&(attempt, from)) {
+        let of_session = self.of_sessions.get(&attempt.tx.session).copied().unwrap_or_default();
+        let has_room = self.waiting.len() < batons_max && of_session < batons_max.div_ceil(SHARE);
+        if has_room && !self.waiting.contains_key(&(attempt, from)) {
+            *self.of_sessions.entry(attempt.tx.session).or_default() += 1;
             self.waiting.insert((attempt, from), due);
             self.due.insert((due, attempt, from));
         }
@@ -40,6 +49,12 @@ impl Batons {
         for (from, due) in &all {
             self.waiting.remove(&(attempt, *from));
             self.due.remove(&(*due, attempt, *from));
+        }
+        if let Some(of_session) = self.of_sessions.get_mut(&attempt.tx.session) {
+            *of_session = of_session.saturating_sub(all.len());
+            if *of_session == 0 {
+                self.of_sessions.remove(&attempt.tx.session);
+            }
         }
         all.into_iter().map(|(from, _)| from).collect()
     }
@@ -229,6 +244,8 @@ impl Shard {
     pub(super) fn check_batons(&self) {
         assert_eq!(self.batons.waiting.len(), self.batons.due.len(), "batons that wait");
         assert!(self.batons.waiting.len() <= self.limits.batons_max, "too many batons wait");
+        let of_sessions: usize = self.batons.of_sessions.values().sum();
+        assert_eq!(self.batons.waiting.len(), of_sessions, "batons of all sessions");
         for (attempt, _) in self.batons.waiting() {
             assert!(self.decided(*attempt).is_none(), "{attempt} is decided, and a baton of it waits");
             let is_open = |stage: &Stage| matches!(stage, Stage::Open);

@@ -56,6 +56,30 @@ fn a_chain_commits_and_the_client_hears_of_the_decision_alone() {
     w.assert_quiet();
 }
 
+/// K15: nothing that one shard says to the next one arrives, and the client, which reaches all, goes in two rounds from then on.
+#[test]
+fn a_chain_whose_batons_are_always_lost_goes_in_two_rounds() {
+    let mut w = chained(3);
+    let tx = spread(&mut w);
+    for _ in 0..100 {
+        w.run_until(|message| message.kind() == Kind::Baton);
+        w.lose_all();
+        if w.restarts(tx) > 0 {
+            break;
+        }
+        w.pass(Limits::default().resend_us);
+    }
+    assert_eq!(w.restarts(tx), 1, "it does not stand for ever");
+    w.restart(tx);
+    for shard in [0, 1, 2] {
+        w.buffer(tx, shard, "k", incr(1));
+    }
+    w.commit(tx);
+    w.run();
+    assert!(w.committed(tx), "in two rounds no baton is needed");
+    assert_eq!(counters(&w), [1, 1, 1]);
+}
+
 /// K6: what is carried out elsewhere is told in any order.
 #[test]
 fn acknowledgements_may_come_before_the_decision() {

@@ -14,7 +14,7 @@ use crate::parts::planted::replicas as planted;
 
 /// The form of letters, of what a primary tells its replicas, and of what is in files (`claret_core::Change`): another one for each
 /// change of any. A replica with another form is not heard, and so it does not count as one.
-pub(crate) const FORM: u8 = 3;
+pub(crate) const FORM: u8 = 4;
 
 /// Incarnations count microseconds. One as large as this is none.
 const INCARNATION_END: u64 = 1 << 62;

@@ -212,6 +212,12 @@ impl Driver for CommandDriver {
         Ok(())
     }
 
+    /// They are numbered as those that follow, and leave with the commit all the same.
+    fn settle(&mut self, _attempt: u32, buffered: &mut Vec<Call>) -> Result<Vec<(CallNo, Bytes)>, Closed> {
+        self.0.buffer(buffered);
+        Ok(Vec::new())
+    }
+
     /// What is under way cannot be taken back.
     fn abort(&mut self) {
         self.0.tell(Event::Aborted);
