@@ -45,7 +45,7 @@ use crate::asked::Asked;
 use crate::coordinator::{Closed, Event, TxHandle, Waits};
 use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp};
 use crate::limits::Limits;
-use crate::message::{Asks, KeyedCall, Refusal, Request, Response};
+use crate::message::{KeyedCall, Refusal, Request, Response};
 use crate::switches::Switches;
 
 use behind::Asking;
@@ -141,19 +141,6 @@ struct Outputs {
     repeats_after: Option<u64>,
 }
 
-/// Whether it may be left out where it was sent before. What ends an attempt may not have been: it follows from what came, or from a
-/// timer. And a prepare of a chain moves the baton (K8).
-fn is_left_out(request: &Request) -> bool {
-    match request {
-        Request::Apply { .. }
-        | Request::ApplyAt { .. }
-        | Request::Withdraw { .. }
-        | Request::Abort { .. } => false,
-        Request::Prepare { asks, .. } => *asks != Asks::Chain,
-        _ => true,
-    }
-}
-
 impl Outputs {
     fn outbox(&mut self, shard: ShardId) -> Option<&mut Outbox> {
         self.outboxes.iter_mut().find(|outbox| outbox.shard == shard)
@@ -184,7 +171,7 @@ impl Outlet for Outputs {
             return;
         }
         let on_its_way = |after| outbox.oldest().is_some_and(|since| self.now.since(since) >= after);
-        if is_left_out(&request) && self.repeats_after.is_some_and(on_its_way) {
+        if self.repeats_after.is_some_and(on_its_way) {
             return;
         }
         outbox.put(self.now, request);
