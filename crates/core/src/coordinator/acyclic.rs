@@ -44,7 +44,7 @@ impl Coordinator {
         if !self.is_chain() || self.participants.iter().any(|participant| participant.queued) {
             return false;
         }
-        self.chaining.resends = self.chaining.resends.saturating_add(1);
+        self.chaining.resends = (self.chaining.resends + 1).min(RESENDS_MAX + 1);
         self.chaining.resends > RESENDS_MAX
     }
 

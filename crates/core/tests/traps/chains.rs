@@ -2,7 +2,10 @@
 //! what becomes of answers. Traps 46 to 48.
 
 use claret_core::message::{PeerMessage, Refusal};
-use claret_core::{Cause, Commit, Event, Incarnation, Limits, Shard, ShardId, Switches, Time, Timestamp};
+use claret_core::{
+    AttemptId, Cause, Commit, Event, Incarnation, Limits, Sequence, SessionId, Shard, ShardId, Switches,
+    Time, Timestamp, TxId,
+};
 use claret_types::Reply;
 
 use crate::harness::{Kind, Tx, World, get, incr, incr_returning};
@@ -213,21 +216,25 @@ fn trap_47_a_baton_whose_prepare_never_comes_ends_with_a_no() {
     w.assert_quiet();
 }
 
-/// K11: so many wait, and one more is as if it was lost.
+/// K11: so many wait, a 64th of them of one session, and one more is as if it was lost.
 #[test]
 fn trap_47_only_so_many_batons_wait() {
     let limits = Limits { batons_max: 2, ..Limits::default() };
     let mut shard = Shard::new(ShardId(1), Incarnation(1), CHAIN, limits);
     let mut w = chained(1);
-    for _ in 0..5 {
-        let tx = w.begin();
-        let attempt = w.attempt(tx);
-        for from in [0, 2] {
-            shard.handle_peer(Time(1), PeerMessage::Baton { attempt, from: ShardId(from) });
-            shard.check_invariants();
+    let tx = w.begin();
+    let own = w.attempt(tx);
+    for session in 1..=5 {
+        for sequence in 1..=3 {
+            let tx = TxId { session: SessionId(session), sequence: Sequence(sequence) };
+            for from in [0, 2] {
+                let attempt = AttemptId { tx, ..own };
+                shard.handle_peer(Time(1), PeerMessage::Baton { attempt, from: ShardId(from) });
+                shard.check_invariants();
+            }
         }
+        assert_eq!(shard.waiting_batons(), session.min(2) as usize, "one of each session, and two in all");
     }
-    assert_eq!(shard.waiting_batons(), 2);
     shard.handle_timeout(Time(2).plus(limits.lease_us));
     shard.check_invariants();
     assert_eq!(shard.waiting_batons(), 0);
