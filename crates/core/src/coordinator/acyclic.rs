@@ -41,7 +41,10 @@ impl Coordinator {
     /// Prepares of a chain are sent again. Whether that has been in vain too often, while nobody said that it waits for a lock: then
     /// batons do not arrive, and only the client has another way (K15).
     pub(super) fn is_broken_chain(&mut self) -> bool {
-        if !self.is_chain() || self.participants.iter().any(|participant| participant.queued) {
+        if !rules::gives_up_broken_chains()
+            || !self.is_chain()
+            || self.participants.iter().any(|participant| participant.queued)
+        {
             return false;
         }
         self.chaining.resends = (self.chaining.resends + 1).min(RESENDS_MAX + 1);

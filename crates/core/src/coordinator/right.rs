@@ -150,6 +150,12 @@ pub(super) fn goes_in_rounds() -> bool {
     true
 }
 
+/// Whether a chain is given up whose batons get lost again and again (K15).
+#[inline]
+pub(super) fn gives_up_broken_chains() -> bool {
+    true
+}
+
 // --- what is undone (docs/nesting.md) ---
 
 /// Whether a call does not count among those on which a prepare relies (N4).

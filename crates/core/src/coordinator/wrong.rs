@@ -144,3 +144,8 @@ pub(super) fn is_sent_again(has_voted: bool, is_chain: bool) -> bool {
 pub(super) fn goes_in_rounds() -> bool {
     right::goes_in_rounds() && !is(Bug::UnchainedAgain)
 }
+
+/// Of [`Bug::BatonSentOnce`] and [`Bug::ResentToUnvoted`]: K15 would mend what they break.
+pub(super) fn gives_up_broken_chains() -> bool {
+    right::gives_up_broken_chains() && !is(Bug::BatonSentOnce) && !is(Bug::ResentToUnvoted)
+}
