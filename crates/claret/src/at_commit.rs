@@ -45,8 +45,9 @@ impl Tx {
 impl AtCommit {
     /// Adds an operation. O(1), and no message.
     ///
-    /// One that is refused (bad arguments, or the transaction is over) ends the innermost nested transaction, or the transaction; then
-    /// the ticket stands for nothing. Errors that depend on the record come at the commit.
+    /// One that is refused (bad arguments) ends the innermost nested transaction, or the transaction; then the ticket stands for
+    /// nothing. The handle of a nested transaction that is over takes nothing, and ends the transaction. Errors that depend on the
+    /// record come at the commit.
     pub fn push<R: FromReply>(&self, key: impl Into<Bytes>, op: Operation) -> Ticket<R> {
         self.push_as(key.into(), op, Read::plain())
     }
@@ -92,11 +93,11 @@ impl Scope for AtCommit {
     }
 
     fn refuse_void(&self, key: Bytes, error: ValueError) -> Self::Void {
-        Err(self.tx.fail(error.at(key)))
+        Err(self.tx.refuse_last(error.at(key)))
     }
 
     fn refuse<R: 'static>(&self, key: Bytes, error: ValueError) -> Ticket<R> {
-        self.tx.fail(error.at(key));
+        self.tx.refuse_last(error.at(key));
         Ticket::of_nothing()
     }
 }

@@ -693,6 +693,18 @@ mod tests {
         });
     }
 
+    #[test]
+    fn answers_of_a_commit_that_the_disk_lost_are_not_told() {
+        let (disk, kept) = (MoodyDisk::default(), parking_lot::Mutex::new(None));
+        let store = store(&disk, Duration::from_secs(30));
+        disk.is(BROKEN);
+        let lost = pollster::block_on(
+            store.transaction(async |tx| Ok(kept.lock().insert(tx.at_commit()).counter("hits").add(1)?)),
+        );
+        lost.expect_err("it does not stay");
+        assert_eq!(kept.into_inner().expect("it ran").replies().map(drop), Err(Error::NotCommitted));
+    }
+
     /// Nothing that only read is unknown (P65).
     #[test]
     fn who_reads_while_there_is_no_room_hears_that() {

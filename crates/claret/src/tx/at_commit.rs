@@ -22,7 +22,8 @@ impl Tx {
         let mut state = self.shared.state.lock();
         let first = state.last.len();
         for (key, op) in calls {
-            let call = self.admit(&mut state, key, op).inspect_err(|error| self.miss(&mut state, error))?;
+            let call =
+                self.admit(&mut state, key, op).inspect_err(|error| self.note_missing(&mut state, error))?;
             if let Some(nested) = &self.shared.nested {
                 nested.note(std::slice::from_ref(&call));
             }
@@ -31,10 +32,18 @@ impl Tx {
         Ok(first)
     }
 
-    /// Who gets a ticket does not hear that its operation is missing: the transaction must not commit without it, as long as it can
-    /// be ended. A handle of a nested transaction that is over is refused without that.
-    fn miss(&self, state: &mut State, error: &Error) {
-        if state.attempt == self.attempt && state.end.is_none() && !state.committing {
+    /// One of them has no form as bytes.
+    pub(crate) fn refuse_last(&self, error: Error) -> Error {
+        let error = self.fail(error);
+        self.note_missing(&mut self.shared.state.lock(), &error);
+        error
+    }
+
+    /// A handle of a nested transaction that is over takes nothing, and who gets a ticket does not hear that: the transaction must
+    /// not commit without it, as long as it can be ended. Other refusals have ended the innermost nested transaction.
+    fn note_missing(&self, state: &mut State, error: &Error) {
+        let runs = state.attempt == self.attempt && state.end.is_none() && !state.committing;
+        if runs && matches!(error, Error::Finished) {
             self.shared.doom_all(state, error.clone());
         }
     }

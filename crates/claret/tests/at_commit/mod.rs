@@ -27,6 +27,7 @@ pub(crate) async fn all(store: &Store, keys: &str, has_locks: bool) {
             case.what_is_rolled_back_has_no_answer().await;
             case.an_error_leaves_nothing().await;
             case.what_a_handle_cannot_take_ends_all().await;
+            case.a_bad_argument_ends_the_innermost_alone().await;
         }
     }
 }
@@ -132,6 +133,26 @@ impl Case<'_> {
             .expect_err("an operation is missing");
         assert!(matches!(error, Error::Finished), "{error}");
         assert_eq!(self.store.counter(&key).get().await.expect("read"), 0);
+    }
+
+    async fn a_bad_argument_ends_the_innermost_alone(&self) {
+        let key = self.key("innermost");
+        let (last, outer) = self
+            .store
+            .transaction_with(self.options, async |tx| {
+                let last = tx.at_commit();
+                let outer = last.counter(&key).add_returning(1);
+                let inner = tx.nested(async |inner| {
+                    let _ = inner.at_commit().counter("").add_returning(10);
+                    inner.at_commit().counter(&key).add(100)?;
+                    Ok::<_, Abort>(())
+                });
+                assert!(inner.await.is_err(), "a key has a name");
+                Ok((last, outer))
+            })
+            .await
+            .expect("the outer one is whole");
+        assert_eq!(last.replies().expect("committed").get(outer).expect("a number"), 1);
     }
 
     async fn they_run_once_in_whichever_attempt_commits(&self) {
