@@ -101,6 +101,8 @@ async fn nodes_hand_commits_on_to_each_other() {
         (sum(&cluster, "claret_peer_messages_out"), sum(&cluster, "claret_peer_letters_out"));
     assert!(messages > 100 && letters > 0 && letters <= messages, "{messages} in {letters}");
     assert_eq!(sum(&cluster, "claret_batons_waiting"), 0);
+    // Each of four nodes has a link to each other one.
+    assert_eq!(sum(&cluster, "claret_peer_links_quick"), 12);
     store.close().await;
 }
 

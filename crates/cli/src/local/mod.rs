@@ -31,7 +31,7 @@ const FILE: &str = "claret-cluster.json";
 /// The directory of the certificates, beside those of the servers.
 const TLS: &str = "tls";
 
-/// What nodes sign with, in the durability strict.
+/// What nodes sign with.
 const SECRET: &str = "claret-peer-secret";
 
 /// How to start a cluster.
@@ -207,9 +207,10 @@ impl ClusterDir {
         let written = serde_json::to_string_pretty(&described).map_err(|error| error.to_string())?;
         file.write_all(written.as_bytes())
             .map_err(|error| format!("cannot write {}: {error}", self.file().display()))?;
-        let mut cluster = cluster.clone().first_port(described.ports[0]);
+        let mut cluster = self.signing(cluster.clone().first_port(described.ports[0]))?;
         if options.is_strict {
-            cluster = self.strictly(cluster, replicas)?;
+            cluster =
+                cluster.config("claret.durability strict").config(&format!("claret.replicas {replicas}"));
         }
         let made = described.tls.as_ref().map(|tls| Certificates::make(tls)).transpose();
         let started = made.and_then(|certificates| {
@@ -230,18 +231,15 @@ impl ClusterDir {
         }
     }
 
-    /// The servers with the durability strict, and with a secret of this cluster's.
-    fn strictly(&self, cluster: ClusterOptions, replicas: u16) -> Result<ClusterOptions, String> {
+    /// The servers with a secret of this cluster's, without which they take no chains and are not strict.
+    fn signing(&self, cluster: ClusterOptions) -> Result<ClusterOptions, String> {
         let file = self.0.join(SECRET);
         let written = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&file);
         written
             .and_then(|mut opened| opened.write_all(Password::random().as_str().as_bytes()))
             .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
         let file = file.canonicalize().map_err(|error| format!("cannot find {}: {error}", file.display()))?;
-        Ok(cluster
-            .config("claret.durability strict")
-            .config(&format!("claret.replicas {replicas}"))
-            .config(&format!("claret.peer-secret-file {}", file.display())))
+        Ok(cluster.config(&format!("claret.peer-secret-file {}", file.display())))
     }
 
     /// Ends the cluster here, and removes it; what it was.

@@ -162,6 +162,9 @@ pub(crate) const FIELDS: &[Field] = &[
         "messages on the cluster bus in which batons and decisions of chains went together",
         |node, _| node.counts.peer_letters_out,
     ),
+    field("peer_links_quick", "links to other nodes on which small messages leave at once", |node, _| {
+        node.quick_links() as u64
+    }),
     field("batons_waiting", "batons of chains that wait for their prepares", |node, _| {
         node.shard.as_ref().map_or(0, |shard| shard.waiting_batons() as u64)
     }),

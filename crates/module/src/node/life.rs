@@ -234,6 +234,9 @@ impl Node {
         self.counts.checks += 1;
         self.look_around(ctx);
         self.greet_nodes(ctx, false);
+        if self.links_looked_at.is_some() {
+            self.quicken_links(ctx);
+        }
         if self.look_at_replicas(ctx) && !self.keyspace.is_barred(ctx) {
             self.carry_out(ctx, None);
         }

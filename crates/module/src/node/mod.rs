@@ -38,7 +38,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use claret_core::{Limits, SessionId, Shard, Time};
 use claret_identity::PeerSecret;
 
-use crate::ffi::{Ctx, Timer, TimerProc};
+use crate::ffi::{Ctx, Links, Timer, TimerProc};
 use crate::parts::command_table::Table;
 use crate::parts::following::Following;
 use crate::parts::incarnations::Incarnations;
@@ -137,6 +137,11 @@ pub(crate) struct Node {
     seals: Option<Seals>,
     /// What is for other nodes, until the end of this turn of the server's loop.
     mail: Mail,
+    links: Links,
+    /// Messages to other shards.
+    said: u64,
+    /// How many these were when links were looked at last, and at which check.
+    links_looked_at: Option<(u64, u64)>,
     /// Sessions whose last connection closed since the last entry.
     deserted: Vec<SessionId>,
     /// Set for the shard's next deadline.
@@ -231,6 +236,9 @@ impl Node {
             following: Following::default(),
             seals: secret.map(|secret| Seals::new(secret, ctx.random().max(1))),
             mail: Mail::default(),
+            links: Links::default(),
+            said: 0,
+            links_looked_at: None,
             deserted: Vec::new(),
             timer: None,
             soon: None,

@@ -19,6 +19,9 @@ const GREETS_ALL_EACH: u64 = 30;
 /// And those whom it does not know yet, or of whom it wants to know something.
 const GREETS_EACH: u64 = 10;
 
+/// And looks at most so often at all files that the server has open, for links that it made anew.
+const LINKS_LOOKED_AT_EACH: u64 = 5;
+
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
@@ -31,6 +34,10 @@ pub(super) enum Sent {
 impl Node {
     /// Sends a message to a shard.
     pub(super) fn send(&mut self, ctx: Ctx, shard: ShardId, message: &PeerMessage) -> Sent {
+        self.said += 1;
+        if self.links_looked_at.is_none() {
+            self.quicken_links(ctx);
+        }
         let id = self.keyspace.view(|view| match view.bearer(shard) {
             Bearer::Primary(node) if !node.myself => Ok(node.id.clone()),
             Bearer::Primary(_) | Bearer::Unheard => Err(Sent::No),
@@ -47,6 +54,30 @@ impl Node {
             Ok(_) => Sent::No,
             Err(sent) => sent,
         }
+    }
+
+    /// Links over which shards speak are made quick, as soon as one does, and again when the server made new ones.
+    pub(super) fn quicken_links(&mut self, ctx: Ctx) {
+        let (said, checks) = (self.said, self.counts.checks);
+        let is_idle = self.links_looked_at.is_some_and(|(before, _)| said == before);
+        let ports = self.keyspace.view(|view| view.bus_ports()).unwrap_or_default();
+        if is_idle || self.links.are_quick(&ports) {
+            return;
+        }
+        let is_early = self.links_looked_at.is_some_and(|(_, then)| checks < then + LINKS_LOOKED_AT_EACH);
+        if is_early {
+            return;
+        }
+        if !self.links.quicken(&ports) && self.links_looked_at.is_none() {
+            let text = "links to other nodes are slow: the files that the server has open cannot be listed in /proc/self/fd";
+            ctx.log(Log::Warning, text);
+        }
+        self.links_looked_at = Some((said, checks));
+    }
+
+    /// How many.
+    pub(crate) fn quick_links(&self) -> usize {
+        self.links.count()
     }
 
     /// The timer for what goes to other nodes together.

@@ -104,6 +104,8 @@ pub(crate) struct Primary {
     pub(crate) id: String,
     /// `host:port` for clients.
     pub(crate) address: String,
+    /// Its port on the cluster bus.
+    bus_port: Option<u16>,
     pub(crate) myself: bool,
     /// The others agreed that it is dead.
     has_failed: bool,
@@ -206,7 +208,9 @@ impl Slots {
             if !flags.contains(&"master") {
                 continue;
             }
-            let address = address.split(['@', ',']).next().unwrap_or_default().to_owned();
+            let mut parts = address.split(['@', ',']);
+            let address = parts.next().unwrap_or_default().to_owned();
+            let bus_port = parts.next().and_then(|port| port.parse().ok());
             let myself = flags.contains(&"myself");
             let mut ranges = Vec::new();
             for word in owned {
@@ -223,7 +227,7 @@ impl Slots {
             let has_failed = flags.contains(&"fail");
             let id = (*id).to_owned();
             let (bears, is_strict) = (None, false);
-            slots.nodes.push(Primary { id, address, myself, has_failed, ranges, bears, is_strict });
+            slots.nodes.push(Primary { id, address, bus_port, myself, has_failed, ranges, bears, is_strict });
         }
         for slot in 0..SLOTS as u16 {
             slots.served[usize::from(slot)] = slots.is_mine(slot);
@@ -306,6 +310,12 @@ impl Slots {
     /// Whether this node serves anything.
     pub(crate) fn serves_some(&self) -> bool {
         !self.clustered || self.lowest().is_some()
+    }
+
+    /// Where other primaries hear what nodes say to each other.
+    pub(crate) fn bus_ports(&self) -> Vec<u16> {
+        let others = self.nodes.iter().filter(|node| !node.myself && !node.has_failed);
+        others.filter_map(|node| node.bus_port).collect()
     }
 
     /// Whether another node serves something as a primary, and is not given up.
