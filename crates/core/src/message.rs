@@ -732,6 +732,8 @@ pub enum PeerMessage {
         attempt: AttemptId,
         /// Who says so: the one right before the one that hears it.
         from: ShardId,
+        /// Whom it follows there: these come before it, and are not decided (K17).
+        follows: Vec<AttemptId>,
     },
 }
 

@@ -140,6 +140,18 @@ bugs! {
     LastAnswersForAll "last-answers-for-all" "K6";
     /// What has no answer is sent again to those alone who have not voted.
     ResentToUnvoted "resent-to-unvoted" "K8";
+    /// Who has voted is followed, wherever its baton goes next.
+    FollowsAnyVoted "follows-any-voted" "K16";
+    /// A baton does not say whom its attempt follows.
+    FollowedUnnamed "followed-unnamed" "K17";
+    /// Of those whom it follows an attempt awaits one.
+    FollowsOne "follows-one" "K17";
+    /// What follows others is carried out before them, if it hears of its own end first.
+    FollowerFirst "follower-first" "K18";
+    /// Who is followed and waits for a lock hears of no elder that follows it.
+    FollowersUnheard "followers-unheard" "K18";
+    /// What a follower does is decided by what is there.
+    FollowerLooks "follower-looks" "K16";
     /// Who heard that a shard takes no chains tries again.
     UnchainedAgain "unchained-again" "K9";
 

@@ -153,6 +153,14 @@ pub trait DataType: Sized + Send + Sync + 'static {
         false
     }
 
+    /// Whether an operation is *blind*: total, void, and what it does to an absent record is what it does to every other one. Two of
+    /// them may differ in nothing but their order, and to be carried out a blind one need not know what is there.
+    // K16.
+    fn is_blind(op: &Self::Op) -> bool {
+        let _ = op;
+        false
+    }
+
     /// Decides an operation in `state`, which already includes the caller's own earlier effects. Read-only.
     ///
     /// # Errors

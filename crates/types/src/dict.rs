@@ -408,6 +408,10 @@ impl DataType for Dict {
         !matches!(op, DictOp::Add(..) | DictOp::AddReturning(..))
     }
 
+    fn is_blind(op: &DictOp) -> bool {
+        matches!(op, DictOp::Set(_))
+    }
+
     fn footprint(op: &DictOp) -> Claims {
         let one = |field: &Bytes, modes: &[Mode]| each(std::iter::once(field), modes);
         match op {

@@ -191,6 +191,14 @@ impl Operation {
         self.0.is_total()
     }
 
+    /// What it does whatever is there, if it is blind ([`DataType::is_blind`]). What must give a certain answer is not.
+    pub fn blind_effect(&self) -> Option<Effect> {
+        if !self.0.is_blind() {
+            return None;
+        }
+        self.execute(None, Unique(0)).ok()?.effect
+    }
+
     /// Whether a record that holds this is of its type.
     pub fn fits(&self, state: &State) -> bool {
         self.0.fits(state)
@@ -411,6 +419,9 @@ pub(crate) trait AnyOp: Send + Sync {
     fn is_total(&self) -> bool {
         false
     }
+    fn is_blind(&self) -> bool {
+        false
+    }
     fn fits(&self, state: &State) -> bool;
     fn execute(&self, state: Option<&State>, unique: Unique) -> Result<Executed, OpError>;
     fn room(&self, state: Option<&State>) -> Room;
@@ -477,6 +488,10 @@ impl<T: DataType> AnyOp for Op<T> {
 
     fn is_total(&self) -> bool {
         T::is_total(&self.op)
+    }
+
+    fn is_blind(&self) -> bool {
+        T::is_blind(&self.op)
     }
 
     fn fits(&self, state: &State) -> bool {

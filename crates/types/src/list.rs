@@ -365,6 +365,10 @@ impl DataType for List {
         !matches!(op, Op::Pop(_))
     }
 
+    fn is_blind(op: &Op) -> bool {
+        matches!(op, Op::Push(..))
+    }
+
     fn footprint(op: &Op) -> Claims {
         let also_all = |mode| {
             if mode == READ_ALL {

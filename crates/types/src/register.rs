@@ -183,6 +183,10 @@ impl DataType for Register {
         !matches!(op, RegisterOp::Append(_))
     }
 
+    fn is_blind(op: &RegisterOp) -> bool {
+        matches!(op, RegisterOp::Set(_))
+    }
+
     fn footprint(op: &RegisterOp) -> Claims {
         match op {
             RegisterOp::Set(_) | RegisterOp::GetSet(_) | RegisterOp::Append(_) => Claims::record(WRITE),

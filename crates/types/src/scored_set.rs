@@ -308,6 +308,10 @@ impl DataType for ScoredSet {
         !matches!(op, Op::Increment { .. } | Op::IncrementReturning { .. })
     }
 
+    fn is_blind(op: &Op) -> bool {
+        matches!(op, Op::Add(_))
+    }
+
     fn footprint(op: &Op) -> Claims {
         match op {
             Op::Add(list) | Op::AddReturning(list) => {

@@ -298,6 +298,10 @@ impl DataType for Set {
         true
     }
 
+    fn is_blind(op: &SetOp) -> bool {
+        matches!(op, SetOp::Add(_))
+    }
+
     fn footprint(op: &SetOp) -> Claims {
         let each = |list: &[Bytes], modes: &[Mode]| {
             let mut claims = Claims::none();

@@ -16,7 +16,8 @@ use bag::Bag;
 use claret_types::oracle::{self, Bounds, Counterexample, Law, Report};
 use claret_types::{
     Bytes, Claims, Counter, CounterOp, DataType, Draw, Examples, Execution, Few, FloatCounter,
-    FloatCounterOp, List, ListOp, Mode, Modes, OpError, Reply, Set, SetOp, Unique, few, modes,
+    FloatCounterOp, List, ListOp, Mode, Modes, OpError, Register, RegisterOp, Reply, Set, SetOp, Unique, few,
+    modes,
 };
 use variation::{Unchanged, Variation, Varied};
 
@@ -257,6 +258,51 @@ impl Variation for ReadsOfNumbersAreTotal {
 fn a_read_that_fails_on_what_another_type_left_is_not_total() {
     let found = refused::<Varied<ReadsOfNumbersAreTotal>>();
     assert_eq!((found.law, found.state.as_str()), (Law::Total, "Bytes(\"seven\")"), "{found}");
+}
+
+/// "What a write of an absent value does it does wherever it is done." Not where there is a value.
+struct WritesOfAbsentValuesAreBlind;
+
+impl Variation for WritesOfAbsentValuesAreBlind {
+    type Base = Register;
+
+    fn is_blind(op: &RegisterOp) -> bool {
+        matches!(op, RegisterOp::SetIfAbsent(_))
+    }
+}
+
+/// "To remove a member is to remove it." It does nothing to an absent record, and that is not what it does to others.
+struct RemovalsAreBlind;
+
+impl Variation for RemovalsAreBlind {
+    type Base = Set;
+
+    fn is_blind(op: &SetOp) -> bool {
+        matches!(op, SetOp::Remove(_))
+    }
+}
+
+/// "An append is as blind as a write." It adds the same, but a host may have no room for it.
+struct AppendsAreBlind;
+
+impl Variation for AppendsAreBlind {
+    type Base = Register;
+
+    fn is_blind(op: &RegisterOp) -> bool {
+        matches!(op, RegisterOp::Append(_))
+    }
+}
+
+#[test]
+fn an_operation_that_depends_on_what_is_there_is_not_blind() {
+    for found in [
+        refused::<Varied<WritesOfAbsentValuesAreBlind>>(),
+        refused::<Varied<RemovalsAreBlind>>(),
+        refused::<Varied<AppendsAreBlind>>(),
+    ] {
+        assert_eq!(found.law, Law::Blind, "{found}");
+        assert!(found.to_string().contains("is blind"), "{found}");
+    }
 }
 
 /// "A pop answers nothing where there is nothing, so it can always be done." It draws, and which draws fit depends on the

@@ -18,10 +18,17 @@ use crate::switches::Commit;
 /// Batons that wait for their prepares (K11), by attempt and by whom they come from: who has a right to one only the prepare tells.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batons {
-    waiting: BTreeMap<(AttemptId, ShardId), Time>,
+    waiting: BTreeMap<(AttemptId, ShardId), Waiting>,
     due: BTreeSet<(Time, AttemptId, ShardId)>,
     /// How many each session has here.
     of_sessions: BTreeMap<SessionId, usize>,
+}
+
+/// A baton that waits: until when, and whom its attempt follows.
+#[derive(Clone, Debug)]
+struct Waiting {
+    due: Time,
+    follows: Vec<AttemptId>,
 }
 
 /// One session has at most this part of all that may wait: it costs nobody else his place.
@@ -29,26 +36,35 @@ const SHARE: usize = 64;
 
 impl Batons {
     /// Keeps one, as long as there are not too many.
-    fn keep(&mut self, attempt: AttemptId, from: ShardId, due: Time, batons_max: usize) {
+    fn keep(
+        &mut self,
+        attempt: AttemptId,
+        from: ShardId,
+        due: Time,
+        follows: Vec<AttemptId>,
+        batons_max: usize,
+    ) {
         let of_session = self.of_sessions.get(&attempt.tx.session).copied().unwrap_or_default();
         let has_room = self.waiting.len() < batons_max && of_session < batons_max.div_ceil(SHARE);
         if has_room && !self.waiting.contains_key(&(attempt, from)) {
             *self.of_sessions.entry(attempt.tx.session).or_default() += 1;
-            self.waiting.insert((attempt, from), due);
+            self.waiting.insert((attempt, from), Waiting { due, follows });
             self.due.insert((due, attempt, from));
         }
     }
 
-    /// Takes out all of an attempt; who they came from.
-    fn take(&mut self, attempt: AttemptId) -> Vec<ShardId> {
+    /// Takes out all of an attempt; who they came from, and whom it follows as these say.
+    fn take(&mut self, attempt: AttemptId) -> Vec<(ShardId, Vec<AttemptId>)> {
         if self.waiting.is_empty() {
             return Vec::new(); // Mostly.
         }
         let all = self.waiting.range((attempt, ShardId(0))..=(attempt, ShardId(u32::MAX)));
-        let all: Vec<(ShardId, Time)> = all.map(|((_, from), due)| (*from, *due)).collect();
-        for (from, due) in &all {
-            self.waiting.remove(&(attempt, *from));
-            self.due.remove(&(*due, attempt, *from));
+        let from: Vec<ShardId> = all.map(|((_, from), _)| *from).collect();
+        let mut all = Vec::with_capacity(from.len());
+        for from in from {
+            let Some(Waiting { due, follows }) = self.waiting.remove(&(attempt, from)) else { continue };
+            self.due.remove(&(due, attempt, from));
+            all.push((from, follows));
         }
         if let Some(of_session) = self.of_sessions.get_mut(&attempt.tx.session) {
             *of_session = of_session.saturating_sub(all.len());
@@ -56,7 +72,7 @@ impl Batons {
                 self.of_sessions.remove(&attempt.tx.session);
             }
         }
-        all.into_iter().map(|(from, _)| from).collect()
+        all
     }
 
     /// When the first has waited for long enough.
@@ -70,9 +86,9 @@ impl Batons {
         Some(attempt)
     }
 
-    /// Those that wait.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = &(AttemptId, ShardId)> {
-        self.waiting.keys()
+    /// Those that wait, and whom their attempts follow.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (&(AttemptId, ShardId), &[AttemptId])> {
+        self.waiting.iter().map(|(place, it)| (place, &it.follows[..]))
     }
 }
 
@@ -108,55 +124,70 @@ impl Shard {
         is_chain.then(|| Chained {
             before: at.checked_sub(1).map(|before| list[before].shard),
             next: list.get(at + 1).map(|next| next.shard),
+            last: list[list.len() - 1].shard,
             is_deposited: rules::needs_baton(at),
             said_waits: false,
+            is_committed: false,
         })
     }
 
     /// Whether a prepare that has just come waits for its baton; if that is here already, it does not.
     fn waits_for_baton(&mut self, attempt: AttemptId) -> bool {
         let came = self.batons.take(attempt);
-        let participant = self.participant(attempt);
-        let Stage::Preparing(round) = &mut participant.stage else { return false };
-        let Some(chained) = &mut round.chained else { return false };
-        if came.iter().any(|from| rules::is_right_before(*chained, *from)) {
+        let Some(chained) = self.participant(attempt).chained() else { return false };
+        let of_right_one = came.into_iter().find(|(from, _)| rules::is_right_before(chained, *from));
+        let is_here = of_right_one.is_some_and(|(_, follows)| self.is_unled(attempt, &follows));
+        if is_here && let Some(chained) = self.participant(attempt).chained_mut() {
             chained.is_deposited = false;
         }
-        chained.is_deposited
+        chained.is_deposited && !is_here
     }
 
     /// The baton comes: its prepare goes on, or it waits for that.
-    pub(super) fn take_baton(&mut self, now: Time, attempt: AttemptId, from: ShardId) {
-        let Some(participant) = self.attempts.get_mut(&attempt) else {
-            return self.keep_baton(now, attempt, from);
+    pub(super) fn take_baton(
+        &mut self,
+        now: Time,
+        attempt: AttemptId,
+        from: ShardId,
+        follows: Vec<AttemptId>,
+    ) {
+        let Some(participant) = self.attempts.get(&attempt) else {
+            return self.keep_baton(now, attempt, from, follows);
         };
-        match &mut participant.stage {
-            Stage::Open => self.keep_baton(now, attempt, from),
+        match &participant.stage {
+            Stage::Open => self.keep_baton(now, attempt, from, follows),
             Stage::Preparing(round) => {
-                // A double, or of one who has no right to it.
-                let taken = round
-                    .chained
-                    .as_mut()
-                    .filter(|chained| chained.is_deposited && rules::is_right_before(**chained, from));
-                let Some(chained) = taken else { return };
-                chained.is_deposited = false;
-                let (owner, records) = (participant.owner, std::mem::take(&mut participant.behind));
-                self.lock_all(now, owner, records);
+                let has_right = |chained: Chained| rules::is_right_before(chained, from);
+                let is_taken = round.chained.is_some_and(|it| it.is_deposited && has_right(it));
+                // Otherwise a double, or of one who has no right to it.
+                if is_taken && self.is_unled(attempt, &follows) {
+                    self.go_on_with_baton(now, attempt);
+                }
             }
             Stage::Prepared { .. } | Stage::Placed { .. } => {} // A double.
         }
     }
 
-    fn keep_baton(&mut self, now: Time, attempt: AttemptId, from: ShardId) {
+    /// The baton is here, and nobody comes before it who is not decided.
+    pub(super) fn go_on_with_baton(&mut self, now: Time, attempt: AttemptId) {
+        let Some(participant) = self.attempts.get_mut(&attempt) else { return };
+        let Some(chained) = participant.chained_mut().filter(|chained| chained.is_deposited) else { return };
+        chained.is_deposited = false;
+        let (owner, records) = (participant.owner, std::mem::take(&mut participant.behind));
+        self.lock_all(now, owner, records);
+    }
+
+    fn keep_baton(&mut self, now: Time, attempt: AttemptId, from: ShardId, follows: Vec<AttemptId>) {
         if self.takes_chains() && self.decided(attempt).is_none() && !self.is_below_low_water(attempt) {
             let due = now.plus(self.limits.lease_us);
-            self.batons.keep(attempt, from, due, self.limits.batons_max);
+            self.batons.keep(attempt, from, due, follows, self.limits.batons_max);
         }
     }
 
     /// Something is written of an attempt: nobody waits for its batons any more.
     pub(super) fn forget_batons(&mut self, attempt: AttemptId) {
         self.batons.take(attempt);
+        self.decide_for_followers(attempt);
     }
 
     /// Of batons whose prepares did not come for a lease a no is written, as if somebody had asked (K11).
@@ -173,9 +204,13 @@ impl Shard {
 
     /// Says that a prepare waits for somebody's lock.
     pub(super) fn say_waits(&mut self, attempt: AttemptId) {
-        if let Stage::Preparing(round) = &mut self.participant(attempt).stage
-            && let Some(chained) = &mut round.chained
-        {
+        self.say_held_up(attempt);
+        self.hold_up_followers(attempt);
+    }
+
+    /// Says that a prepare waits.
+    pub(super) fn say_held_up(&mut self, attempt: AttemptId) {
+        if let Some(chained) = self.participant(attempt).chained_mut() {
             chained.said_waits = true;
         }
         self.say_queued(attempt, None);
@@ -192,11 +227,23 @@ impl Shard {
         self.respond(attempt, Response::Queued { attempt, no });
     }
 
-    /// Yes is written: the baton goes on (K5).
+    /// Yes is written: the baton goes on (K5), and names those who come before (K17).
     pub(super) fn pass_baton(&mut self, attempt: AttemptId, chained: Option<Chained>) {
-        if let Some(next) = chained.and_then(|chained| chained.next) {
-            let message = PeerMessage::Baton { attempt, from: self.id };
-            self.outputs.push_back(Output::Tell { shard: next, message });
+        let Some(Chained { next: Some(next), .. }) = chained else { return };
+        let follows = match chained.is_some_and(|it| it.is_last_but_one()) {
+            true => rules::named(self.table.followed(&self.attempts[&attempt].held, attempt)),
+            false => Vec::new(), // It follows nobody.
+        };
+        let message = PeerMessage::Baton { attempt, from: self.id, follows };
+        self.outputs.push_back(Output::Tell { shard: next, message });
+    }
+
+    /// Yes is written in a chain: others may follow it from now on (K16).
+    pub(super) fn lead(&mut self, now: Time, attempt: AttemptId, chained: Option<Chained>) {
+        if let Some(chained) = chained.filter(|it| rules::may_be_followed(*it)) {
+            let held = std::mem::take(&mut self.participant(attempt).held);
+            self.table.lead(now, &held, attempt, chained.last);
+            self.participant(attempt).held = held;
         }
     }
 
@@ -246,11 +293,12 @@ impl Shard {
         assert!(self.batons.waiting.len() <= self.limits.batons_max, "too many batons wait");
         let of_sessions: usize = self.batons.of_sessions.values().sum();
         assert_eq!(self.batons.waiting.len(), of_sessions, "batons of all sessions");
-        for (attempt, _) in self.batons.waiting() {
+        for ((attempt, _), _) in self.batons.waiting() {
             assert!(self.decided(*attempt).is_none(), "{attempt} is decided, and a baton of it waits");
             let is_open = |stage: &Stage| matches!(stage, Stage::Open);
             let waits = self.attempts.get(attempt).is_none_or(|it| is_open(&it.stage));
             assert!(waits, "the prepare of {attempt} is here, and a baton of it waits");
         }
+        self.check_awaited();
     }
 }

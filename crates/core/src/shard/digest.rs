@@ -29,6 +29,7 @@ impl Shard {
             stamped,
             horizon,
             batons,
+            awaited,
             again_bytes: _,
             latest: _,
             outputs,
@@ -45,7 +46,7 @@ impl Shard {
         let sessions: Vec<_> = sessions.iter().filter(|(_, history)| !history.is_fresh()).collect();
         let turns: Vec<&AttemptId> = put_off.values().collect();
         let batons: Vec<_> = batons.waiting().collect();
-        let due = (turns, deserted, held_off, (clock, stamped, horizon, batons));
+        let due = (turns, deserted, held_off, (clock, stamped, horizon, batons, awaited.all()));
         digest(&(
             id,
             incarnation,

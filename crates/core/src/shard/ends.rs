@@ -54,6 +54,9 @@ impl Shard {
 
     pub(super) fn apply(&mut self, now: Time, attempt: AttemptId) {
         // A double, if nobody is here; it was applied, or the low-water mark has passed it.
+        if self.attempts.contains_key(&attempt) && self.holds_back(now, attempt) {
+            return;
+        }
         if let Some(participant) = self.attempts.get_mut(&attempt) {
             match std::mem::replace(&mut participant.stage, Stage::Open) {
                 // Its coordinator tore it (P88): it stays where it voted.

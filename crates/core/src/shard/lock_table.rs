@@ -19,6 +19,7 @@ mod deciding;
 mod digest;
 mod expiring;
 mod external;
+mod following;
 mod heat;
 mod holder;
 mod hot;
@@ -48,6 +49,7 @@ use smallvec::SmallVec;
 use clocks::Clocks;
 pub(crate) use deciding::{Answers, Stop};
 use expiring::expiry_of;
+pub(crate) use following::FOLLOWED_MAX;
 use heat::Heat;
 use holder::Holder;
 pub(crate) use holder::Item;
@@ -64,7 +66,7 @@ use wrong as rules;
 use super::key_hash;
 use super::phaser::{Phaser, Waiter, Wanted, same};
 use super::picture::Wait;
-use crate::ids::{AttemptId, Birth, CallNo, Member, SessionId, Time};
+use crate::ids::{AttemptId, Birth, CallNo, Member, SessionId, ShardId, Time};
 use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::message::{Call, Members};
@@ -79,6 +81,15 @@ pub(crate) type RecordIx = usize;
 pub(crate) struct Owner {
     pub(crate) attempt: AttemptId,
     pub(crate) birth: Birth,
+    /// It may follow those who have voted and whom this shard decides (K16).
+    pub(crate) follows_at: Option<ShardId>,
+}
+
+impl Owner {
+    /// One that follows nobody.
+    pub(crate) fn of(attempt: AttemptId, birth: Birth) -> Self {
+        Owner { attempt, birth, follows_at: None }
+    }
 }
 
 /// What became of a waiter that was looked at.
@@ -130,6 +141,8 @@ struct Lock {
     before_it_vanished: Option<State>,
     /// Those who claim it in order.
     line: Option<Box<Line>>,
+    /// How many of its holders follow others (K16).
+    followers: usize,
     phaser: Phaser,
 }
 
@@ -157,6 +170,7 @@ impl Lock {
             && !self.expires
             && self.line.is_none()
             && self.before_it_vanished.is_none()
+            && self.followers == 0
             && self.phaser.is_quiet()
     }
 }
@@ -195,6 +209,8 @@ pub(crate) struct LockTable {
     pub(crate) woken: VecDeque<Woken>,
     /// Whose turn has come on a record, once for each (P75).
     pub(crate) ready: VecDeque<AttemptId>,
+    /// Who follows nobody any more on a record, once for each.
+    pub(crate) unled: VecDeque<AttemptId>,
     pub(crate) notices: Vec<Notice>,
     /// Where operations had to wait lately.
     hot: Hot,
@@ -230,6 +246,7 @@ impl LockTable {
             heat: Heat::with(&limits),
             woken: VecDeque::new(),
             ready: VecDeque::new(),
+            unled: VecDeque::new(),
             notices: Vec::new(),
             hot: Hot::default(),
             looks: 0,
@@ -444,7 +461,11 @@ impl LockTable {
             }
         }
         holder.push(item);
-        holder.items.len() == 1
+        let is_first = holder.items.len() == 1;
+        if owner.follows_at.is_some() {
+            lock.note_followed(owner.attempt);
+        }
+        is_first
     }
 
     fn enqueue(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call, in_order: bool) -> Stop {
@@ -468,7 +489,8 @@ impl LockTable {
         let footprint = footprint(&self.switches, call, lock.expires);
         let upgrade = rules::passes_waiters(lock, owner);
         let kind = call.op.type_info();
-        let waiter = Waiter { call: call.clone(), footprint, kind, in_order };
+        let follows_at = owner.follows_at;
+        let waiter = Waiter { call: call.clone(), footprint, kind, in_order, follows_at };
         lock.phaser.enqueue(now, (owner.birth, owner.attempt), waiter, upgrade);
         tell_holders(lock, owner.birth, &mut self.notices);
         Stop::Queued
@@ -581,6 +603,7 @@ impl LockTable {
         // Executing may be dear. A footprint of one claim is what the call will claim; if that is refused there
         // is no need to execute. (Only concurrency could be lost here, never correctness.)
         if !upgrade
+            && waiter.follows_at.is_none()
             && waiter.footprint.list.len() == 1
             && let Some(modes) = lock.kind.and_then(|kind| kind.common_modes(waiter.kind))
             && !lock.held.admits_modes(modes, &waiter.footprint, std::iter::empty())
@@ -588,7 +611,7 @@ impl LockTable {
             return Settled::Stays;
         }
         let (call, key, in_order) = (waiter.call.clone(), self.records[record].key.clone(), waiter.in_order);
-        let owner = Owner { birth: place.0, attempt: place.1 };
+        let owner = Owner { follows_at: waiter.follows_at, ..Owner::of(place.1, place.0) };
         if in_order && self.may_still_order(record, owner, &call) {
             if !self.admits_in_order(record, &call) {
                 return Settled::Stays;
@@ -690,13 +713,14 @@ impl LockTable {
                 holder.claims().for_each(|claims| sum.add(claims));
                 holder.check_invariants();
             }
+            lock.check_followers(key);
             assert!(sum == lock.held, "'{key}': the claims do not add up: {sum:?} {:?}", lock.held);
             lock.check_line(key, &in_order);
             lock.phaser.check_invariants();
             let Some(kind) = lock.kind else { continue };
-            for (i, a) in lock.holders.values().enumerate() {
-                for b in lock.holders.values().skip(i + 1) {
-                    if a.is_in_order() && b.is_in_order() {
+            for (i, (first, a)) in lock.holders.iter().enumerate() {
+                for (second, b) in lock.holders.iter().skip(i + 1) {
+                    if a.is_in_order() && b.is_in_order() || a.follows(*second) || b.follows(*first) {
                         continue;
                     }
                     let conflict = a.claims().any(|a| b.claims().any(|b| a.conflict_with(b, &kind.modes)));

@@ -19,6 +19,7 @@ mod digest;
 mod ends;
 mod expiring;
 mod external;
+mod following;
 mod history;
 mod horizon;
 mod instant;
@@ -60,6 +61,7 @@ use crate::switches::{Delivery, Switches};
 use acyclic::{Batons, asked_of};
 use deadlines::Deadlines;
 use departed::AllDeparted;
+use following::Awaited;
 use history::{Decided, History, Remembered};
 use horizon::Horizon;
 pub use lock_table::Waited;
@@ -123,6 +125,7 @@ pub struct Shard {
     stamped: usize,
     horizon: Horizon,
     batons: Batons,
+    awaited: Awaited,
     /// So many bytes of answers are still said again.
     again_bytes: usize,
     /// The time of the latest input.
@@ -161,6 +164,7 @@ impl Shard {
             stamped: 0,
             horizon: Horizon::default(),
             batons: Batons::default(),
+            awaited: Awaited::default(),
             again_bytes: 0,
             latest: Time(0),
             outputs: VecDeque::new(),
@@ -327,7 +331,7 @@ impl Shard {
                 self.outputs.push_back(Output::Tell { shard: from, message });
             }
             PeerMessage::Answer { attempt, from, status } => self.handle_answer(now, attempt, from, status),
-            PeerMessage::Baton { attempt, from } => self.take_baton(now, attempt, from),
+            PeerMessage::Baton { attempt, from, follows } => self.take_baton(now, attempt, from, follows),
             // What is said of clocks lets nobody in, and a host takes it where nothing may be written: so nothing is carried out.
             PeerMessage::AskClock { from, incarnation, want } => {
                 return self.tell_clock(now, from, incarnation, want);
@@ -432,7 +436,7 @@ impl Shard {
             // Its first birth counts: under another one it would wait where nobody looks for it.
             Some(participant) => participant.owner,
             None => {
-                let owner = Owner { attempt, birth };
+                let owner = Owner::of(attempt, birth);
                 self.attempts.insert(attempt, Box::new(Participant::new(owner, account, own)));
                 self.renew(now, attempt);
                 owner
@@ -597,6 +601,7 @@ impl Shard {
         if self.switches.phasing {
             rules::queues_of(&left).for_each(|record| self.table.leave_queue(now, record, owner));
         }
+        let owner = self.let_follow(attempt, records.len());
         self.begin_to_lock(now, owner, records.into_iter());
     }
 
@@ -623,8 +628,12 @@ impl Shard {
     /// A prepare came again: a double while it waits, or, without phases, another try.
     fn prepare_again(&mut self, now: Time, owner: Owner) {
         let attempt = owner.attempt;
+        if self.awaits(attempt) {
+            self.say_held_up(attempt);
+            return self.note_held_up(attempt);
+        }
         if self.participant(attempt).is_deposited() {
-            return; // It waits for nobody's lock.
+            return; // It waits for nobody.
         }
         if self.switches.phasing {
             return self.say_waits(attempt);
@@ -687,6 +696,7 @@ impl Shard {
         self.note_vote(attempt);
         self.tell_vote(attempt);
         self.pass_baton(attempt, chained);
+        self.lead(now, attempt, chained);
         if rules::says_vote(chained, &replies) {
             self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
         }

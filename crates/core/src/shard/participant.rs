@@ -70,12 +70,23 @@ pub(crate) struct Round {
 pub(crate) struct Chained {
     /// Who passes the baton to this shard; the first one needs none.
     pub(crate) before: Option<ShardId>,
-    /// To whom it passes it on; the last one decides.
+    /// To whom it passes it on.
     pub(crate) next: Option<ShardId>,
+    /// Who decides.
+    pub(crate) last: ShardId,
     /// The baton is not here (K3).
     pub(crate) is_deposited: bool,
     /// It said that it waits, and is going to say its vote (K5).
     pub(crate) said_waits: bool,
+    /// It is committed, and is carried out after those whom it follows (K18).
+    pub(crate) is_committed: bool,
+}
+
+impl Chained {
+    /// Whether the next one decides.
+    pub(crate) fn is_last_but_one(&self) -> bool {
+        self.next == Some(self.last)
+    }
 }
 
 /// Where the attempt stands. See the module's text.
@@ -195,6 +206,15 @@ impl Participant {
             Stage::Open => None,
             Stage::Preparing(round) | Stage::Prepared { round, .. } | Stage::Placed { round, .. } => {
                 round.chained
+            }
+        }
+    }
+
+    pub(crate) fn chained_mut(&mut self) -> Option<&mut Chained> {
+        match &mut self.stage {
+            Stage::Open => None,
+            Stage::Preparing(round) | Stage::Prepared { round, .. } | Stage::Placed { round, .. } => {
+                round.chained.as_mut()
             }
         }
     }

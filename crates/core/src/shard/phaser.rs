@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use claret_types::{Claims, Held, TypeInfo};
 use smallvec::SmallVec;
 
-use crate::ids::{AttemptId, Birth, Time};
+use crate::ids::{AttemptId, Birth, ShardId, Time};
 use crate::message::Call;
 
 /// Order of waiters: eldest first.
@@ -29,6 +29,8 @@ pub(crate) struct Waiter {
     pub(crate) kind: &'static TypeInfo,
     /// It claims the record in order, not by a lock (P80).
     pub(crate) in_order: bool,
+    /// As its owner's.
+    pub(crate) follows_at: Option<ShardId>,
 }
 
 impl Waiter {

@@ -113,7 +113,7 @@ impl Shard {
 
     fn restore_vote(&mut self, now: Time, vote: Vote) {
         let Vote { attempt, birth, participants, members, replies, account, bytes, held, place } = vote;
-        let owner = super::Owner { attempt, birth };
+        let owner = super::Owner::of(attempt, birth);
         let mut participant = Participant::new(owner, account, self.incarnation);
         for record in held {
             participant.held.push(self.table.hold_again(owner, record));

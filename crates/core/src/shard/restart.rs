@@ -7,7 +7,7 @@
 use crate::backup::Change;
 
 use super::lock_table::{Fate, LockTable};
-use super::{AllDeparted, AttemptId, Batons, Incarnation, Shard, Time, VecDeque, rules};
+use super::{AllDeparted, AttemptId, Awaited, Batons, Incarnation, Shard, Time, VecDeque, rules};
 
 /// What a restart leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +80,7 @@ impl Shard {
         self.put_off.clear();
         self.deserted.clear();
         self.batons = Batons::default();
+        self.awaited = Awaited::default();
         self.held_off = 0;
         // Whoever comes again is greeted again; whoever does not is forgotten in time.
         self.departed = AllDeparted::default();

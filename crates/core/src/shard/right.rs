@@ -291,6 +291,36 @@ pub(super) fn passes_again() -> bool {
     true
 }
 
+/// Whether others may follow one that has voted at this place: it has nothing more to wait for but where all of them are decided (K16).
+#[inline]
+pub(super) fn may_be_followed(chained: Chained) -> bool {
+    chained.is_last_but_one()
+}
+
+/// Of whose birth somebody hears who waits for a lock, while others await it (K18).
+#[inline]
+pub(super) fn follower_told_of(eldest: Option<Birth>) -> Option<Birth> {
+    eldest
+}
+
+/// Whom a baton names: all that its attempt follows (K17).
+#[inline]
+pub(super) fn named(followed: Vec<AttemptId>) -> Vec<AttemptId> {
+    followed
+}
+
+/// Whom a deposit awaits whose baton is here: all that are not decided of those whom it follows (K17).
+#[inline]
+pub(super) fn awaited<T>(open: T) -> T {
+    open
+}
+
+/// Whether what is committed is carried out later: it follows somebody who is not decided here (K18).
+#[inline]
+pub(super) fn comes_after(followed: &[AttemptId]) -> bool {
+    !followed.is_empty()
+}
+
 // --- replicas (docs/replication.md) ---
 
 /// Whether an output waits until the replicas have what the shard had written (S1).

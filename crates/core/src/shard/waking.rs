@@ -327,6 +327,7 @@ impl Shard {
                 self.come_ready(now, attempt);
             } else if let Some(attempt) = self.going_on.pop_front() {
                 self.go_on(now, attempt);
+            } else if self.let_follower_go_on(now) {
             } else {
                 break;
             }

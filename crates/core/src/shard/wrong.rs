@@ -274,6 +274,34 @@ pub(super) fn passes_again() -> bool {
     right::passes_again() && !is(Bug::BatonSentOnce)
 }
 
+/// [`Bug::FollowersUnheard`].
+pub(super) fn follower_told_of(eldest: Option<Birth>) -> Option<Birth> {
+    right::follower_told_of(eldest).filter(|_| !is(Bug::FollowersUnheard))
+}
+
+/// [`Bug::FollowsAnyVoted`].
+pub(super) fn may_be_followed(chained: Chained) -> bool {
+    right::may_be_followed(chained) || is(Bug::FollowsAnyVoted)
+}
+
+/// [`Bug::FollowedUnnamed`].
+pub(super) fn named(followed: Vec<AttemptId>) -> Vec<AttemptId> {
+    if is(Bug::FollowedUnnamed) { Vec::new() } else { right::named(followed) }
+}
+
+/// [`Bug::FollowsOne`].
+pub(super) fn awaited(mut open: SmallVec<[AttemptId; 2]>) -> SmallVec<[AttemptId; 2]> {
+    if is(Bug::FollowsOne) {
+        open.truncate(1);
+    }
+    right::awaited(open)
+}
+
+/// [`Bug::FollowerFirst`].
+pub(super) fn comes_after(followed: &[AttemptId]) -> bool {
+    right::comes_after(followed) && !is(Bug::FollowerFirst)
+}
+
 /// [`Bug::LateUndoneExecuted`].
 pub(super) fn is_undone_late(undone: &[Undone], no: CallNo) -> bool {
     right::is_undone_late(undone, no) && !is(Bug::LateUndoneExecuted)

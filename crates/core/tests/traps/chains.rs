@@ -159,7 +159,7 @@ fn with_batons_of_strangers() -> i64 {
     let tx = spread(&mut w);
     let attempt = w.attempt(tx);
     let forged = |w: &mut World, from: u32| {
-        let message = PeerMessage::Baton { attempt, from: ShardId(from) };
+        let message = PeerMessage::Baton { attempt, from: ShardId(from), follows: Vec::new() };
         let now = w.now;
         w.shards[2].handle_peer(now, message);
     };
@@ -229,7 +229,10 @@ fn trap_47_only_so_many_batons_wait() {
             let tx = TxId { session: SessionId(session), sequence: Sequence(sequence) };
             for from in [0, 2] {
                 let attempt = AttemptId { tx, ..own };
-                shard.handle_peer(Time(1), PeerMessage::Baton { attempt, from: ShardId(from) });
+                shard.handle_peer(
+                    Time(1),
+                    PeerMessage::Baton { attempt, from: ShardId(from), follows: Vec::new() },
+                );
                 shard.check_invariants();
             }
         }

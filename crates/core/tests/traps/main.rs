@@ -17,6 +17,7 @@ mod closed;
 mod commit;
 mod deadlock;
 mod effects;
+mod following;
 mod held_off;
 mod last;
 mod ordered;

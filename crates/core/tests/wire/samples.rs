@@ -304,6 +304,8 @@ pub(crate) fn peers() -> Vec<PeerMessage> {
     all.extend(STATUSES.map(|status| PeerMessage::Answer { attempt, from, status }));
     all.push(PeerMessage::AskClock { from, incarnation: Incarnation(4), want: Timestamp(9) });
     all.push(PeerMessage::Clock { from, incarnation: Incarnation(4), clock: Timestamp(7), owners: 5 });
-    all.push(PeerMessage::Baton { attempt, from });
+    for follows in [vec![], vec![attempt]] {
+        all.push(PeerMessage::Baton { attempt, from, follows });
+    }
     all
 }

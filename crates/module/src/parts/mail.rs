@@ -53,7 +53,7 @@ mod tests {
 
     fn baton(sequence: u64) -> PeerMessage {
         let tx = TxId { session: SessionId(7), sequence: Sequence(sequence) };
-        PeerMessage::Baton { attempt: AttemptId { tx, attempt: 1 }, from: ShardId(1) }
+        PeerMessage::Baton { attempt: AttemptId { tx, attempt: 1 }, from: ShardId(1), follows: Vec::new() }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is explored: programs, bounds, faults, and what is broken on purpose.
 
 use claret_core::{Bug, Commit, Limits, Locks, Ordered, Survives, Switches};
-use claret_types::{Counter, CounterOp, Operation, Set, SetOp};
+use claret_types::{Bytes, Counter, CounterOp, End, List, ListOp, Operation, Set, SetOp};
 
 /// The record of shard 0.
 pub(crate) const X: usize = 0;
@@ -57,6 +57,18 @@ pub(crate) fn add(shard: usize, element: &'static str) -> Step {
 pub(crate) fn size(shard: usize, at_once: bool) -> Step {
     let how = if at_once { How::Now } else { How::Later };
     Step { shard, op: Operation::new::<Set>(SetOp::Len), how }
+}
+
+/// Pushes to a list: two of these differ in nothing but their order.
+pub(crate) fn push(shard: usize, value: &'static str) -> Step {
+    let op = ListOp::Push(End::Back, [Bytes::from(value)].into_iter().collect());
+    Step { shard, op: Operation::new::<List>(op), how: How::Later }
+}
+
+/// Asks for all that is in a list.
+pub(crate) fn items(shard: usize) -> Step {
+    let op = ListOp::Range { start: 0, stop: -1 };
+    Step { shard, op: Operation::new::<List>(op), how: How::Later }
 }
 
 /// How often each fault may happen in one run.

@@ -3,7 +3,7 @@
 use claret_core::{Bug, Survives};
 use claret_types::CounterOp::{Add, AddReturning, Get};
 
-use crate::plan::{Faults, Plan, Plant, Step, X, Y, Z, add, later, looked, now, size};
+use crate::plan::{Faults, How, Plan, Plant, Step, X, Y, Z, add, items, later, looked, now, push, size};
 
 const NONE: Faults = Faults { deaths: 0, restarts: 0, doubles: 0, losses: 0, early_timeouts: 0 };
 const DEATH: Faults = Faults { deaths: 1, ..NONE };
@@ -169,6 +169,27 @@ fn hot_chains(name: &'static str, faults: Faults) -> Plan {
     Plan { faults, chains: true, hot: Some(X), ..Plan::new(name, vec![all_three(X, 1), looks]) }
 }
 
+/// Two chains that push to the lists of both shards, so that one follows the other; and who reads both once one was told.
+fn followers(name: &'static str, faults: Faults) -> Plan {
+    let pushes = |value| vec![push(X, value), push(Y, value)];
+    let programs = vec![pushes("a"), pushes("b"), vec![items(X), items(Y)]];
+    let after = if faults.deaths > 0 { Vec::new() } else { vec![(2, 1)] };
+    Plan { faults, chains: true, after, ..Plan::new(name, programs) }
+}
+
+/// The same over three shards: one of the two passes by the first one, and which comes first at the second one is open.
+fn followers_of_three(name: &'static str, faults: Faults) -> Plan {
+    let programs = vec![[X, Y, Z].map(|at| push(at, "a")).into(), [Y, Z].map(|at| push(at, "b")).into()];
+    Plan { faults, chains: true, ..Plan::new(name, programs) }
+}
+
+/// A follower beside one that locks as it goes, from the other end.
+fn followers_beside_a_lock(name: &'static str, faults: Faults) -> Plan {
+    let pushes = |value| vec![push(X, value), push(Y, value)];
+    let reads = vec![Step { how: How::Now, ..items(Y) }, push(X, "c")];
+    Plan { faults, chains: true, ..Plan::new(name, vec![pushes("a"), pushes("b"), reads]) }
+}
+
 /// Chains, as far as a test has time for them.
 pub(crate) fn small_chains() -> Vec<Plan> {
     vec![
@@ -181,6 +202,14 @@ pub(crate) fn small_chains() -> Vec<Plan> {
         chains("chains, a loss", LOSS),
         chains_beside_locks("chains beside locks", NONE),
         chains_beside_locks("chains beside locks, a death", DEATH),
+        followers("followers", NONE),
+        followers("followers, a death", DEATH),
+        followers("followers, a loss", LOSS),
+        followers("followers, a double", DOUBLE),
+        followers_of_three("followers of three, a death and a loss", Faults { losses: 1, ..DEATH }),
+        followers_of_three("followers of three, a restart with votes", RESTART),
+        with_records(followers_of_three("followers of three, a restart with records", RESTART)),
+        followers_beside_a_lock("followers beside a lock", NONE),
         hot_chains("hot chains", NONE),
         hot_chains("hot chains, a death", DEATH),
     ]
@@ -191,6 +220,8 @@ fn large_chains() -> Vec<Plan> {
     vec![
         chains("chains, a death and a loss", Faults { losses: 1, ..DEATH }),
         chains("chains, a double", DOUBLE),
+        followers("followers, a death and a loss", Faults { losses: 1, ..DEATH }),
+        followers_beside_a_lock("followers beside a lock, a death", DEATH),
         chains("chains, an early timeout", EARLY_TIMEOUT),
         chains("chains, a restart with votes", RESTART),
     ]
@@ -203,6 +234,8 @@ pub(crate) fn broken_chains() -> Vec<Plan> {
         with(Bug::LocksWithoutBaton, one_chain("chain", NONE)),
         with(Bug::BatonSentOnce, one_chain("chain, a loss", LOSS)),
         with(Bug::LastAnswersForAll, one_chain("chain", NONE)),
+        with(Bug::FollowedUnnamed, followers("followers", NONE)),
+        with(Bug::FollowerFirst, followers("followers", NONE)),
         with(Bug::ResentToUnvoted, one_chain("chain, a loss", LOSS)),
     ]
 }

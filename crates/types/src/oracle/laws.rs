@@ -8,7 +8,7 @@ use super::histories::Stop;
 use super::orders::{Unit, walk};
 use super::report::{Counterexample, Law, Lost};
 use super::state_space::{OutcomeId, StateId, StateSpace};
-use crate::data_type::{DataType, Examples, Unique};
+use crate::data_type::{DataType, Examples, Execution, Unique};
 use crate::{Claims, Held, Mode, Modes};
 
 /// In how many of the states that were met, the nearest to the examples first, footprints are held
@@ -209,6 +209,40 @@ pub(super) fn total<T: Examples>(space: &mut StateSpace<T>) -> Result<(), Stop> 
         };
         let history = vec![format!("{} is total", explanation::operation::<T>(space.operation(op)))];
         let mut found = stateless(Law::Total, history, difference.to_owned());
+        found.state = state;
+        return Err(Stop::Refused(Box::new(found)));
+    }
+    Ok(())
+}
+
+/// Checks that what blind operations do to an absent record is what they do to every other one (K16).
+pub(super) fn blind<T: Examples>(space: &mut StateSpace<T>) -> Result<(), Stop> {
+    for op in (0..space.operations()).filter(|op| T::is_blind(space.operation(*op))).collect::<Vec<_>>() {
+        let operation = space.operation(op);
+        let blind = T::execute(&T::State::default(), operation, Unique(0));
+        let effect = blind.ok().and_then(|it| it.effect).filter(|_| !T::method(operation).returns);
+        let states = space.nearest(STATES_MAX);
+        let differs = states.into_iter().find(|state| {
+            let here = space.content(*state);
+            let (mut looking, mut blind) = (here.clone(), here.clone());
+            match T::execute(here, operation, Unique(0)) {
+                Ok(Execution { effect: Some(seen), .. }) => drop(T::apply(&mut looking, seen)),
+                Ok(Execution { effect: None, .. }) => {}
+                Err(_) => return true,
+            }
+            let Some(effect) = effect.clone() else { return true };
+            let inverse = T::apply(&mut blind, effect);
+            let is_same = looking == blind;
+            T::apply(&mut blind, inverse);
+            !is_same || blind != *here
+        });
+        let (state, difference) = match differs {
+            Some(state) => (format!("{:?}", space.content(state)), "what it does here is another thing"),
+            None if !T::is_total(operation) => (String::new(), "it is not total"),
+            None => continue,
+        };
+        let history = vec![format!("{} is blind", explanation::operation::<T>(operation))];
+        let mut found = stateless(Law::Blind, history, difference.to_owned());
         found.state = state;
         return Err(Stop::Refused(Box::new(found)));
     }

@@ -32,9 +32,10 @@
 //! they travel. Along the way, at every state that is met: executing is a function
 //! of its arguments, equal states answer alike, reads have no effect (so that any two commute), void
 //! operations answer OK, the inverse restores the state. After it: footprints cover what was claimed, and
-//! operations whose footprints neither conflict nor both draw commute, which combining goes by; and total operations
-//! can be done in every state that was met, and in the absent record. What does commute and is kept apart nevertheless
-//! is reported as lost concurrency, not as a failure.
+//! operations whose footprints neither conflict nor both draw commute, which combining goes by; total operations
+//! can be done in every state that was met, and in the absent record; and blind ones do in each of these states what they do to
+//! an absent record, and that is undone exactly. What does commute and is kept apart nevertheless is reported as lost
+//! concurrency, not as a failure.
 //!
 //! Sets of one are finished before sets of two, and so on, in order of steps: the first counterexample is the
 //! smallest. Since executing and applying are functions, each is evaluated once for each state and operation
@@ -144,7 +145,7 @@ fn attempt<T: Examples>(bounds: Bounds, numbered: &[bool]) -> Result<Report, usi
     let Progress { configurations, cases, complete } = histories.progress();
     (report.configurations, report.cases, report.complete) = (configurations, cases, complete);
     let judged = explored.and_then(|()| laws::footprints(&mut space)).and_then(|()| laws::total(&mut space));
-    let judged = judged.and_then(|()| laws::concurrency(&mut space));
+    let judged = judged.and_then(|()| laws::blind(&mut space)).and_then(|()| laws::concurrency(&mut space));
     report.states = space.states();
     report.executions = space.executions();
     match judged {

@@ -23,6 +23,10 @@ pub(crate) trait Variation: Sized + Send + Sync + 'static {
         Self::Base::is_total(op)
     }
 
+    fn is_blind(op: &Op<Self>) -> bool {
+        Self::Base::is_blind(op)
+    }
+
     fn arguments(op: &Op<Self>) -> Few<Bytes> {
         Self::Base::arguments(op)
     }
@@ -87,6 +91,10 @@ impl<V: Variation> DataType for Varied<V> {
 
     fn is_total(op: &Op<V>) -> bool {
         V::is_total(op)
+    }
+
+    fn is_blind(op: &Op<V>) -> bool {
+        V::is_blind(op)
     }
 
     fn execute(state: &State<V>, op: &Op<V>, unique: Unique) -> Result<Execution<Effect<V>>, OpError> {

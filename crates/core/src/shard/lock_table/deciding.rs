@@ -195,8 +195,16 @@ impl LockTable {
         let claims_all = claims.list.iter().any(|claim| claim.mode == Mode::EXCLUSIVE);
         let admitted = match lock {
             None => true,
+            // What it did stands on others, so whatever else it does there does, too.
+            _ if own.is_some_and(|own| !own.follows.is_empty()) => false,
             Some(lock) => alone || self.admits(lock, own, modes, call.member, &claims, room),
         };
+        if !admitted
+            && let Some(lock) = lock
+            && let Some((claims, effect)) = lock.to_follow(owner, call, &claims, executed.effect.as_ref())
+        {
+            return Ok(Some((executed.reply, Item::of(call, claims, effect))));
+        }
         if alone && !draws_fit(&claims, room) {
             // It would not fit beside anybody else's draw, so nobody else may hold the record with it.
             claims = Claims::record(Mode::EXCLUSIVE).drawing(claims.draw);

@@ -26,8 +26,18 @@ impl LockTable {
 impl Lock {
     /// The sums of claims, `held` and `wanted`, are left out: `check_invariants` compares them with what they sum.
     fn content(&self) -> impl Debug + use<'_> {
-        let Lock { kind, held: _, holders, youngest, expires, vanished, before_it_vanished, line, phaser } =
-            self;
+        let Lock {
+            kind,
+            held: _,
+            holders,
+            youngest,
+            expires,
+            vanished,
+            before_it_vanished,
+            line,
+            followers: _, // As the holders have them.
+            phaser,
+        } = self;
         let Phaser { upgrades, queues, joins, told, waited_since } = phaser;
         let mut holders: Vec<_> = holders.iter().collect();
         holders.sort_unstable_by_key(|(attempt, _)| **attempt);

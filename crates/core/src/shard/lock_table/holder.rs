@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::line::InOrder;
 use super::{footprint, rules};
-use crate::ids::{Birth, CallNo, Member};
+use crate::ids::{AttemptId, Birth, CallNo, Member, ShardId};
 use crate::message::Call;
 use crate::switches::{Locks, Switches};
 
@@ -46,6 +46,10 @@ pub(super) struct Holder {
     pub(super) told: Option<Birth>,
     /// The record does not end by its time before this holder leaves.
     pub(super) holds_end: bool,
+    /// It has voted in a chain, and this shard decides that.
+    pub(super) decider: Option<ShardId>,
+    /// Whom it follows: what they claim conflicts with its own claims, and it is carried out after them (K16).
+    pub(super) follows: Vec<AttemptId>,
     /// What it claims in order. Then it holds nothing by locks.
     pub(super) in_order: Option<Box<InOrder>>,
     /// Once there are more than a few.
@@ -111,6 +115,8 @@ impl Holder {
             used: Used::default(),
             told: None,
             holds_end: false,
+            decider: None,
+            follows: Vec::new(),
             in_order: None,
             sums: None,
         }
@@ -133,6 +139,11 @@ impl Holder {
         if undone.map(|item| item.effect = None).count() > 0 && self.sums.is_some() {
             self.sums = Some(Box::new(Sums::of(&self.items)));
         }
+    }
+
+    /// Whether it follows this one.
+    pub(super) fn follows(&self, attempt: AttemptId) -> bool {
+        self.follows.contains(&attempt)
     }
 
     pub(super) fn claims(&self) -> impl Iterator<Item = &Claims> + Clone {

@@ -62,6 +62,7 @@ impl LockTable {
             rules::reset(lock, &mut self.clocks, *hash);
         }
         let after = expiry_of(state);
+        lock.leave_followers(attempt, &mut self.unled);
         self.note_expiry(record, before, after);
         self.settle(now, record);
         self.tidy(record);

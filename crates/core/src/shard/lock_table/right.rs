@@ -237,3 +237,9 @@ pub(super) fn next_to_undo(staged: &mut Vec<(RecordIx, Effect)>) -> Option<(Reco
 pub(super) fn undo(holder: &mut Holder, _held: &mut Held, is_undone: impl Fn(CallNo) -> bool) {
     holder.undo(is_undone);
 }
+
+/// What a follower does on a record: what it does whatever is there, for others come before it (K16). `None`: it may not follow.
+#[inline]
+pub(super) fn blind_effect(op: &Operation, _seen: Option<&Effect>) -> Option<Option<Effect>> {
+    op.blind_effect().map(Some)
+}

@@ -216,3 +216,9 @@ pub(super) fn undo(holder: &mut Holder, held: &mut Held, is_undone: impl Fn(Call
         right::undo(holder, held, is_undone);
     }
 }
+
+/// [`Bug::FollowerLooks`].
+pub(super) fn blind_effect(op: &Operation, seen: Option<&Effect>) -> Option<Option<Effect>> {
+    let blind = right::blind_effect(op, seen)?;
+    Some(if is(Bug::FollowerLooks) { seen.cloned() } else { blind })
+}

@@ -1,0 +1,131 @@
+//! Who follows others on a record: a blind call of a chain is granted though others hold what it conflicts with, and is carried out
+//! after them (K16 of `docs/chains.md`).
+//!
+//! Invariant: holders whose claims conflict follow one another, and whoever is followed has voted.
+
+use std::collections::VecDeque;
+
+use claret_types::{Bytes, Claims, Effect};
+
+use super::{AttemptId, Call, Holder, Lock, LockTable, Owner, RecordIx, ShardId, Time, rules, same};
+
+/// So many holders of a record are looked at, and a call follows no more.
+pub(crate) const FOLLOWED_MAX: usize = 8;
+
+impl Lock {
+    /// What a call that is not admitted claims and does if it follows all that are in its way; `None`: it waits. O(holders), of which
+    /// there are a few.
+    pub(super) fn to_follow(
+        &self,
+        owner: Owner,
+        call: &Call,
+        claims: &Claims,
+        seen: Option<&Effect>,
+    ) -> Option<(Claims, Option<Effect>)> {
+        let decider = owner.follows_at?;
+        if self.holders.len() > FOLLOWED_MAX || self.line.is_some() || self.vanished || self.expires {
+            return None;
+        }
+        let is_of_type = self.kind.is_some_and(|kind| same(kind, call.op.type_info()));
+        let effect = rules::blind_effect(&call.op, seen).filter(|_| is_of_type)?;
+        // What is there decides nothing, so it claims what it may claim anywhere; with more the record expires.
+        let mut footprint = call.op.footprint();
+        let modes = footprint.list.iter().fold(0u16, |bits, claim| bits | 1 << claim.mode.0);
+        let reserved = call.reserve.iter().flat_map(|reserve| &reserve.list);
+        let reserved_modes = reserved.clone().fold(modes, |bits, claim| bits | 1 << claim.mode.0);
+        if claims.list.iter().any(|claim| reserved_modes & 1 << claim.mode.0 == 0) {
+            return None;
+        }
+        reserved.for_each(|claim| footprint.push(claim.scope, claim.mode));
+        let mut others = self.holders.iter().filter(|(attempt, _)| **attempt != owner.attempt);
+        let may_follow =
+            |holder: &Holder| holder.decider == Some(decider) || !self.conflicts(holder, &footprint);
+        others.all(|(_, holder)| may_follow(holder)).then_some((footprint, effect))
+    }
+
+    /// Blind calls draw nothing, and draws of others fit or they would not be granted.
+    fn conflicts(&self, holder: &Holder, claims: &Claims) -> bool {
+        let modes = &self.kind.expect("somebody holds it").modes;
+        holder.claims().any(|held| held.conflict_with(claims, modes))
+    }
+
+    /// One that may follow others was granted something: notes whom it follows. O(holders).
+    pub(super) fn note_followed(&mut self, attempt: AttemptId) {
+        if self.holders.len() < 2 || self.kind.is_none() || self.line.is_some() {
+            return; // Mostly.
+        }
+        let Some(claims) = self.holders.get(&attempt).and_then(|own| own.items.last()).map(|it| &it.claims)
+        else {
+            return;
+        };
+        let others = self.holders.iter().filter(|(other, _)| **other != attempt);
+        let conflicting = others.filter(|(_, holder)| self.conflicts(holder, claims));
+        let conflicting: Vec<AttemptId> = conflicting.map(|(other, _)| *other).collect();
+        let own = self.holders.get_mut(&attempt).expect("it was just granted something");
+        if conflicting.is_empty() {
+            return;
+        }
+        self.followers += usize::from(own.follows.is_empty());
+        for followed in conflicting {
+            if !own.follows(followed) {
+                own.follows.push(followed);
+            }
+        }
+    }
+
+    /// A holder has left: it follows nobody, and nobody follows it. O(holders).
+    pub(super) fn leave_followers(&mut self, left: AttemptId, unled: &mut VecDeque<AttemptId>) {
+        if self.followers == 0 {
+            return; // Mostly.
+        }
+        self.followers = 0;
+        for (attempt, holder) in &mut self.holders {
+            let before = holder.follows.len();
+            holder.follows.retain(|followed| *followed != left);
+            if holder.follows.is_empty() && before > 0 {
+                unled.push_back(*attempt);
+            }
+            self.followers += usize::from(!holder.follows.is_empty());
+        }
+    }
+
+    /// # Panics
+    /// When somebody follows one that is not there or has not voted.
+    pub(super) fn check_followers(&self, key: &Bytes) {
+        let mut followers = 0;
+        for (attempt, holder) in &self.holders {
+            followers += usize::from(!holder.follows.is_empty());
+            for followed in &holder.follows {
+                let has_voted = self.holders.get(followed).is_some_and(|it| it.decider.is_some());
+                assert!(has_voted, "'{key}': {attempt} follows {followed}, which has not voted here");
+            }
+        }
+        assert_eq!(followers, self.followers, "'{key}': who follows others");
+    }
+}
+
+impl LockTable {
+    /// An attempt has voted in a chain that this shard decides: those may follow it now that waited for its records.
+    pub(crate) fn lead(&mut self, now: Time, held: &[RecordIx], attempt: AttemptId, decider: ShardId) {
+        for record in held {
+            let lock = self.records.get_mut(*record).and_then(|record| record.lock.as_mut());
+            let Some(lock) = lock else { continue };
+            let Some(holder) = lock.holders.get_mut(&attempt) else { continue };
+            holder.decider = Some(decider);
+            self.settle(now, *record);
+        }
+    }
+
+    /// Whom an attempt follows on these records, each once. O(records).
+    pub(crate) fn followed(&self, held: &[RecordIx], attempt: AttemptId) -> Vec<AttemptId> {
+        let mut all: Vec<AttemptId> = Vec::new();
+        for record in held {
+            let lock = self.records.get(*record).and_then(|record| record.lock.as_ref());
+            let holder = lock.filter(|lock| lock.followers > 0).and_then(|lock| lock.holders.get(&attempt));
+            all.extend(holder.into_iter().flat_map(|holder| holder.follows.iter().copied()));
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
