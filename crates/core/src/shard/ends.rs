@@ -196,6 +196,7 @@ impl Shard {
             }
             Decided::Refused(_) | Decided::Applied { .. } => None,
         };
+        let is_range = barred.is_some();
         let history = self.sessions.entry(attempt.tx.session).or_default();
         let place = (attempt.tx.sequence, attempt.attempt);
         history.close(place);
@@ -210,6 +211,9 @@ impl Shard {
             }
             let (account, after) = (history.account, history.bytes());
             self.recount(account, before, after);
+            if is_range {
+                self.forget_barred_batons(attempt.tx.session);
+            }
         }
     }
 }
