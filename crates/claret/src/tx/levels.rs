@@ -184,7 +184,7 @@ impl Levels {
     /// The error that stands for an answer.
     pub(super) fn error_of(&mut self, no: CallNo) -> Option<Error> {
         if self.abandoned.contains(&no) {
-            return Some(Error::Finished);
+            return Some(Error::RolledBack);
         }
         let at = self.errors.iter().position(|(known, _)| *known == no)?;
         Some(self.errors.swap_remove(at).1)
