@@ -10,7 +10,6 @@ use std::time::Duration;
 use claret::Mode;
 use claret::cluster::Chains;
 use claret_sim::model::{self, Costs, Latencies, Measured, Model, Ordered, Setup};
-use claret_types::Reply;
 use serde::Serialize;
 
 use crate::measure::{Check, Figures, Setting};
@@ -18,7 +17,8 @@ use crate::mode::{BenchMode, Engine};
 use crate::over_time::OverTime;
 use crate::pace::Pace;
 use crate::plan::check_one_shot;
-use crate::workload::{Call, Client, Promise, Stage, VIOLATIONS_MAX, Workload};
+use crate::workload::simulated::{Simulated, given};
+use crate::workload::{Call, Promise, VIOLATIONS_MAX, Workload};
 
 /// What to run in the model.
 pub struct ModelPlan {
@@ -91,56 +91,6 @@ pub struct KindFigures {
     pub max_us: f64,
 }
 
-/// A client of a workload, as the model drives it.
-struct Driven {
-    client: Box<dyn Client>,
-    calls: Vec<Call>,
-    /// Some transaction of the run had several stages with operations.
-    has_stages: Rc<Cell<bool>>,
-}
-
-impl model::Client for Driven {
-    fn draw(&mut self) -> usize {
-        self.client.draw()
-    }
-
-    fn stage(&mut self, replies: &[Reply], calls: &mut Vec<model::Call>) -> model::Stage {
-        let stage = self.client.stage(replies, &mut self.calls);
-        if stage == Stage::Read && !self.calls.is_empty() {
-            self.has_stages.set(true);
-        }
-        calls.extend(self.calls.drain(..).map(|call| model::Call { key: call.key, op: call.op }));
-        match stage {
-            Stage::Read => model::Stage::Read,
-            Stage::Commit => model::Stage::Commit,
-        }
-    }
-
-    fn thinks(&self) -> u64 {
-        self.client.thinks().as_micros() as u64
-    }
-
-    fn rolls_back(&self) -> bool {
-        self.client.rolls_back()
-    }
-
-    fn restart(&mut self) {
-        self.client.restart();
-    }
-
-    fn committed(&mut self, replies: &[Reply]) {
-        self.client.committed(replies);
-    }
-
-    fn gave_up(&mut self) {
-        self.client.gave_up();
-    }
-
-    fn finish(self: Box<Self>) {
-        self.client.finish();
-    }
-}
-
 impl ModelPlan {
     /// Refuses what cannot be run.
     ///
@@ -159,16 +109,13 @@ impl ModelPlan {
         // The same seeds as on the embedded store.
         let seeds = (0..self.clients).map(|number| seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
         let has_stages = Rc::new(Cell::new(false));
-        let client = |seed| {
-            let has_stages = Rc::clone(&has_stages);
-            Driven { client: run.client(seed), calls: Vec::new(), has_stages }
-        };
+        let client = |seed| Simulated::new(run.client(seed), Rc::clone(&has_stages));
         let clients = seeds.map(|seed| Box::new(client(seed)) as Box<dyn model::Client>).collect();
         let shards = self.shards_of(mode);
         let setup = Setup { mode: mode_of(mode), pace: pace_of(self.pace), shards, ..self.setup.clone() };
         let mut model = Model::new(setup, clients);
         for call in self.workload.load().flatten() {
-            model.call(&model::Call { key: call.key, op: call.op });
+            model.call(&given(call));
         }
         let measured = model.run().map_err(|error| format!("mode {}: {error}", mode.name))?;
         let promise = match mode.engine {
@@ -179,7 +126,7 @@ impl ModelPlan {
         };
         let violations = match model.left_behind() {
             (0, 0) => {
-                let mut read = |call: Call| model.call(&model::Call { key: call.key, op: call.op });
+                let mut read = |call: Call| model.call(&given(call));
                 let violations = run.verify(promise, &mut read);
                 violations.iter().take(VIOLATIONS_MAX).map(ToString::to_string).collect()
             }

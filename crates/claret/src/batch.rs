@@ -82,6 +82,14 @@ impl Place {
             Place::Nowhere => None,
         }
     }
+
+    /// Those that came together were rolled back together.
+    fn first(self) -> Option<usize> {
+        match self {
+            Place::At(first) | Place::From { first, .. } => Some(first),
+            Place::Nowhere => None,
+        }
+    }
 }
 
 /// Stands for an operation's answer until the batch is committed.
@@ -135,21 +143,27 @@ impl<R> Eq for Ticket<R> {}
 pub struct Replies {
     all: Vec<Reply>,
     keys: Vec<(usize, Bytes)>,
+    /// Those that were rolled back, in their order.
+    undone: Vec<usize>,
 }
 
 impl Replies {
-    /// All answers, and the keys of those that may be values of another type.
-    pub(crate) fn of(all: Vec<Reply>, keys: Vec<(usize, Bytes)>) -> Self {
-        Replies { all, keys }
+    /// All answers, the keys of those that may be values of another type, and which were rolled back.
+    pub(crate) fn of(all: Vec<Reply>, keys: Vec<(usize, Bytes)>, undone: Vec<usize>) -> Self {
+        Replies { all, keys, undone }
     }
 
     /// The answer of one operation.
     ///
     /// # Errors
-    /// [`Error::OtherTicket`] if the ticket belongs to another batch. [`Error::Value`] if the value is not of the type that
+    /// [`Error::OtherTicket`] if the ticket belongs to another batch, [`Error::RolledBack`] if it is of an operation of
+    /// [`Tx::at_commit`](crate::Tx::at_commit) that was rolled back. [`Error::Value`] if the value is not of the type that
     /// was asked for; [`Replies::into_inner`] still has it.
     pub fn get<R>(&self, ticket: Ticket<R>) -> Result<R, Error> {
         let reply = ticket.place.find(&self.all).ok_or(Error::OtherTicket)?;
+        if ticket.place.first().is_some_and(|first| self.undone.binary_search(&first).is_ok()) {
+            return Err(Error::RolledBack);
+        }
         ticket.read.read(&self.keys_of(ticket.place), reply, || Error::OtherTicket)
     }
 
@@ -305,7 +319,10 @@ impl Batch {
             Place::At(at) => all.get(*at).is_some_and(fits),
             place => place.find(&all).as_ref().is_some_and(fits),
         };
-        if wanted.iter().all(is_of_its_kind) { Ok(Replies { all, keys }) } else { Err(strange(are_writing)) }
+        match wanted.iter().all(is_of_its_kind) {
+            true => Ok(Replies::of(all, keys, Vec::new())),
+            false => Err(strange(are_writing)),
+        }
     }
 }
 

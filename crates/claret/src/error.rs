@@ -170,6 +170,12 @@ pub enum Error {
         "the savepoint is not one that is open here: it was released or undone, or is another transaction's; make another"
     )]
     NoSavepoint,
+    /// The operation was rolled back, with the savepoint or nested transaction that it was in: it has no answer. Final.
+    #[error(
+        "the operation was rolled back, with the savepoint or nested transaction that it was in, and has no answer; go by what \
+         the transaction did instead"
+    )]
+    RolledBack,
     /// The transaction with this id was done before, and what it answered is gone. Final: read what it wrote.
     #[error("the transaction '{id}' was done before, and what it answered is gone; read what it wrote")]
     AlreadyDone {
@@ -232,6 +238,7 @@ impl Error {
             | Error::TooDeep { .. }
             | Error::TooManyRollbacks { .. }
             | Error::NoSavepoint
+            | Error::RolledBack
             | Error::AlreadyDone { .. }
             | Error::Closed
             | Error::BlocksRuntime

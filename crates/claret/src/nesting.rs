@@ -130,6 +130,18 @@ impl Nested {
         self.issued.lock().extend_from_slice(calls);
     }
 
+    /// How many there are.
+    pub(crate) fn noted(&self) -> usize {
+        self.issued.lock().len()
+    }
+
+    /// Those from this one on are undone, and take no locks any more, except those that are checked all the same.
+    pub(crate) fn undo(&self, from: usize, checked: Vec<Call>) {
+        let mut issued = self.issued.lock();
+        issued.truncate(from);
+        issued.extend(checked);
+    }
+
     /// An operation that is executed now, and with it what was issued on its record.
     ///
     /// # Errors

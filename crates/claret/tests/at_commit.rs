@@ -2,6 +2,8 @@
 
 #[path = "at_commit/mod.rs"]
 mod cases;
+#[path = "ways/mod.rs"]
+mod ways;
 
 use claret::{Error, Mode, Records, Store};
 

@@ -59,3 +59,5 @@ mod strikes;
 mod taking;
 #[path = "cluster/values.rs"]
 mod values;
+#[path = "ways/mod.rs"]
+mod ways;

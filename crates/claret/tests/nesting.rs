@@ -2,6 +2,8 @@
 
 #[path = "nesting/mod.rs"]
 mod nesting;
+#[path = "ways/mod.rs"]
+mod ways;
 
 use claret::{Error, Mode, Records, Store};
 

@@ -1,10 +1,13 @@
 //! `claret schema`: checked, applied to every node of a cluster, kept, and shown; and the example of docs/schemas.md, run as it stands.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 use claret_rig::{Cluster, Module, Server};
@@ -162,6 +165,7 @@ fn a_schema_is_put_on_every_node_and_outlives_them() {
 /// A server that was started without a configuration file.
 struct Bare {
     process: Child,
+    port: u16,
     url: String,
 }
 
@@ -172,7 +176,20 @@ impl Bare {
         let mut command = Command::new(program);
         command.args(["--port", &port.to_string(), "--save", "", "--loadmodule"]).arg(&module.path);
         let process = command.stdout(Stdio::null()).spawn().expect("the server starts");
-        Bare { process, url: format!("redis://127.0.0.1:{port}") }
+        Bare { process, port, url: format!("redis://127.0.0.1:{port}") }
+    }
+
+    /// Applies a schema once it is up.
+    fn apply(&self, file: &SchemaFile) -> Output {
+        let began = Instant::now();
+        loop {
+            let applied = claret(&["schema", "apply", file.path(), "--store", &self.url]);
+            if applied.status.success() {
+                return applied;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "{}{}", out(&applied), err(&applied));
+            sleep(Duration::from_millis(50));
+        }
     }
 }
 
@@ -187,16 +204,7 @@ impl Drop for Bare {
 fn a_server_without_a_file_and_one_without_the_module_are_told_of() {
     let server = Bare::start(&Module::of_sources().expect("the module"));
     let file = SchemaFile::new("alone", b"prefix seen: set");
-    let began = Instant::now();
-    let applied = loop {
-        let applied = claret(&["schema", "apply", file.path(), "--store", &server.url]);
-        if applied.status.success() {
-            break applied;
-        }
-        assert!(began.elapsed() < Duration::from_secs(20), "{}{}", out(&applied), err(&applied));
-        sleep(Duration::from_millis(50));
-    };
-    let said = out(&applied);
+    let said = out(&server.apply(&file));
     assert!(
         said.contains("(primary): schema none became ") && said.contains("has no configuration file"),
         "{said}"
@@ -210,4 +218,88 @@ fn a_server_without_a_file_and_one_without_the_module_are_told_of() {
         !refused.status.success() && told.contains("has no setting claret.schema: load the module there"),
         "{told}"
     );
+}
+
+/// Where a connection breaks that asks for another schema.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Breaks {
+    /// Behind the change, whose answer is lost.
+    Once,
+    /// Before it, and nobody gets through any more.
+    ForGood,
+}
+
+/// A proxy before a server.
+fn breaking(server: u16, breaks: Breaks) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let own = listener.local_addr().expect("bound").port();
+    let has_broken = Arc::new(AtomicBool::new(false));
+    spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            if breaks == Breaks::ForGood && has_broken.load(Ordering::SeqCst) {
+                continue;
+            }
+            let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else { continue };
+            let (has_broken, breaks_here) = (Arc::clone(&has_broken), Arc::new(AtomicBool::new(false)));
+            let copy = |it: &TcpStream| it.try_clone().expect("a copy of a socket");
+            let (back, forth) = ((copy(&server), copy(&client)), (client, server));
+            let answers_lost = Arc::clone(&breaks_here);
+            spawn(move || carry(back.0, back.1, |_| !answers_lost.load(Ordering::SeqCst)));
+            spawn(move || {
+                carry(forth.0, forth.1, |bytes| {
+                    let text = String::from_utf8_lossy(bytes);
+                    let changes = text.contains("\r\nSET\r\n") && text.contains("claret.schema");
+                    let is_here = changes && !has_broken.swap(true, Ordering::SeqCst);
+                    breaks_here.fetch_or(is_here, Ordering::SeqCst);
+                    !(is_here && breaks == Breaks::ForGood)
+                });
+            });
+        }
+    });
+    own
+}
+
+/// Until something may not pass.
+fn carry(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(&[u8]) -> bool) {
+    let mut room = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut room) {
+        if !passes(&room[..read]) || to.write_all(&room[..read]).is_err() {
+            break;
+        }
+    }
+    for socket in [&from, &to] {
+        // It may be closed already.
+        let _ = socket.shutdown(Shutdown::Both);
+    }
+}
+
+/// Bug: of a node whose connection broke it was said that it still had the schema from before, and nobody had asked it.
+#[test]
+fn a_node_whose_connection_breaks_says_what_it_has_or_is_named() {
+    let server = Bare::start(&Module::of_sources().expect("the module"));
+    let [first, second, third] = ["prefix a: set\n", "prefix b: set\n", "prefix c: set\n"];
+    let files = [first, second, third].map(|text| SchemaFile::new(&text[7..8], text.as_bytes()));
+    server.apply(&files[0]);
+    let shown = || out(&claret(&["schema", "show", "--store", &server.url]));
+    let through = |breaks| {
+        let port = breaking(server.port, breaks);
+        (format!("127.0.0.1:{port}"), format!("redis://127.0.0.1:{port}"))
+    };
+
+    let (_, url) = through(Breaks::Once);
+    let applied = claret(&["schema", "apply", files[1].path(), "--store", &url]);
+    assert!(applied.status.success(), "{}{}", out(&applied), err(&applied));
+    assert!(out(&applied).contains(" became "), "{}", out(&applied));
+    assert!(shown().ends_with(second), "{}", shown());
+
+    let (address, url) = through(Breaks::ForGood);
+    let lost = claret(&["schema", "apply", files[2].path(), "--store", &url]);
+    let (said, told) = (out(&lost), err(&lost));
+    assert!(!lost.status.success(), "{said}{told}");
+    assert!(said.contains("was lost, and has schema ") && said.contains(" or still "), "{said}");
+    assert!(
+        told.contains(&format!("not put on {address}")) && told.contains("run the command again"),
+        "{told}"
+    );
+    assert!(shown().ends_with(second), "{}", shown());
 }

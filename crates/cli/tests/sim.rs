@@ -58,6 +58,17 @@ fn conditions_of_a_workload_are_checked_after_each_seed() {
     assert!(text.contains("; conditions checked after 6; 0 failures; "), "{text}");
 }
 
+/// Where they say nothing it is told why, and after which seeds.
+#[test]
+fn conditions_that_are_not_checked_are_counted_by_name() {
+    let cut_off = ["--workload", "tpcc", "--set", "endless=true"];
+    let many = stdout(&sim(&[&cut_off[..], &["--seeds", "3..5"]].concat()));
+    let told = "; conditions checked after 0, not checked after 2, where the run was cut off (seeds 3 4); ";
+    assert!(many.contains(told), "{many}");
+    let one = stdout(&sim(&[&cut_off[..], &["--seed", "3"]].concat()));
+    assert!(one.contains("conditions not checked, since the run was cut off, "), "{one}");
+}
+
 #[test]
 fn bad_arguments_say_what_to_pass() {
     for (arguments, says) in [

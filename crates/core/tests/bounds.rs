@@ -6,8 +6,8 @@ use claret_core::message::{
     Status,
 };
 use claret_core::{
-    AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Survives,
-    Switches, Time, TxId, Written,
+    AttemptId, Birth, CallNo, Commit, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId,
+    Survives, Switches, Time, TxId, Written,
 };
 use claret_types::{Bytes, Operation, Register, RegisterOp};
 
@@ -183,6 +183,29 @@ fn noes_for_which_there_is_no_room_are_written_for_a_range() {
     assert!(matches!(later[..], [Response::Committed { .. }]), "{later:?}");
     send(&mut shard, Request::Heartbeat { live: Vec::new(), low_water: Sequence(30_001) });
     assert_eq!(shard.kept_bytes(), 0);
+}
+
+/// Bug: a no was written for a range, and batons of attempts in the range went on waiting. Consequence: they took the places of others,
+/// and a shard that checks itself stopped. Mend: they go when the range comes to be theirs (K11).
+#[test]
+fn a_no_for_a_range_ends_the_batons_in_it() {
+    let limits = Limits { user_bytes_max: 20_000, ..Limits::default() };
+    let switches = Switches { commit: Commit::Chain, ..Switches::CLARET };
+    let mut shard = Shard::new(HERE, Incarnation(1), switches, limits);
+    shard.greet(SessionId(1), 7, FIRST);
+    fill(&mut shard, 1);
+    let end = |shard: &mut Shard, sequence| send(shard, Request::Withdraw { attempt: attempt(1, sequence) });
+    (10_000..10_100).for_each(|sequence| drop(end(&mut shard, sequence)));
+    for sequence in [20_000, 30_000] {
+        let baton = PeerMessage::Baton { attempt: attempt(1, sequence), from: OTHER };
+        shard.handle_peer(NOW, baton);
+    }
+    end(&mut shard, 19_999);
+    assert_eq!(shard.waiting_batons(), 2);
+    end(&mut shard, 20_001);
+    assert_eq!(shard.waiting_batons(), 1, "one of them is refused by now");
+    assert_eq!(shard.written(attempt(1, 20_000)), Some(Status::Refused));
+    assert_eq!(shard.written(attempt(1, 30_000)), None);
 }
 
 fn ask(shard: &mut Shard, about: AttemptId) -> Option<Status> {

@@ -5,7 +5,7 @@ use claret_core::message::{
     Asks, Call, KeyedCall, Link, Listed, Members, Output, Refusal, Request, Response, Seen,
 };
 use claret_core::{
-    AttemptId, Birth, CallNo, Client, Incarnation, Limits, LookNo, Member, Observations, Pacing, Saw,
+    AttemptId, Birth, CallNo, Client, Incarnation, Limits, LookNo, Member, Observations, Pacing, Place, Saw,
     Sequence, SessionId, Shard, ShardId, SlotRange, Switches, Time, TxId,
 };
 use claret_types::{
@@ -430,6 +430,40 @@ fn what_is_locked_is_not_looked_at() {
     observations.begin_again();
     assert!(!observations.looks_at(&key, &get()), "it would be outrun each time");
     assert!(observations.looks_at(&Bytes::from("other"), &get()));
+}
+
+/// O5. Bug: two looks at a record were on their way, the first was answered, and the second came back with word that the first one
+/// cannot be done. That took the place of the answer. Consequence: nobody checked what its user had heard, and the error was believed.
+#[test]
+fn what_was_answered_and_cannot_be_done_any_more_has_changed() {
+    let key = Bytes::from("k");
+    let add = Operation::new::<Counter>(CounterOp::AddReturning(1));
+    let mut observations = Observations::new(false);
+    let (first, _) = observations.look(key.clone(), add.clone());
+    let (second, ops) = observations.look(key.clone(), add.clone());
+    assert_eq!(ops[..], [add.clone(), add], "the first is not answered yet");
+    observations.saw(first, Seen::Answer { reply: Reply::Int(1), unique: 1 });
+    let fails = Seen::Fails { at: 0, error: Box::new(OpError::EmptyKey), unique: 1 };
+    assert_eq!(observations.saw(second, fails), Saw::Changed { key });
+}
+
+/// O5. Bug: the second of two looks came back first, with word that the first one cannot be done. Nobody heard any more of that one's
+/// own look. Consequence: its user waited for it until the deadline.
+#[test]
+fn what_a_later_look_says_of_an_earlier_one_is_no_answer_to_that() {
+    let key = Bytes::from("k");
+    let add = Operation::new::<Counter>(CounterOp::AddReturning(1));
+    let fails = Seen::Fails { at: 0, error: Box::new(OpError::EmptyKey), unique: 1 };
+    let failed = Saw::Fails { key: key.clone(), error: OpError::EmptyKey, at: Place(0) };
+    let changed = Saw::Changed { key: key.clone() };
+    let answer = Seen::Answer { reply: Reply::Int(1), unique: 1 };
+    for (own, expected) in [(fails.clone(), failed.clone()), (answer, changed)] {
+        let mut observations = Observations::new(false);
+        let [first, second] = [0, 1].map(|_| observations.look(key.clone(), add.clone()).0);
+        assert_eq!(observations.saw(second, fails.clone()), failed);
+        assert_eq!(observations.saw(first, own), expected);
+        assert_eq!(observations.saw(second, fails.clone()), Saw::Nothing, "it is answered");
+    }
 }
 
 /// Bug: what was seen of a record was forgotten when that was locked. Consequence: an error that came of it was believed unchecked.

@@ -123,8 +123,8 @@ pub(crate) struct Ledger {
     settled: Timestamp,
     /// Up to where all was settled when a shard with replicas refused an attempt, in which of its lives.
     refused: BTreeMap<(ShardId, u64, AttemptId), Timestamp>,
-    /// Runs of which a refusal for good was seen.
-    failed: BTreeSet<RunId>,
+    /// Runs of which a refusal for good was seen, and what was found there instead of what was demanded.
+    failed: BTreeMap<RunId, Option<Reply>>,
     /// Runs whose users were told so: members of a group are run again, each alone.
     told_failed: BTreeMap<RunId, Time>,
     /// Transactions that ask a shard for something that it cannot read.
@@ -251,7 +251,7 @@ impl Ledger {
         now: Time,
     ) -> Result<(), Violation> {
         self.told_failed.insert(run, now);
-        let is_said = self.failed.contains(&run) || self.unreadable.contains(&(run.session, run.tx));
+        let is_said = self.failed.contains_key(&run) || self.unreadable.contains(&(run.session, run.tx));
         if is_for_operation && !is_said {
             return Err(format!("{run}: its user hears that it failed, and no shard said so"));
         }

@@ -158,6 +158,8 @@ pub struct ProgramConfig {
     pub optimistic_permille: u64,
     /// How many of a thousand transactions set savepoints, and roll back to some.
     pub savepoints_permille: u64,
+    /// How many of a thousand operations that answer something demand an answer, which may be another one.
+    pub demands_permille: u64,
 }
 
 /// Clocks that run at different rates are not as far apart as that by the end of any run, in microseconds.
@@ -251,6 +253,7 @@ impl Config {
         if random.chance(100) {
             self.devote_to_chains();
         }
+        self.programs.demands_permille = *random.pick(&[0, 0, 0, 0, 100, 500]);
     }
 
     /// Chains over many shards, with words between shards that are lost.
@@ -483,5 +486,6 @@ fn random_programs(random: &mut Random) -> ProgramConfig {
         keyspace_permille: 0,
         optimistic_permille: 0,
         savepoints_permille: 0,
+        demands_permille: 0,
     }
 }

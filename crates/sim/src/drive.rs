@@ -126,6 +126,10 @@ impl World {
         let mut savepoints = Random::new(self.seed, stream);
         if savepoints.chance(self.config.programs.savepoints_permille) {
             program.nest(&mut savepoints);
+        } else if self.config.programs.demands_permille > 0 {
+            // Within a savepoint nothing is demanded: what fails there is an answer.
+            let stream = Stream::Demands { session: session.0, sequence: process.begun };
+            program.demand(self.config.programs.demands_permille, &mut Random::new(self.seed, stream));
         }
         let is_left_out = self.config.skip.contains(&place);
         if is_left_out {

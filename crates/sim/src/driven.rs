@@ -17,6 +17,27 @@ use crate::scenario::Scenario;
 use crate::workload::{Action, Ending, Program, Step, Workload};
 use crate::world::World;
 
+/// Why the records at the end of a run say nothing of a workload's conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LeftOut {
+    /// The run was cut off.
+    CutOff,
+    /// A transaction is torn: a vote was lost with a node that left, or that restarted.
+    Torn,
+    /// A shard lost its records.
+    Lost,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LeftOut::CutOff => "the run was cut off",
+            LeftOut::Torn => "a transaction is torn",
+            LeftOut::Lost => "a shard lost its records",
+        })
+    }
+}
+
 /// How many of a thousand transactions issue the calls of a stage one by one, and how many of a thousand stages follow a pause.
 const SLOW_PERMILLE: u64 = 200;
 
@@ -191,10 +212,21 @@ impl World {
         }
     }
 
+    fn why_left_out(&self) -> Option<LeftOut> {
+        if self.config.faults.endless {
+            Some(LeftOut::CutOff)
+        } else if self.ledger.torn() > 0 {
+            Some(LeftOut::Torn)
+        } else {
+            self.ledger.is_wiped().then_some(LeftOut::Lost)
+        }
+    }
+
     /// What does not hold of the records. Where the run was cut off, or votes or records were lost, they say nothing.
     fn check_scenario(&mut self) -> Result<Vec<String>, Violation> {
         let Some(scenario) = self.stageplay.scenario.clone() else { return Ok(Vec::new()) };
-        if self.config.faults.endless || self.ledger.torn() > 0 || self.ledger.is_wiped() {
+        self.outcome.conditions_left = self.why_left_out();
+        if self.outcome.conditions_left.is_some() {
             return Ok(Vec::new());
         }
         self.outcome.conditions_checked = 1;

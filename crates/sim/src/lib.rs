@@ -22,6 +22,7 @@ mod config;
 mod connections;
 /// Partial states as small as each type allows: a link to what the tests of `claret-types` use.
 mod cut;
+mod demands;
 mod drive;
 mod driven;
 mod event;
@@ -62,6 +63,7 @@ use std::sync::Arc;
 #[cfg(feature = "planted-bugs")]
 pub use bug::Bug;
 pub use config::{Config, FaultConfig, NetworkConfig, ProgramConfig};
+pub use driven::LeftOut;
 pub use plant::Plant;
 pub use scenario::{Read, Scenario};
 pub use tamper::Tampering;

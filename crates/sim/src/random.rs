@@ -28,6 +28,11 @@ pub(crate) enum Stream {
         session: u64,
         sequence: u64,
     },
+    /// What the operations of one transaction demand.
+    Demands {
+        session: u64,
+        sequence: u64,
+    },
     /// What users do with runs that are over.
     Stale,
     /// Which records expire, and when.
@@ -68,6 +73,7 @@ impl Random {
             Stream::Clock { end } => 1 << 60 | end,
             Stream::Program { session, sequence } => (session + 1) << 32 | sequence,
             Stream::Savepoints { session, sequence } => 1 << 61 | (session + 1) << 32 | sequence,
+            Stream::Demands { session, sequence } => 1 << 62 | (session + 1) << 32 | sequence,
             Stream::Model(process) => 1 << 63 | process,
         });
         Random(generator)

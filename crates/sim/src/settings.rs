@@ -70,6 +70,7 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("keyspace_permille", Number(&mut programs.keyspace_permille)),
         ("optimistic_permille", Number(&mut programs.optimistic_permille)),
         ("savepoints_permille", Number(&mut programs.savepoints_permille)),
+        ("demands_permille", Number(&mut programs.demands_permille)),
         ("combining", Flag(&mut config.combining)),
         ("batching", Flag(&mut config.batching)),
         ("reader_writer", Flag(&mut config.reader_writer)),

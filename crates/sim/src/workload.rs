@@ -14,6 +14,7 @@ use claret_types::{
 
 use crate::book::BidBook;
 use crate::config::{Config, ProgramConfig};
+use crate::demands::Demand;
 use crate::probe::{BITS_MAX, Probe, ProbeKind};
 use crate::random::Random;
 use crate::run::RunId;
@@ -52,6 +53,8 @@ pub(crate) struct Action {
     what: StepKind,
     /// The operation whose claims are to be reserved besides.
     pub(crate) reserve: Option<Operation>,
+    /// What it is to answer, or it cannot be done.
+    pub(crate) demand: Option<Demand>,
 }
 
 #[derive(Clone, Debug)]
@@ -125,7 +128,15 @@ pub(crate) struct Program {
 impl Action {
     /// One that is known.
     pub(crate) fn fixed(key: Bytes, op: Operation) -> Action {
-        Action { key, what: StepKind::Fixed(op), reserve: None }
+        Action { key, what: StepKind::Fixed(op), reserve: None, demand: None }
+    }
+
+    /// The operation, if it is the same in each run.
+    pub(crate) fn known(&self) -> Option<&Operation> {
+        match &self.what {
+            StepKind::Fixed(op) => Some(op),
+            StepKind::Named { .. } | StepKind::Unique { .. } | StepKind::Whole(_) => None,
+        }
     }
 
     /// The operation, given the last answer of the attempt. `place` tells it from others of the run.
@@ -136,7 +147,10 @@ impl Action {
             name
         };
         match &self.what {
-            StepKind::Fixed(op) => (op.clone(), None),
+            StepKind::Fixed(op) => match &self.demand {
+                Some(demand) => (demand.of(op, last), None),
+                None => (op.clone(), None),
+            },
             StepKind::Named { set: true } => {
                 (Operation::new::<Set>(SetOp::Add(Few::from_iter([named()]))), None)
             }
@@ -253,9 +267,9 @@ impl Workload {
         let reserve = random.chance(config.reserve_permille).then(|| random.pick(&family.operations).clone());
         if config.keyspace_permille > 0 && random.chance(config.keyspace_permille) {
             let op = on_any_record(self.families[key.family].name, random);
-            return Action { key: key.name, what: StepKind::Fixed(op), reserve: None };
+            return Action::fixed(key.name, op);
         }
-        Action { key: key.name, what, reserve }
+        Action { key: key.name, what, reserve, demand: None }
     }
 
     fn probe(&mut self, key: &Bytes, kind: ProbeKind, random: &mut Random) -> Action {
@@ -271,7 +285,7 @@ impl Workload {
             true => StepKind::Unique { kind, bit, returning: random.chance(300) },
             false => StepKind::Whole(kind),
         };
-        Action { key: key.clone(), what, reserve: None }
+        Action { key: key.clone(), what, reserve: None, demand: None }
     }
 }
 

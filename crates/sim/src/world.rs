@@ -16,7 +16,7 @@ use crate::asking::Asking;
 use crate::check::{Ledger, LedgerEnd, Violation};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::driven::Stageplay;
+use crate::driven::{LeftOut, Stageplay};
 use crate::event::SimEvent;
 use crate::host::Host;
 use crate::moves::Moves;
@@ -77,6 +77,8 @@ pub struct Outcome {
     pub combined: u64,
     /// 1 if the conditions of a workload were checked at the end.
     pub conditions_checked: u64,
+    /// Why they were not.
+    pub conditions_left: Option<LeftOut>,
     /// Steps taken.
     pub steps: u64,
     /// Virtual time at the end, in microseconds.
@@ -539,12 +541,11 @@ impl World {
         let written = response.attempt().filter(|_| !is_late).and_then(|attempt| shard.written(attempt));
         self.ledger.note_response(from, &response, written, self.now)?;
         if let Response::Refused { attempt, refusal, .. } = &response
-            && let Some((key, behind)) = refusal.of_operation()
             && let Some(process) = self.processes.get(&session)
             && let [run] = process.members(*attempt)[..]
         {
             let life = self.life_of(from);
-            self.ledger.note_failed(run, (from, life, *attempt), key, behind);
+            self.ledger.note_failed(run, (from, life, *attempt), refusal);
         }
         if let Response::Voted { attempt, .. } = response
             && self.tamper.is(Tampering::ReleaseAtVote)

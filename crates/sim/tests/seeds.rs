@@ -59,6 +59,7 @@ fn configurations_cover_the_switches() {
     both(|config| config.faults.pauses > 0);
     both(|config| config.network.framed);
     both(|config| config.programs.savepoints_permille > 0);
+    both(|config| config.programs.demands_permille > 0);
     both(|config| config.is_external() && config.faults.moves > 0);
     both(|config| config.is_external() && config.faults.leaves);
     both(|config| config.network.framed && config.faults.refused_frames_permille > 0);
@@ -87,6 +88,22 @@ fn those_in_a_batch_keep_their_order_when_one_of_their_users_leaves() {
         let options = SimOptions { config: Some(config), ..SimOptions::seed(seed) };
         run_with(&options).unwrap_or_else(|failure| panic!("{failure}"));
     }
+}
+
+/// Conditional batches, and single operations that demand an answer: some get it, and some do not.
+#[test]
+fn demands_are_met_or_not() {
+    let (mut totals, mut without) = (Totals::default(), Totals::default());
+    for seed in 0..100 {
+        for (permille, totals) in [(500, &mut totals), (0, &mut without)] {
+            let mut config = Config::small(seed);
+            config.set(&format!("demands_permille={permille}")).expect("a setting");
+            let options = SimOptions { config: Some(config), ..SimOptions::seed(seed) };
+            let (outcome, _) = run_with(&options).unwrap_or_else(|failure| panic!("{failure}"));
+            totals.add(&outcome);
+        }
+    }
+    assert!(totals.failed > without.failed + 20 && totals.committed > 100, "{totals:?} {without:?}");
 }
 
 /// Runs seeds as they draw themselves.
@@ -202,4 +219,15 @@ fn a_failure_says_how_to_see_it_again() {
 #[test]
 fn what_is_only_checked_leaves_in_no_batch() {
     run(138).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// Bug: see `what_was_answered_and_cannot_be_done_any_more_has_changed` in `crates/core/tests/optimistic.rs`.
+#[test]
+fn a_look_says_that_what_was_answered_meanwhile_cannot_be_done() {
+    for seed in [41_355, 41_977] {
+        let mut config = Config::random(seed);
+        config.set("demands_permille=0").expect("a setting");
+        let options = SimOptions { config: Some(config), ..SimOptions::seed(seed) };
+        run_with(&options).unwrap_or_else(|failure| panic!("{failure}"));
+    }
 }

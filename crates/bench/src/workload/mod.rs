@@ -29,6 +29,7 @@ pub mod rawmix;
 pub mod retwis;
 pub mod rubis;
 pub mod sequential;
+pub(crate) mod simulated;
 mod spec;
 pub mod tpcc;
 

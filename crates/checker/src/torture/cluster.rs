@@ -3,13 +3,10 @@
 //! What a fault may cost in a cluster that keeps what Redis keeps is noted as an excuse; with `claret.durability strict` nothing is
 //! excused. A failover of a drained node, a node that stops for a moment and a dead replica cost nothing in either.
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use claret_rig::{Cluster, Module, RigError, ShiftedClock, field};
+use claret_rig::{Cluster, Module, RigError, SecretFile, ShiftedClock, field};
 use rand::RngExt;
 
 use super::children::Process;
@@ -175,27 +172,6 @@ pub(super) fn text(error: RigError) -> String {
     error.to_string()
 }
 
-/// What nodes sign with, in a file that goes with the run.
-#[derive(Debug)]
-struct SecretFile(PathBuf);
-
-impl SecretFile {
-    fn write() -> Result<Self, String> {
-        let path = std::env::temp_dir().join(format!("claret-torture-secret-{}", std::process::id()));
-        let secret = format!("{:032x}", rand::random::<u128>());
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
-        let written = file.and_then(|mut file| file.write_all(secret.as_bytes()));
-        written.map_err(|error| format!("writing {}: {error}", path.display()))?;
-        Ok(SecretFile(path))
-    }
-}
-
-impl Drop for SecretFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0); // It is in the folder for such things.
-    }
-}
-
 impl Servers {
     /// Starts it. Nodes write to append-only files, so that one that is killed comes back with its records, or to none.
     ///
@@ -229,11 +205,11 @@ impl Servers {
             if replicas == 0 {
                 return Err("the durability strict needs replicas: take --replicas 1 or more".to_owned());
             }
-            let file = SecretFile::write()?;
+            let file = SecretFile::write().map_err(text)?;
             options = options
                 .config("claret.durability strict")
                 .config(&format!("claret.replicas {replicas}"))
-                .config(&format!("claret.peer-secret-file {}", file.0.display()));
+                .config(&file.setting());
             secret = Some(file);
         }
         if let Some(server) = server {

@@ -8,8 +8,8 @@ use claret_types::{Bytes, OpError, Reply};
 
 use crate::call::Call;
 
-/// All answers, and the keys of those that may be values of another type.
-pub(crate) type Answered = (Vec<Reply>, Vec<(usize, Bytes)>);
+/// All answers, the keys of those that may be values of another type, and which were rolled back.
+pub(crate) type Answered = (Vec<Reply>, Vec<(usize, Bytes)>, Vec<usize>);
 
 /// Of one attempt.
 #[derive(Debug, Default)]
@@ -81,6 +81,7 @@ impl Last {
                 None => all.push(Reply::Ok),
             }
         }
-        Some((all, self.keys.clone()))
+        let undone = self.calls.iter().enumerate().filter(|(_, kept)| kept.is_undone).map(|(at, _)| at);
+        Some((all, self.keys.clone(), undone.collect()))
     }
 }

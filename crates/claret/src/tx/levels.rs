@@ -27,8 +27,19 @@ pub(super) struct Level {
     pub(super) observed: Option<Place>,
     /// So many of those that run last are not its.
     pub(super) last: usize,
+    /// The same of those that take their locks later, where the transaction began within another one's closure.
+    pub(super) noted: usize,
     /// What cannot be done in it.
     pub(super) doomed: Option<Error>,
+}
+
+/// What a transaction has done before a level is opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Before {
+    pub(super) buffered: usize,
+    pub(super) observed: Option<Place>,
+    pub(super) last: usize,
+    pub(super) noted: usize,
 }
 
 /// A call whose answer may be that it cannot be done, and that has none.
@@ -63,19 +74,14 @@ pub(super) struct Levels {
 
 impl Levels {
     /// Opens one.
-    pub(super) fn open(
-        &mut self,
-        is_nested: bool,
-        buffered: usize,
-        observed: Option<Place>,
-        last: usize,
-    ) -> Result<u32, Error> {
+    pub(super) fn open(&mut self, is_nested: bool, before: Before) -> Result<u32, Error> {
         if self.open.len() >= LEVELS_MAX {
             return Err(Error::TooDeep { limit: LEVELS_MAX });
         }
         self.last += 1;
+        let Before { buffered, observed, last, noted } = before;
         let first = CallNo(self.next_call + buffered as u32);
-        self.open.push(Level { id: self.last, is_nested, first, observed, last, doomed: None });
+        self.open.push(Level { id: self.last, is_nested, first, observed, last, noted, doomed: None });
         Ok(self.last)
     }
 
@@ -178,7 +184,7 @@ impl Levels {
     /// The error that stands for an answer.
     pub(super) fn error_of(&mut self, no: CallNo) -> Option<Error> {
         if self.abandoned.contains(&no) {
-            return Some(Error::Finished);
+            return Some(Error::RolledBack);
         }
         let at = self.errors.iter().position(|(known, _)| *known == no)?;
         Some(self.errors.swap_remove(at).1)

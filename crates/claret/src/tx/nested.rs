@@ -7,7 +7,7 @@ use claret_core::message::{Refusal, Undone};
 use claret_core::wire::UNDONE_MAX;
 use claret_core::{CallNo, Closed};
 
-use super::levels::{Level, Levels};
+use super::levels::{Before, Level, Levels};
 use super::{Shared, State, Tx};
 use crate::answer::Started;
 use crate::call::Call;
@@ -80,8 +80,7 @@ impl Tx {
     fn begin_nested(&self) -> Result<Tx, Error> {
         let mut state = self.shared.state.lock();
         self.check_open(&mut state)?;
-        let (buffered, observed, last) = (state.buffered.len(), state.here(), state.last.len());
-        let scope = state.levels.open(true, buffered, observed, last)?;
+        let scope = self.open_level(&mut state, true)?;
         Ok(Tx { shared: Arc::clone(&self.shared), attempt: self.attempt, scope })
     }
 
@@ -110,9 +109,18 @@ impl Tx {
     pub fn savepoint(&self) -> Result<Savepoint, Error> {
         let mut state = self.shared.state.lock();
         self.check_open(&mut state)?;
-        let (buffered, observed, last) = (state.buffered.len(), state.here(), state.last.len());
-        let id = state.levels.open(false, buffered, observed, last)?;
+        let id = self.open_level(&mut state, false)?;
         Ok(Savepoint { of: Arc::downgrade(&self.shared), attempt: self.attempt, scope: self.scope, id })
+    }
+
+    fn open_level(&self, state: &mut State, is_nested: bool) -> Result<u32, Error> {
+        let before = Before {
+            buffered: state.buffered.len(),
+            observed: state.here(),
+            last: state.last.len(),
+            noted: self.shared.nested.as_ref().map_or(0, |nested| nested.noted()),
+        };
+        state.levels.open(is_nested, before)
     }
 
     /// Undoes all that was done since the savepoint, which stays; later ones are gone. What was seen since then counts all the
@@ -271,6 +279,9 @@ impl Tx {
             abandoned.extend(looks);
         }
         state.levels.abandon(abandoned);
+        if let Some(nested) = &self.shared.nested {
+            nested.undo(level.noted, state.checked_from(level));
+        }
         self.shared.mailbox.wake();
         let seen = state.optimistic.as_ref().map_or(0, |it| it.observations.ranges_undone());
         let sent = if from.0 < next { state.levels.note_range(from) } else { 0 };
@@ -353,6 +364,15 @@ impl State {
     /// Where the next call of an optimistic transaction is going to stand.
     fn here(&self) -> Option<claret_core::Place> {
         self.optimistic.as_ref().map(|optimistic| optimistic.observations.here())
+    }
+
+    /// What was looked at in a level that is undone, and is checked all the same (N6).
+    fn checked_from(&self, level: &Level) -> Vec<Call> {
+        let (Some(optimistic), Some(from)) = (&self.optimistic, level.observed) else { return Vec::new() };
+        let observations = &optimistic.observations;
+        let all = observations.to_commit().zip(observations.places());
+        let of_level = all.filter(|(_, place)| *place >= from);
+        of_level.map(|((key, op), _)| Call { key: key.clone(), op: op.clone() }).collect()
     }
 
     /// Before the commit: what it cannot do though it has not been rolled back, or that a nested transaction is open.

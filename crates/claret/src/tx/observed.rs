@@ -64,7 +64,9 @@ impl Optimistic {
                 Seeing::Fails { error, at }
             }
             Saw::Changed { key } => Seeing::Restarts(Refusal::Changed { key }),
-            Saw::Refused(refusal) if refusal.is_retryable() => Seeing::Restarts(refusal),
+            Saw::Refused(refusal) if refusal.is_retryable() || self.locks_after(&refusal) => {
+                Seeing::Restarts(refusal)
+            }
             Saw::Refused(refusal) => Seeing::Refused(refusal),
             Saw::Nothing => Seeing::Nothing,
         }
@@ -78,7 +80,8 @@ impl Optimistic {
         }
     }
 
-    /// A shard says that an operation cannot be done, and nobody has checked what else was seen. Whether it is to be seen under locks.
+    /// A shard says that an operation cannot be done, or breaks the schema, and nobody has checked what else was seen. Whether it is to be
+    /// seen under locks.
     pub(super) fn locks_after(&mut self, refusal: &Refusal) -> bool {
         let is_of_operation =
             refusal.of_operation().is_some() || matches!(refusal, Refusal::AgainstSchema { .. });

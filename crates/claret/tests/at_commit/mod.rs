@@ -3,6 +3,8 @@
 use claret::types::{Counter, CounterOp};
 use claret::{Abort, AtCommit, Error, Mode, Operation, Records, Reply, Store, Ticket, Tx, TxOptions};
 
+use crate::ways::Case;
+
 /// All that there are.
 pub(crate) const MODES: [Mode; 6] = [
     Mode::None,
@@ -15,8 +17,7 @@ pub(crate) const MODES: [Mode; 6] = [
 
 /// All of them, on keys that begin like this, in both ways to read. `has_locks`: transactions are transactions.
 pub(crate) async fn all(store: &Store, keys: &str, has_locks: bool) {
-    for (way, options) in [("locks", TxOptions::new()), ("looks", TxOptions::new().optimistic())] {
-        let case = Case { store, options, keys: format!("{keys}{way}:") };
+    for case in Case::both(store, keys) {
         case.answers_come_with_the_commit().await;
         case.they_are_told_apart_from_what_answers_before().await;
         case.they_are_told_apart_from_what_was_settled().await;
@@ -32,17 +33,7 @@ pub(crate) async fn all(store: &Store, keys: &str, has_locks: bool) {
     }
 }
 
-struct Case<'a> {
-    store: &'a Store,
-    options: TxOptions,
-    keys: String,
-}
-
 impl Case<'_> {
-    fn key(&self, name: &str) -> String {
-        format!("{}{name}", self.keys)
-    }
-
     async fn answers_come_with_the_commit(&self) {
         let (list, stock, seen) = (self.key("orders"), self.key("stock"), self.key("seen"));
         self.store.bounded_counter(&stock).create(5, 0, 10).await.expect("created");
@@ -218,8 +209,9 @@ impl Case<'_> {
             .await
             .expect("committed");
         let replies = last.replies().expect("committed");
-        let [one, two, three, four] = tickets.map(|ticket| replies.get(ticket).ok());
-        assert_eq!((one, two, three, four), (Some(1), None, Some(101), Some(1_101)));
+        let answers = tickets.map(|ticket| replies.get(ticket));
+        assert_eq!(answers, [Ok(1), Err(Error::RolledBack), Ok(101), Ok(1_101)]);
+        assert!(matches!(replies.into_inner()[1], Reply::Failed(_)));
         assert_eq!(self.store.counter(&key).get().await.expect("read"), 1_101);
     }
 

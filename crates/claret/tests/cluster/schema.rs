@@ -1,10 +1,11 @@
 //! Schemas on a cluster: the client refuses without a message, the node refuses what the client let through, and both have the same.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use claret::cluster::ConnectError;
 use claret::types::SchemaDigest;
-use claret::{Bytes, Error, Mode, OpError, Records, Schema, Store, TxOptions};
+use claret::{Bytes, Error, Mode, OpError, Records, Schema, Store, Tx, TxOptions};
 use claret_rig::Cluster;
 
 use crate::errors::provoked::matched;
@@ -115,6 +116,43 @@ async fn who_is_connected_stays_when_a_schema_changes() {
     store.set("a:1").add("x").await.expect("it is connected");
     let refused = store.set("b:1").add("x").await.expect_err("the node has it");
     assert!(matches!(refused, Error::Invalid { error: OpError::AgainstSchema { .. }, .. }), "{refused}");
+}
+
+/// O5: a refusal tells of what was seen, and is believed only where that was so. Bug: a look that broke the nodes' schema ended the
+/// transaction at once, whatever had led to it.
+#[tokio::test]
+async fn what_a_nodes_schema_refuses_is_checked_first() {
+    let _limit = crate::limit::of_test();
+    let cluster = fresh(2);
+    (0..2).for_each(|node| set(&cluster, node, &schema("prefix cart: dict")));
+    let store = Store::connect(cluster.url()).await.expect("a store");
+    let key = cluster.key_at(0, "cart:");
+    for (looks, name) in [(true, "looks:"), (false, "commits:")] {
+        // At one node, whose refusal is the first that there is.
+        let count = cluster.key_at(0, name);
+        let breaks = async |tx: &Tx| match looks {
+            true => tx.set(&key).len().await.map(drop),
+            false => tx.set(&key).add("x"),
+        };
+        let done = store.transaction_with(TxOptions::new().optimistic(), async |tx| {
+            let seen = tx.counter(&count).get().await?;
+            if seen == 0 {
+                store.counter(&count).add(1).await?;
+                breaks(&tx).await?;
+            }
+            Ok((tx.attempt(), seen))
+        });
+        assert_eq!(done.await, Ok((2, 1)), "{name} it was not 0 any more");
+        let runs = AtomicU32::new(0);
+        let refused = store.transaction_with(TxOptions::new().optimistic(), async |tx| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            tx.counter(&count).get().await?;
+            Ok(breaks(&tx).await?)
+        });
+        let refused = refused.await.expect_err("it breaks the schema");
+        assert!(matches!(refused, Error::Invalid { error: OpError::AgainstSchema { .. }, .. }), "{refused}");
+        assert_eq!(runs.into_inner(), 2, "{name} the second time under locks");
+    }
 }
 
 /// For the table of errors: a client without a schema, on nodes that have one.

@@ -11,6 +11,8 @@ pub(crate) async fn all(store: &Store, prefix: &str) {
     what_commutes_goes_on(store, &key("shared"), &key("set")).await;
     behind_a_lock_for_a_write(store, &key("locked")).await;
     of_a_transaction_further_out(store, &key("outer"), &key("middle")).await;
+    what_is_undone_waits_for_nothing(store, &key("undone"), &key("stays")).await;
+    what_was_seen_and_undone_is_checked(store, &key("looked at")).await;
     within_the_blocking_mirror(store, key("blocking")).await;
     on_a_task_of_its_own(store, &key("spawned")).await;
 }
@@ -100,6 +102,67 @@ async fn of_a_transaction_further_out(store: &Store, outer: &str, middle: &str) 
     });
     assert_eq!(done.await, Ok(()));
     assert_eq!(store.counter(middle).get().await, Ok(1));
+}
+
+/// Bug: an operation that was rolled back counted all the same. Consequence: the commit was refused for a wait that could not be.
+async fn what_is_undone_waits_for_nothing(store: &Store, key: &str, other: &str) {
+    for options in [patient(), patient().optimistic()] {
+        let outer = store.transaction_with(patient(), |tx| async move {
+            tx.counter(key).get().await?;
+            let inner = store.transaction_with(options, |tx| async move {
+                tx.counter(other).add(1)?;
+                let here = tx.savepoint()?;
+                for _ in 0..2 {
+                    tx.counter(key).add(1)?;
+                    let _ = tx.at_commit().counter(key).add_returning(1);
+                    tx.rollback_to(&here)?;
+                }
+                let nested = tx.nested(async |tx| {
+                    tx.counter(key).add(1)?;
+                    Err::<(), _>(Abort::because("not this way"))
+                });
+                assert!(nested.await.is_err());
+                Ok(())
+            });
+            assert_eq!(inner.await, Ok(()));
+            // What was done before the savepoint, and what is done after it, counts.
+            for is_before in [true, false] {
+                let waits = store.transaction_with(options, |tx| async move {
+                    if is_before {
+                        tx.counter(key).add(1)?;
+                    }
+                    let here = tx.savepoint()?;
+                    tx.counter(other).add(1)?;
+                    tx.rollback_to(&here)?;
+                    if !is_before {
+                        tx.counter(key).add(1)?;
+                    }
+                    Ok(())
+                });
+                assert_itself(waits.await, key);
+            }
+            Ok(())
+        });
+        assert_eq!(outer.await, Ok(()));
+    }
+    assert_eq!(store.counter(other).get().await, Ok(2));
+    assert_eq!(store.counter(key).get().await, Ok(0));
+}
+
+/// What was looked at is locked at the commit, though it is undone (N6).
+async fn what_was_seen_and_undone_is_checked(store: &Store, key: &str) {
+    let outer = store.transaction_with(patient(), |tx| async move {
+        tx.counter(key).get_for_update().await?;
+        let inner = store.transaction_with(patient().optimistic(), |tx| async move {
+            let here = tx.savepoint()?;
+            tx.counter(key).get().await?;
+            tx.rollback_to(&here)?;
+            Ok(())
+        });
+        assert_itself(inner.await, key);
+        Ok(())
+    });
+    assert_eq!(outer.await, Ok(()));
 }
 
 async fn within_the_blocking_mirror(store: &Store, key: String) {

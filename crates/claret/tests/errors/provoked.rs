@@ -71,6 +71,17 @@ async fn of_levels(store: &Store, name: &str, key: &str) -> Option<Provoked> {
             let error = matched!(released.await, Error::NoSavepoint);
             Provoked::new(error, ["released or undone", "make another"])
         }
+        "RolledBack" => {
+            let undone = store.transaction(async |tx| {
+                let (here, last) = (tx.savepoint()?, tx.at_commit());
+                let ticket = last.counter(key).add_returning(1);
+                tx.rollback_to(&here)?;
+                Ok((last, ticket))
+            });
+            let (last, ticket) = undone.await.expect("committed");
+            let error = matched!(last.replies().expect("committed").get(ticket), Error::RolledBack);
+            Provoked::new(error, ["was rolled back", "go by what"])
+        }
         "NotCommitted" => {
             let early = store.transaction(async |tx| Ok(tx.at_commit().replies().map(drop))).await;
             let error = matched!(early.expect("committed"), Error::NotCommitted);

@@ -8,13 +8,14 @@ use std::time::Duration;
 use claret::{Abort, Error, OpError, Records, Store, Tx, TxOptions};
 use tokio::time::timeout;
 
+use crate::ways::Case;
+
 /// Something that waits for a lock is not done by then.
 const SOON: Duration = Duration::from_millis(150);
 
 /// All of them, on keys that begin like this, in both ways to read. `waits`: there are queues.
 pub(crate) async fn all(store: &Store, keys: &str, waits: bool) {
-    for (way, options) in [("locks", TxOptions::new()), ("looks", TxOptions::new().optimistic())] {
-        let case = Case { store, options, keys: format!("{keys}{way}:") };
+    for case in Case::both(store, keys) {
         case.what_is_undone_has_no_effect().await;
         case.a_savepoint_is_rolled_back_to_again_and_again().await;
         case.what_was_done_before_is_seen_and_stays().await;
@@ -46,17 +47,7 @@ async fn ready(tx: &Tx) -> Result<(), Error> {
     tx.nested(async |tx| tx.counter(&own).get_for_update().await).await.map(drop)
 }
 
-struct Case<'a> {
-    store: &'a Store,
-    options: TxOptions,
-    keys: String,
-}
-
 impl Case<'_> {
-    fn key(&self, name: &str) -> String {
-        format!("{}{name}", self.keys)
-    }
-
     async fn what_is_undone_has_no_effect(&self) {
         let (tags, count) = (self.key("tags"), self.key("count"));
         let done = self.store.transaction_with(self.options, async |tx| {
@@ -457,7 +448,7 @@ async fn an_answer_that_does_not_come_is_not_waited_for(store: &Store, keys: &st
                 let point = tx.savepoint()?;
                 let late = tx.register(&held).get::<String>();
                 tx.rollback_to(&point)?;
-                assert_eq!(late.await, Err(Error::Finished));
+                assert_eq!(late.await, Err(Error::RolledBack));
                 Ok(())
             });
             other.await

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use claret::cluster::{Command as Words, Dedicated, PlainError, without_passwords};
+use claret::cluster::{ClusterBuilder, Command as Words, Dedicated, PlainError, without_passwords};
 use claret::{Reply, Schema, Store};
 use claret_types::SCHEMA_BYTES_MAX;
 use tokio::time::timeout;
@@ -68,10 +68,9 @@ struct StoreArgs {
 pub(crate) fn run(args: Args) -> ExitCode {
     let done = match args.command {
         Command::Check(FileArgs { file }) => check(&file).map(|()| true),
-        Command::Apply(ApplyArgs { file, store }) => {
-            read(&file.file).and_then(|schema| on(&store.store, async |nodes| apply(nodes, &schema).await))
-        }
-        Command::Show(StoreArgs { store }) => on(&store, async |nodes| show(nodes).await),
+        Command::Apply(ApplyArgs { file, store }) => read(&file.file)
+            .and_then(|schema| on(&store.store, async |cluster| apply(cluster, &schema).await)),
+        Command::Show(StoreArgs { store }) => on(&store, async |cluster| show(&cluster)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -106,7 +105,7 @@ fn check(path: &Path) -> Result<(), String> {
 }
 
 /// Does something on all nodes; whether all is well there.
-fn on(store: &str, act: impl AsyncFnOnce(Vec<Node>) -> bool) -> Result<bool, String> {
+fn on(store: &str, act: impl AsyncFnOnce(Cluster) -> bool) -> Result<bool, String> {
     if !store.starts_with("redis://") && !store.starts_with("rediss://") {
         return Err(format!(
             "'{}' is no cluster; a schema is put on redis://HOST:PORT, and an embedded store gets its own from its program",
@@ -116,9 +115,17 @@ fn on(store: &str, act: impl AsyncFnOnce(Vec<Node>) -> bool) -> Result<bool, Str
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("starting the connections: {error}"))?;
     runtime.block_on(async {
-        let nodes = connect(store).await?;
-        Ok(act(nodes).await)
+        let cluster = connect(store).await?;
+        Ok(act(cluster).await)
     })
+}
+
+/// The nodes of a cluster, or a server and its replicas.
+struct Cluster {
+    builder: ClusterBuilder,
+    nodes: Vec<Node>,
+    /// Those that belong to it and cannot be asked: which, and what to do about it.
+    unreached: Vec<String>,
 }
 
 /// A node that has answered.
@@ -141,10 +148,10 @@ impl fmt::Display for Node {
 ///
 /// # Errors
 /// One of them does not answer: nothing was changed.
-async fn connect(store: &str) -> Result<Vec<Node>, String> {
+async fn connect(store: &str) -> Result<Cluster, String> {
     let builder = Store::cluster(store);
     let mut first = builder.clone().dedicated(None).await.map_err(|error| error.to_string())?;
-    let places = places(&mut first).await?;
+    let Places { places, unreached } = places(&mut first).await?;
     let mut nodes = Vec::with_capacity(places.len());
     for Place { address, is_replica } in places {
         let connection = builder.clone().dedicated(Some(&address)).await;
@@ -153,7 +160,7 @@ async fn connect(store: &str) -> Result<Vec<Node>, String> {
             schema_of(&mut connection).await.map_err(|error| unchanged(&format!("{address} {error}")))?;
         nodes.push(Node { address, is_replica, connection, schema });
     }
-    Ok(nodes)
+    Ok(Cluster { builder, nodes, unreached })
 }
 
 fn unchanged(error: &str) -> String {
@@ -173,15 +180,34 @@ async fn schema_of(connection: &mut Dedicated) -> Result<Schema, String> {
     Schema::parse(text).map_err(|error| format!("has a {SETTING} that this program does not read: {error}"))
 }
 
+/// Why a node did not do what it was asked for, in words that follow its name.
+#[derive(Debug)]
+enum Failure {
+    /// It said no: nothing was done.
+    Refused(String),
+    /// It may have been done.
+    Unheard(String),
+}
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> String {
+        match failure {
+            Failure::Refused(words) | Failure::Unheard(words) => words,
+        }
+    }
+}
+
 /// Asks a node for one answer.
-async fn ask(connection: &mut Dedicated, words: Words) -> Result<Reply, String> {
+async fn ask(connection: &mut Dedicated, words: Words) -> Result<Reply, Failure> {
     match timeout(ANSWER_TIME, connection.ask(&words)).await {
-        Err(_) => Err(format!("does not answer within {ANSWER_TIME:?}")),
+        Err(_) => Err(Failure::Unheard(format!("does not answer within {ANSWER_TIME:?}"))),
         Ok(Ok(reply)) => Ok(reply),
         Ok(Err(PlainError::Server(error))) if error.code() == "NOPERM" => {
-            Err(format!("refuses ({error}); the user needs +config and +cluster|nodes there"))
+            let words = format!("refuses ({error}); the user needs +config and +cluster|nodes there");
+            Err(Failure::Refused(words))
         }
-        Ok(Err(error)) => Err(format!("says: {error}")),
+        Ok(Err(PlainError::Server(error))) => Err(Failure::Refused(format!("says: {error}"))),
+        Ok(Err(error)) => Err(Failure::Unheard(format!("is not heard: {error}"))),
     }
 }
 
@@ -192,16 +218,24 @@ struct Place {
     is_replica: bool,
 }
 
+/// Where the nodes are, and which have no place to ask at.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Places {
+    places: Vec<Place>,
+    unreached: Vec<String>,
+}
+
 /// All nodes of the cluster that this one is of, or it and its replicas.
-async fn places(node: &mut Dedicated) -> Result<Vec<Place>, String> {
+async fn places(node: &mut Dedicated) -> Result<Places, String> {
     let own = node.node();
     match timeout(ANSWER_TIME, node.ask(&Words::new("CLUSTER").arg("NODES"))).await {
         Ok(Ok(Reply::Bytes(text))) => {
             places_of_cluster(&own, text.as_str().unwrap_or_default()).map_err(|error| unchanged(&error))
         }
         Ok(Err(PlainError::Server(error))) if error.to_string().contains("cluster support disabled") => {
-            let role = ask(node, Words::new("ROLE")).await.map_err(|error| format!("{own} {error}"))?;
-            places_of_one(&own, &role)
+            let role = ask(node, Words::new("ROLE")).await;
+            let role = role.map_err(|failure| format!("{own} {}", String::from(failure)))?;
+            places_of_one(&own, &role).map(|places| Places { places, unreached: Vec::new() })
         }
         Ok(Err(error)) => Err(format!("{own} does not tell its cluster's nodes: {error}")),
         Ok(Ok(_)) => Err(format!("{own} tells its cluster's nodes in a way that this program does not know")),
@@ -210,13 +244,18 @@ async fn places(node: &mut Dedicated) -> Result<Vec<Place>, String> {
 }
 
 /// Reads `CLUSTER NODES`: in each line an id, an address, and flags.
-fn places_of_cluster(own: &str, text: &str) -> Result<Vec<Place>, String> {
-    let mut places = Vec::new();
+fn places_of_cluster(own: &str, text: &str) -> Result<Places, String> {
+    let Places { mut places, mut unreached } = Places::default();
     for line in text.lines() {
-        let mut words = line.split(' ').skip(1);
-        let (Some(address), Some(flags)) = (words.next(), words.next()) else { continue };
+        let mut words = line.split(' ');
+        let (Some(id), Some(address), Some(flags)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
         let is = |flag: &str| flags.split(',').any(|it| it == flag);
-        if is("handshake") || is("noaddr") {
+        if is("noaddr") {
+            unreached.push(format!(
+                "node {id} has no address that {own} knows: start it, or have the cluster forget it (CLUSTER FORGET {id})"
+            ));
             continue;
         }
         let address = address.split(['@', ',']).next().unwrap_or_default();
@@ -226,13 +265,18 @@ fn places_of_cluster(own: &str, text: &str) -> Result<Vec<Place>, String> {
             Some((host, port)) if host.contains(':') => format!("[{host}]:{port}"),
             _ => address.to_owned(),
         };
+        if is("handshake") {
+            unreached
+                .push(format!("{address} is about to join: wait until CLUSTER NODES shows it as a node"));
+            continue;
+        }
         if is("fail") {
             return Err(format!("{address} is down; start it, or have the cluster forget it"));
         }
         places.push(Place { address, is_replica: is("slave") });
     }
     match places.is_empty() {
-        false => Ok(places),
+        false => Ok(Places { places, unreached }),
         true => Err(format!("{own} tells no nodes of its cluster")),
     }
 }
@@ -268,54 +312,93 @@ fn places_of_one(own: &str, role: &Reply) -> Result<Vec<Place>, String> {
 }
 
 /// Puts it on all of them; whether it is on all.
-async fn apply(nodes: Vec<Node>, schema: &Schema) -> bool {
-    let digest = schema.digest();
-    let mut is_on_all = true;
+async fn apply(cluster: Cluster, schema: &Schema) -> bool {
+    let Cluster { builder, nodes, unreached } = cluster;
+    if !unreached.is_empty() {
+        output::error(unchanged(&unreached.join("; ")));
+        return false;
+    }
+    let mut missing = Vec::new();
     for mut node in nodes {
-        let before = node.schema.digest();
-        let set = Words::new("CONFIG").arg("SET").arg(SETTING).arg(schema.to_string());
-        let done = match ask(&mut node.connection, set).await {
-            Ok(_) => {
-                let kept = keep(&mut node.connection).await;
-                match before == digest {
-                    true => format!("had schema {digest} before, {kept}"),
-                    false => format!("schema {before} became {digest}, {kept}"),
-                }
+        match put(&builder, &mut node, schema).await {
+            Ok(done) => say!("{node}: {done}"),
+            Err(failed) => {
+                say!("{node}: {}", escaped(&failed));
+                missing.push(node.address);
             }
-            Err(error) => {
-                is_on_all = false;
-                format!("still has schema {before}: it {}", escaped(&error))
-            }
-        };
-        say!("{node}: {done}");
+        }
     }
-    if !is_on_all {
-        output::error(
-            "the nodes have different schemas; run the command again once the nodes above are well",
-        );
+    if !missing.is_empty() {
+        output::error(format!(
+            "the nodes may have different schemas, since it was not put on {}; run the command again once it is well there, \
+             and claret schema show tells what each node has",
+            missing.join(", ")
+        ));
     }
-    is_on_all
+    missing.is_empty()
+}
+
+/// Puts it on a node; what was done.
+///
+/// # Errors
+/// The node refuses, or was not heard: then nobody knows which schema it has.
+async fn put(builder: &ClusterBuilder, node: &mut Node, schema: &Schema) -> Result<String, String> {
+    let (before, digest) = (node.schema.digest(), schema.digest());
+    let mut done = set(&mut node.connection, schema).await;
+    if let Err(Failure::Unheard(_)) = done {
+        done = put_again(builder, node, schema).await;
+    }
+    match done {
+        Ok(()) => {
+            let kept = keep(&mut node.connection).await;
+            Ok(match before == digest {
+                true => format!("had schema {digest} before, {kept}"),
+                false => format!("schema {before} became {digest}, {kept}"),
+            })
+        }
+        Err(Failure::Refused(why)) => Err(format!("still has schema {}: it {why}", node.schema.digest())),
+        Err(Failure::Unheard(why)) => {
+            Err(format!("was lost, and has schema {digest} or still {}: it {why}", node.schema.digest()))
+        }
+    }
+}
+
+async fn set(connection: &mut Dedicated, schema: &Schema) -> Result<(), Failure> {
+    let set = Words::new("CONFIG").arg("SET").arg(SETTING).arg(schema.to_string());
+    ask(connection, set).await.map(drop)
+}
+
+/// Nobody heard whether it was put there: over another connection the node says what it has, and is asked once more.
+async fn put_again(builder: &ClusterBuilder, node: &mut Node, schema: &Schema) -> Result<(), Failure> {
+    let connection = builder.clone().dedicated(Some(&node.address)).await;
+    node.connection = connection.map_err(|error| Failure::Unheard(format!("is not heard: {error}")))?;
+    node.schema = schema_of(&mut node.connection).await.map_err(Failure::Unheard)?;
+    if node.schema == *schema {
+        return Ok(());
+    }
+    set(&mut node.connection, schema).await
 }
 
 /// Has a node keep it when it starts again; what came of it.
 async fn keep(connection: &mut Dedicated) -> String {
     match ask(connection, Words::new("CONFIG").arg("REWRITE")).await {
         Ok(_) => "and it is in the node's configuration file".to_owned(),
-        Err(error) if error.contains("without a config file") => {
+        Err(Failure::Refused(error)) if error.contains("without a config file") => {
             "but the node has no configuration file: when it starts again it has no schema; start it with a file, and \
              apply the schema again"
                 .to_owned()
         }
-        Err(error) => {
-            format!("but it is not in the node's configuration file: CONFIG REWRITE {}", escaped(&error))
+        Err(failure) => {
+            let why = String::from(failure);
+            format!("but it is not in the node's configuration file: at CONFIG REWRITE it {}", escaped(&why))
         }
     }
 }
 
-/// Shows what they have; whether it is the same.
-async fn show(nodes: Vec<Node>) -> bool {
+/// Shows what they have; whether it is the same on all.
+fn show(cluster: &Cluster) -> bool {
     let mut shown: Vec<Schema> = Vec::new();
-    for node in &nodes {
+    for node in &cluster.nodes {
         say!("# {node}: {}", node.schema.digest());
         if !shown.contains(&node.schema) {
             shown.push(node.schema.clone());
@@ -333,7 +416,10 @@ async fn show(nodes: Vec<Node>) -> bool {
             "the nodes have different schemas: programs that have one are refused; apply one to all",
         );
     }
-    are_alike
+    for node in &cluster.unreached {
+        output::error(format!("nobody knows which schema another node has: {node}"));
+    }
+    are_alike && cluster.unreached.is_empty()
 }
 
 #[cfg(test)]
@@ -358,11 +444,28 @@ mod tests {
             place("[::1]:7002", false),
             place("10.0.0.3:7003", false),
         ];
-        assert_eq!(found, expected);
+        assert_eq!(found.places, expected);
         let down = "a h:1@2 myself,master -\nb 10.0.0.2:7001@17001 slave,fail a\n";
         let error = places_of_cluster("h:1", down).expect_err("one is down");
         assert!(error.contains("10.0.0.2:7001 is down"), "{error}");
         assert!(places_of_cluster("h:1", "").is_err());
+    }
+
+    /// Bug: nodes that are about to join, or whose address is not known, were passed over. Consequence: the schema was said to be on
+    /// every node, and was not.
+    #[test]
+    fn a_node_that_cannot_be_asked_is_named() {
+        let text = "a 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-100\n\
+                    b :0@0 slave,fail,noaddr a 0 0 0 disconnected\n\
+                    c 10.0.0.4:7004@17004 handshake - 0 0 0 connected\n";
+        let found = places_of_cluster("me:7000", text).expect("nodes");
+        assert_eq!(found.places, [place("me:7000", false)]);
+        let [unknown, joining] = &found.unreached[..] else { panic!("{found:?}") };
+        assert!(
+            unknown.starts_with("node b has no address") && unknown.contains("CLUSTER FORGET b"),
+            "{unknown}"
+        );
+        assert!(joining.starts_with("10.0.0.4:7004 is about to join"), "{joining}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `claret sim`: runs the protocol in a simulator that delays, loses and doubles messages, restarts shards and kills
 //! clients, and checks each run against a sequential model and against what its users saw.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
 use claret_bench::workload::tpcc::TpccScenario;
-use claret_sim::{Config, Failure, Outcome, Plant, Scenario, SimOptions, Totals, run_with, script};
+use claret_sim::{Config, Failure, LeftOut, Outcome, Plant, Scenario, SimOptions, Totals, run_with, script};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Arguments of `claret sim`.
@@ -91,6 +92,9 @@ fn workload(name: &str) -> Result<Workload, String> {
     }
 }
 
+/// So many seeds after which conditions were not checked are named, at most.
+const SEEDS_NAMED: usize = 20;
+
 /// Seeds that are handed to the threads together.
 const BATCH: usize = 256;
 
@@ -161,32 +165,30 @@ fn quietly<T>(run: impl FnOnce() -> T) -> T {
     ran
 }
 
-/// Runs seeds on all threads; what they came to, in the order of the seeds. After a failure the later ones may be
-/// missing.
-fn run_batch(seeds: &[u64], args: &Args) -> Vec<Result<Outcome, Box<Failure>>> {
+/// Runs seeds on all threads; what each came to, in their order. After a failure the later ones may be missing.
+fn run_batch(seeds: &[u64], args: &Args) -> Vec<(u64, Result<Outcome, Box<Failure>>)> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..args.threads.max(1) {
             scope.spawn(|| {
-                while let Some((at, seed)) = take(&next, seeds) {
+                while let Some(seed) = take(&next, seeds) {
                     let ran = run_with(&args.options(seed)).map(|(outcome, _)| outcome);
                     if ran.is_err() && !args.keep_going {
                         next.store(seeds.len(), Ordering::Relaxed);
                     }
-                    found.lock().unwrap_or_else(PoisonError::into_inner).push((at, ran));
+                    found.lock().unwrap_or_else(PoisonError::into_inner).push((seed, ran));
                 }
             });
         }
     });
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_by_key(|(at, _)| *at);
-    found.into_iter().map(|(_, ran)| ran).collect()
+    found.sort_by_key(|(seed, _)| *seed);
+    found
 }
 
-fn take(next: &AtomicUsize, seeds: &[u64]) -> Option<(usize, u64)> {
-    let at = next.fetch_add(1, Ordering::Relaxed);
-    Some((at, *seeds.get(at)?))
+fn take(next: &AtomicUsize, seeds: &[u64]) -> Option<u64> {
+    seeds.get(next.fetch_add(1, Ordering::Relaxed)).copied()
 }
 
 /// Plays a script; returns whether all was well.
@@ -230,15 +232,21 @@ fn run_all(args: &Args) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     let bar = progress(args.seeds.end - args.seeds.start);
     let (mut totals, mut failures, began) = (Totals::default(), 0u64, Instant::now());
-    let mut seeds = args.seeds.clone();
+    let (mut seeds, mut left_out) = (args.seeds.clone(), BTreeMap::<LeftOut, Vec<u64>>::new());
     'all: loop {
         let batch: Vec<u64> = seeds.by_ref().take(BATCH).collect();
         if batch.is_empty() {
             break;
         }
-        for ran in quietly(|| run_batch(&batch, args)) {
+        for (seed, ran) in quietly(|| run_batch(&batch, args)) {
             match ran {
-                Ok(outcome) => totals.add(&outcome),
+                Ok(outcome) => {
+                    totals.add(&outcome);
+                    outcome
+                        .conditions_left
+                        .iter()
+                        .for_each(|why| left_out.entry(*why).or_default().push(seed));
+                }
                 Err(failure) => {
                     failures += 1;
                     bar.suspend(|| print_failure(&mut out, &failure, args))?;
@@ -251,7 +259,8 @@ fn run_all(args: &Args) -> io::Result<bool> {
         bar.inc(batch.len() as u64);
     }
     bar.finish_and_clear();
-    writeln!(out, "{}", summarise(&totals, failures, began.elapsed().as_secs_f64()))?;
+    let conditions = conditions(totals.conditions_checked, &left_out);
+    writeln!(out, "{}", summarise(&totals, &conditions, failures, began.elapsed().as_secs_f64()))?;
     Ok(failures == 0)
 }
 
@@ -283,10 +292,15 @@ fn progress(seeds: u64) -> ProgressBar {
 }
 
 fn describe(seed: u64, outcome: &Outcome) -> String {
+    let conditions = match outcome.conditions_left {
+        Some(why) => format!("conditions not checked, since {why}, "),
+        None if outcome.conditions_checked > 0 => "conditions checked, ".to_owned(),
+        None => String::new(),
+    };
     format!(
         "seed {seed} is well: {} committed, {} aborted, {} failed for good, {} unknown, {} restarts, {} answers \
          shared, {} messages, {} faults, {} shard restarts, {} records vanished, {} torn, {} recoveries, {} judged by results alone over \
-         {} edges, {} steps in {:.3} s of virtual time, trace {:016x}",
+         {} edges, {} steps in {:.3} s of virtual time, {conditions}trace {:016x}",
         outcome.committed,
         outcome.aborted,
         outcome.failed,
@@ -307,12 +321,21 @@ fn describe(seed: u64, outcome: &Outcome) -> String {
     )
 }
 
-fn summarise(totals: &Totals, failures: u64, seconds: f64) -> String {
-    let plural = if failures == 1 { "" } else { "s" };
-    let conditions = match totals.conditions_checked {
-        0 => String::new(),
-        checked => format!("conditions checked after {checked}; "),
+/// After how many runs the conditions of a workload were checked, and after which they were not.
+fn conditions(checked: u64, left_out: &BTreeMap<LeftOut, Vec<u64>>) -> String {
+    if checked == 0 && left_out.is_empty() {
+        return String::new();
+    }
+    let named = |(why, seeds): (&LeftOut, &Vec<u64>)| {
+        let first: Vec<String> = seeds.iter().take(SEEDS_NAMED).map(u64::to_string).collect();
+        let more = if seeds.len() > SEEDS_NAMED { " ..." } else { "" };
+        format!(", not checked after {}, where {why} (seeds {}{more})", seeds.len(), first.join(" "))
     };
+    format!("conditions checked after {checked}{}; ", left_out.iter().map(named).collect::<String>())
+}
+
+fn summarise(totals: &Totals, conditions: &str, failures: u64, seconds: f64) -> String {
+    let plural = if failures == 1 { "" } else { "s" };
     format!(
         "{} seeds are well: {} committed, {} aborted, {} failed for good, {} unknown, {} restarts, {} answers shared, \
          {} messages, {} faults, {} shard restarts, {} records vanished, {} torn, {} recoveries, {} judged by results alone over {} edges; \

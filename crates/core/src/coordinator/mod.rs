@@ -301,7 +301,7 @@ impl Coordinator {
             Response::Granted { no, reply, granted, incarnation, .. } => {
                 self.on_granted(now, from, no, reply, granted, incarnation);
             }
-            Response::Queued { .. } => self.on_queued(now, from),
+            Response::Queued { no, .. } => self.on_queued(now, from, no),
             Response::Busy { .. } => self.on_busy(now, from),
             Response::Elder { birth, .. } => {
                 self.elder = rules::eldest_heard_of(self, birth);
@@ -402,16 +402,18 @@ impl Coordinator {
         }
     }
 
-    fn on_queued(&mut self, now: Time, from: ShardId) {
+    fn on_queued(&mut self, now: Time, from: ShardId, no: Option<CallNo>) {
         if !self.switches.phasing && self.limits.lock_tries_max == 0 {
             return self.on_busy(now, from); // The shard has phases (P68).
+        }
+        if self.state == State::Preparing && !self.may_wait_in_prepare(from, no) {
+            return; // It is late, of a call that has its answer.
         }
         let waiting_below = CallNo(self.next_call);
         let participant = self.participant(from);
         (participant.waiting, participant.waiting_below) = (participant.outstanding, waiting_below);
         if self.state == State::Preparing {
-            let participant = self.participant(from);
-            participant.queued = participant.asked;
+            self.participant(from).queued = true;
         }
         self.blocked_since.get_or_insert(now);
         self.consider_giving_way(now);

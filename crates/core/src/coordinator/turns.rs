@@ -102,6 +102,14 @@ impl Coordinator {
         self.participants.iter().any(|it| it.shard == at && it.asked && !it.queued)
     }
 
+    /// Whether the prepare at a shard may wait there, and for this call, if one is named. O(calls that wait for the commit).
+    pub(super) fn may_wait_in_prepare(&self, at: ShardId, no: Option<CallNo>) -> bool {
+        let is_open = self.participants.iter().any(|it| it.shard == at && it.asked && it.vote.is_none());
+        let is_of_prepare =
+            |no: CallNo| self.buffered.iter().any(|(shard, it)| *shard == at && it.call.no == no);
+        is_open && no.is_none_or(is_of_prepare)
+    }
+
     // --- sending ---
 
     /// Whether everybody else has voted yes.

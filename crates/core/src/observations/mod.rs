@@ -108,6 +108,11 @@ impl Entry {
     fn is_undone(&self) -> bool {
         self.undone_at.is_some()
     }
+
+    /// Whether this error is not what was seen of it.
+    fn was_seen_otherwise(&self, error: &OpError) -> bool {
+        self.op.is_seen() && matches!(self.op.not_executed(error.clone()), Err(OpError::Changed))
+    }
 }
 
 impl Observations {
@@ -222,6 +227,10 @@ impl Observations {
         match seen {
             Seen::Answer { reply, unique } => {
                 let entry = &mut self.log[at];
+                if entry.op.is_seen() {
+                    // A later look said that it cannot be done.
+                    return Saw::Changed { key: entry.key.clone() };
+                }
                 // What answers nothing was looked at to see whether it can be done, and nothing was seen.
                 if entry.op.returns() {
                     entry.op = rules::seal(&entry.op, Ok(&reply), unique);
@@ -239,9 +248,14 @@ impl Observations {
                 let own = self.by_key.get(&key).map_or(&[][..], Vec::as_slice);
                 let mut asked = own.iter().copied().filter(|at| !self.log[*at].is_undone());
                 let place = asked.nth(failing as usize).unwrap_or(at).min(at);
+                // Of one before it: its own look may still be on its way.
+                self.log[at].awaits = None;
                 let entry = &mut self.log[place];
+                // Its user has heard of it since this was asked.
+                if entry.was_seen_otherwise(&error) {
+                    return Saw::Changed { key };
+                }
                 entry.op = rules::seal(&entry.op, Err(&error), unique);
-                entry.awaits = None;
                 Saw::Fails { key, error: *error, at: entry.place }
             }
             Seen::Refused(refusal) => Saw::Refused(refusal),

@@ -190,6 +190,19 @@ impl Shard {
         self.decide_for_followers(attempt);
     }
 
+    /// A no was written for a range of a session's attempts (P60): it is of those, too, whose batons wait. O(batons of the session).
+    pub(super) fn forget_barred_batons(&mut self, session: SessionId) {
+        if self.batons.waiting.is_empty() {
+            return; // Mostly.
+        }
+        let of_session = self.batons.waiting().filter(|(attempt, _)| attempt.tx.session == session);
+        let barred: Vec<AttemptId> = of_session
+            .map(|(attempt, _)| *attempt)
+            .filter(|attempt| self.decided(*attempt).is_some())
+            .collect();
+        barred.into_iter().for_each(|attempt| self.forget_batons(attempt));
+    }
+
     /// Of batons whose prepares did not come for a lease a no is written, as if somebody had asked (K11).
     pub(super) fn drop_batons(&mut self, now: Time) {
         while self.at_once > 0

@@ -34,7 +34,7 @@ impl Shard {
 
     /// A prepare came again after the decision: if that is yes, it is told again.
     pub(super) fn tell_applied(&mut self, attempt: AttemptId, is_last: bool) {
-        let Some(Decided::Applied { replies, at }) = self.decided(attempt) else { return };
+        let Some(Decided::Applied { replies, at, .. }) = self.decided(attempt) else { return };
         if at.is_some() {
             return self.tell_done(attempt);
         }
@@ -71,7 +71,9 @@ impl Shard {
                 Stage::Prepared { round, .. } => {
                     let mut replies = participant.take_replies(round.replies_before);
                     replies.shrink_to_fit(); // Mostly they fit: see `prepare`.
-                    let decided = Decided::Applied { replies: Some(replies), at: None };
+                    // In a chain the last one decides, whatever the client has heard.
+                    let is_unheard = round.chained.is_some();
+                    let decided = Decided::Applied { replies: Some(replies), at: None, is_unheard };
                     let listed = Some(round.participants);
                     self.finish(now, attempt, Fate::Apply(&round.members), decided, listed);
                     self.note_apply(attempt);
@@ -199,6 +201,7 @@ impl Shard {
             }
             Decided::Refused(_) | Decided::Applied { .. } => None,
         };
+        let is_range = barred.is_some();
         let history = self.sessions.entry(attempt.tx.session).or_default();
         let place = (attempt.tx.sequence, attempt.attempt);
         history.close(place);
@@ -213,6 +216,9 @@ impl Shard {
             }
             let (account, after) = (history.account, history.bytes());
             self.recount(account, before, after);
+            if is_range {
+                self.forget_barred_batons(attempt.tx.session);
+            }
         }
     }
 }

@@ -36,6 +36,8 @@ pub(crate) enum Decided {
         replies: Option<Vec<(CallNo, Reply)>>,
         /// Its final timestamp, if it was stamped.
         at: Option<Timestamp>,
+        /// Its user may not have heard the answers, and does not have to before it is decided (K6).
+        is_unheard: bool,
     },
     Refused(Refusal),
 }
@@ -103,6 +105,9 @@ pub(crate) struct History {
     /// Decisions with answers, the oldest first, and bytes in these. Some may be forgotten.
     answered: VecDeque<(Place, usize)>,
     answers_bytes: usize,
+    /// Decisions whose answers are kept until the low-water mark passes them, however many there are, and bytes in these.
+    unheard: BTreeMap<Place, usize>,
+    unheard_bytes: usize,
     /// What decisions take besides answers.
     decided_bytes: usize,
 }
@@ -121,6 +126,8 @@ impl Default for History {
             barred: None,
             answered: VecDeque::new(),
             answers_bytes: 0,
+            unheard: BTreeMap::new(),
+            unheard_bytes: 0,
             decided_bytes: 0,
         }
     }
@@ -144,7 +151,7 @@ impl History {
 
     /// About how much memory decisions and answers take, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.decided_bytes + self.answers_bytes
+        self.decided_bytes + self.answers_bytes + self.unheard_bytes
     }
 
     /// The end of an attempt, if it is one that is over.
@@ -236,12 +243,17 @@ impl History {
 
     /// Remembers a decision. Amortized O(log of what is remembered, and parts of its answers).
     pub(crate) fn decide(&mut self, place: Place, entry: Remembered, answers_bytes_max: usize) {
-        if let Decided::Applied { replies: Some(replies), .. } = &entry.decided
+        if let Decided::Applied { replies: Some(replies), is_unheard, .. } = &entry.decided
             && !replies.is_empty()
         {
             let bytes = replies.iter().map(|(_, reply)| size_of::<CallNo>() + reply.size()).sum();
-            self.answered.push_back((place, bytes));
-            self.answers_bytes += bytes;
+            if *is_unheard {
+                self.unheard_bytes += bytes;
+                self.unheard_bytes -= self.unheard.insert(place, bytes).unwrap_or_default();
+            } else {
+                self.answered.push_back((place, bytes));
+                self.answers_bytes += bytes;
+            }
         }
         self.decided_bytes += entry.bytes();
         if let Some(known) = self.over_mut(place) {
@@ -276,12 +288,20 @@ impl History {
             self.drop_oldest_answers();
         }
         self.answered = VecDeque::new();
+        for place in std::mem::take(&mut self.unheard).into_keys() {
+            self.drop_answers_of(place);
+        }
+        self.unheard_bytes = 0;
         self.barred = None;
     }
 
     fn drop_oldest_answers(&mut self) {
         let Some((place, bytes)) = self.answered.pop_front() else { return };
         self.answers_bytes -= bytes;
+        self.drop_answers_of(place);
+    }
+
+    fn drop_answers_of(&mut self, place: Place) {
         if let Some(Remembered { decided: Decided::Applied { replies, .. }, .. }) = self.over_mut(place) {
             *replies = None;
         }
@@ -291,6 +311,7 @@ impl History {
     pub(crate) fn forget(&mut self, place: Place) {
         if let Some(entry) = self.recent.forget(place).or_else(|| self.decided.remove(&place)) {
             self.decided_bytes -= entry.bytes();
+            self.unheard_bytes -= self.unheard.remove(&place).unwrap_or_default();
         }
     }
 
@@ -325,6 +346,10 @@ impl History {
             }
             self.answered.retain(|((sequence, _), _)| *sequence >= low_water);
             self.answers_bytes = self.answered.iter().map(|(_, bytes)| bytes).sum();
+            if !self.unheard.is_empty() {
+                self.unheard = self.unheard.split_off(&(low_water, 0));
+                self.unheard_bytes = self.unheard.values().sum();
+            }
             self.barred = self.barred.take().filter(|barred| barred.last.0 >= low_water);
         }
     }
@@ -349,7 +374,7 @@ impl fmt::Debug for History {
         let further = self.decided.iter().map(|(place, entry)| (*place, entry));
         let decided: Vec<(Place, &Remembered)> = merged(recent, further, |(place, _)| *place).collect();
         let who = (self.connection, self.account, self.met_as, self.since);
-        let answers = (&self.answered, self.answers_bytes, self.decided_bytes);
+        let answers = (&self.answered, self.answers_bytes, &self.unheard, self.decided_bytes);
         (self.low_water, who, open, decided, &self.barred, answers).fmt(f)
     }
 }
@@ -439,5 +464,28 @@ mod tests {
             history.raise(Sequence(u64::MAX));
             assert_eq!((history.decisions(), history.bytes()), (0, 0), "nothing is left to be counted");
         }
+    }
+
+    /// K6: they are never too many, and are counted until they go, by the mark or because nobody can ask any more.
+    #[test]
+    fn answers_that_may_be_unheard_stay() {
+        let at = |sequence| (Sequence(sequence), 1);
+        let mut history = History::default();
+        for (sequence, is_unheard) in [(1, true), (2, false), (3, true)] {
+            let replies = Some(vec![(CallNo(0), Reply::from("an answer"))]);
+            let decided = Decided::Applied { replies, at: None, is_unheard };
+            history.decide(at(sequence), Remembered { decided, listed: None }, 0);
+        }
+        let has_answers = |history: &History, sequence| {
+            matches!(history.end_of(at(sequence)), Some(Decided::Applied { replies: Some(_), .. }))
+        };
+        assert_eq!([1, 2, 3].map(|sequence| has_answers(&history, sequence)), [true, false, true]);
+        let (of_all, mut departed) = (history.bytes(), history.clone());
+        history.raise(Sequence(3));
+        assert!(has_answers(&history, 3) && history.bytes() * 2 < of_all);
+        history.raise(Sequence(4));
+        assert_eq!(history.bytes(), 0);
+        departed.drop_answers();
+        assert!(!has_answers(&departed, 1) && departed.bytes() == 3 * ENTRY_BYTES);
     }
 }

@@ -681,7 +681,7 @@ impl Shard {
             // It is over here, and needs them no more.
             let replies = participant.take_replies(round.replies_before);
             let members = round.members;
-            let decided = Decided::Applied { replies: Some(replies.clone()), at: None };
+            let decided = Decided::Applied { replies: Some(replies.clone()), at: None, is_unheard: false };
             let others = round.chained.map(|_| round.participants.clone());
             let listed = Some(round.participants);
             self.begin_note_of_commit();

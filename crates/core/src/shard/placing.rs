@@ -309,7 +309,7 @@ impl Shard {
         let (listed, is_said) = (round.participants.clone(), *said == Said::All);
         let is_single = listed.iter().all(|listed| listed.shard == shard);
         let replies = participant.take_replies(before);
-        let decided = Decided::Applied { replies: Some(replies.clone()), at: Some(at) };
+        let decided = Decided::Applied { replies: Some(replies.clone()), at: Some(at), is_unheard: false };
         self.finish(now, attempt, Fate::Drop, decided, Some(listed));
         let replies = Some(replies).filter(|_| is_single || !is_said);
         self.respond(attempt, Response::Done { attempt, shard, at, behind, replies });
@@ -319,7 +319,7 @@ impl Shard {
     pub(super) fn tell_done(&mut self, attempt: AttemptId) {
         let shard = self.id;
         let (at, replies) = match self.decided(attempt) {
-            Some(Decided::Applied { replies, at }) => {
+            Some(Decided::Applied { replies, at, .. }) => {
                 // What was answered nobody knows any more.
                 let Some(replies) = rules::known_answers(replies) else {
                     return self.respond_refused(attempt, Refusal::Unknown);

@@ -100,7 +100,7 @@ impl Shard {
         history.raise(known.low_water);
         for (place, it) in known.decided.into_iter().filter(|(_, it)| rules::restores(it.is_applied)) {
             let decided = match it.is_applied {
-                true => Decided::Applied { replies: it.replies, at: it.at },
+                true => Decided::Applied { replies: it.replies, at: it.at, is_unheard: false },
                 false => Decided::Refused(Refusal::Unknown),
             };
             history.decide(place, Remembered { decided, listed: it.listed }, answers_bytes_max);

@@ -342,7 +342,7 @@ impl Shard {
 
 fn change_of(attempt: AttemptId, decided: &Decided, listed: Option<&Participants>) -> Change {
     let (is_applied, replies, at) = match decided {
-        Decided::Applied { replies, at } => (true, replies.clone(), *at),
+        Decided::Applied { replies, at, .. } => (true, replies.clone(), *at),
         Decided::Refused(_) => (false, None, None),
     };
     let listed = listed.filter(|listed| listed.len() > 1).cloned();

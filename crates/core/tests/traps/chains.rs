@@ -133,6 +133,26 @@ fn answers_that_are_lost_come_again() {
     assert_eq!([0, 1].map(|shard| w.counter(shard, "k")), [1, 1]);
 }
 
+/// Bug: a participant that heard of the decision from the last one kept its answers as if its client had heard them. Consequence: answers
+/// of others came after it, it forgot its own, and the outcome of what was carried out was unknown. Mend (K6): they stay until the
+/// low-water mark has passed the attempt.
+#[test]
+fn answers_that_are_lost_come_again_however_many_came_after_them() {
+    let mut w = World::with(2, CHAIN, Limits { answers_bytes_max: 0, ..Limits::default() });
+    let tx = w.begin();
+    for shard in [0, 1] {
+        w.buffer(tx, shard, "k", incr_returning(1));
+    }
+    w.commit(tx);
+    w.run_until(|message| message.kind() == Kind::Voted);
+    w.lose_all();
+    assert_eq!([0, 1].map(|shard| w.counter(shard, "k")), [1, 1], "it is carried out");
+    assert!(!w.committed(tx), "an answer is missing");
+    w.pass(Limits::default().resend_us);
+    w.run();
+    assert!(w.committed(tx), "{:?}", w.events(tx));
+}
+
 /// K2: one order, whoever was used first; hot shards come last.
 #[test]
 fn a_chain_goes_by_number_and_ends_where_it_is_hot() {

@@ -81,6 +81,60 @@ fn after_giving_way_prepares_leave_in_turn() {
     w.assert_quiet();
 }
 
+/// Bug: word that a call waits comes late, when the call has its answer and the prepares are out, and the commit counts as waiting from
+/// then on. Consequence: it gives way to an elder in vain. Mend: at the commit, what names a call that came before is dropped.
+#[test]
+fn a_late_word_that_a_call_waits_is_not_of_the_commit() {
+    let mut w = World::new(2);
+    let elder = w.begin();
+    let first = w.holder(0, "x", incr_returning(1));
+    let tx = w.begin();
+    w.execute(tx, 0, "x", incr_returning(1));
+    w.deliver(Kind::Execute, 0);
+    let late = w.hold(Kind::Queued, 0);
+    w.abort(first);
+    w.run();
+    assert!(w.answered(tx), "it has what it waited for");
+    w.execute(elder, 0, "x", incr_returning(1));
+    w.run(); // It is told of an elder.
+    w.buffer(tx, 0, "own", incr(1));
+    w.buffer(tx, 1, "y", incr(1));
+    w.commit(tx);
+    w.hand_over(late);
+    assert_eq!(w.coordinator(tx).waits(), None);
+    w.pass(Limits::default().give_way_us);
+    assert_eq!((w.count(Kind::Withdraw, 0), w.count(Kind::Withdraw, 1)), (0, 0), "it waits for nobody");
+    w.run();
+    assert!(w.committed(tx) && w.restarts(tx) == 0);
+    w.abort(elder);
+    w.run();
+    w.assert_quiet();
+}
+
+/// The same word of a call that comes with the prepare counts, until the shard has voted.
+#[test]
+fn a_commit_that_waits_says_so() {
+    let mut w = World::new(2);
+    let holder = w.holder(0, "x", incr_returning(1));
+    let tx = w.begin();
+    w.buffer(tx, 0, "x", incr_returning(1));
+    w.buffer(tx, 1, "y", incr(1));
+    w.commit(tx);
+    w.deliver(Kind::Prepare, 0);
+    let word = w.hold(Kind::Queued, 0);
+    w.hand_over(word.clone());
+    assert!(w.coordinator(tx).waits().is_some_and(|it| it.records.len() == 1));
+    w.abort(holder);
+    w.deliver(Kind::Abort, 0);
+    w.deliver(Kind::Voted, 0);
+    assert_eq!(w.coordinator(tx).waits(), None);
+    w.hand_over(word);
+    assert_eq!(w.coordinator(tx).waits(), None, "it has voted");
+    w.run();
+    assert!(w.committed(tx));
+    w.assert_quiet();
+}
+
 /// Bug: a phase that is capped refuses a request that all its holders admit, and the request then waits for a
 /// waiter younger than itself, which is told of nothing. Consequence: a cycle that no notice breaks. Mend: who is
 /// elder than all conflicting waiters joins even a capped phase.

@@ -1,10 +1,11 @@
 //! The serial order of a run: that of decisions, or, where votes carry timestamps, that of the final ones (P75).
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
-use claret_core::message::Response;
+use claret_core::message::{Refusal, Response};
 use claret_core::{AttemptId, CallNo, ShardId, Time, Timestamp};
-use claret_types::{Bytes, Reply};
+use claret_types::{Bytes, OpError, Reply};
 
 use super::vanished::Lost;
 use super::{AttemptEntry, Ledger, Moment, Violation};
@@ -88,10 +89,11 @@ impl Ledger {
         &mut self,
         run: RunId,
         (shard, life, attempt): (ShardId, u64, AttemptId),
-        key: &Bytes,
-        behind: Timestamp,
+        refusal: &Refusal,
     ) {
-        if self.failed.insert(run) {
+        let Some((key, behind)) = refusal.of_operation() else { return };
+        if let Entry::Vacant(entry) = self.failed.entry(run) {
+            entry.insert(found_of(refusal));
             // It saw those without a timestamp, too, and whoever votes later has a larger one than the horizon.
             let settled = self.refused.get(&(shard, life, attempt)).copied();
             let behind = behind.max(settled.unwrap_or(self.horizon));
@@ -171,6 +173,17 @@ impl Ledger {
             }
         }
         steps.into_values().collect()
+    }
+}
+
+/// What was found instead of what an operation demands.
+fn found_of(refusal: &Refusal) -> Option<Reply> {
+    let (Refusal::Operation { error, .. } | Refusal::OperationBehind { error, .. }) = refusal else {
+        return None;
+    };
+    match &**error {
+        OpError::Unexpected { found, .. } => Some((**found).clone()),
+        _ => None,
     }
 }
 

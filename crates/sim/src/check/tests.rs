@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use claret_core::message::{Asks, Call, KeyedCall, Listed, Members, Request, Response};
+use claret_core::message::{Asks, Call, KeyedCall, Listed, Members, Refusal, Request, Response};
 use claret_core::{
     AttemptId, Birth, CallNo, Member, Sequence, SessionId, ShardId, Survives, Time, Timestamp, TxHandle, TxId,
 };
-use claret_types::{Bytes, Counter, CounterOp, Operation, Reply, Unique};
+use claret_types::{Bytes, Counter, CounterOp, OpError, Operation, Reply, Unique};
 
 use super::{Ledger, LedgerEnd};
 use crate::reference::Reference;
@@ -163,4 +163,32 @@ fn what_vanishes_does_not_come_behind_who_voted_there_on_another_record() {
     BOTH.into_iter().for_each(|shard| done(&mut ledger, 1, shard, 10, Vec::new()));
     read(&mut ledger, (BOTH[1], X.1), 1);
     assert_eq!(check(&ledger, &["z", X.1]), Ok(()));
+}
+
+/// A shard refuses what a run demands of a record, and its user hears so.
+fn refused_for(ledger: &mut Ledger, demanded: i64, found: i64) -> Result<(), String> {
+    let op = Operation::new::<Counter>(CounterOp::Get).demanding(&Reply::Int(demanded));
+    let run = prepare(ledger, 2, &[X], &op);
+    let error = OpError::Unexpected { method: "GET".into(), found: Box::new(Reply::Int(found)) };
+    let refusal = Refusal::Operation { key: X.1.into(), error: Box::new(error) };
+    ledger.note_failed(run, (X.0, 0, attempt(2)), &refusal);
+    ledger.told_failed(run, true, Time(5)).expect("a shard said so");
+    check(ledger, &[X.1])
+}
+
+/// O9: what was found instead of what was demanded is told, so it has to be true.
+#[test]
+fn what_was_found_instead_is_judged() {
+    let added = || {
+        let mut ledger = Ledger::new(false, usize::MAX);
+        prepare(&mut ledger, 1, &[X], &add());
+        let committed = Response::Committed { attempt: attempt(1), replies: Vec::new() };
+        ledger.note_response(X.0, &committed, None, Time(2)).expect("it is committed");
+        ledger
+    };
+    assert_eq!(refused_for(&mut added(), 0, 1), Ok(()));
+    let wrong = refused_for(&mut added(), 0, 7).expect_err("it holds 1");
+    assert!(wrong.contains("answers (integer) 7") && wrong.contains("answers (integer) 1"), "{wrong}");
+    let met = refused_for(&mut added(), 1, 0).expect_err("it is as demanded");
+    assert!(met.contains("can be done"), "{met}");
 }

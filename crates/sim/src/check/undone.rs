@@ -1,7 +1,7 @@
 //! What a user has undone, and what it heard that cannot be done: nothing of it is done, and what was answered is true all the same
 //! (`docs/nesting.md`).
 
-use claret_types::{Bytes, Effect, Unique};
+use claret_types::{Bytes, Effect, OpError, Unique};
 
 use super::{Ledger, Violation};
 use crate::reference::Reference;
@@ -79,7 +79,7 @@ impl Ledger {
         key: &Bytes,
     ) -> Result<(), Violation> {
         let (mut undo, mut open) = (Vec::new(), Open::default());
-        let mut fails = false;
+        let mut fails = None;
         let all = self.runs[&run].issued.iter().enumerate();
         for (at, issued) in all.filter(|(_, issued)| issued.key == *key) {
             open.end_before(at, reference);
@@ -87,8 +87,8 @@ impl Ledger {
                 Ok((_, inverse)) if issued.undone_at.is_some() => open.add(issued, inverse),
                 Ok((_, inverse)) => undo.extend(inverse),
                 Err(_) if issued.undone_at.is_some() => {}
-                Err(_) => {
-                    fails = true;
+                Err(error) => {
+                    fails = Some(error);
                     break;
                 }
             }
@@ -97,9 +97,14 @@ impl Ledger {
         while let Some(inverse) = undo.pop() {
             reference.apply(key, inverse);
         }
-        match fails {
-            true => Ok(()),
-            false => Err(format!("{run}: was refused for '{key}', and all it asked for there can be done")),
+        match (fails, self.failed.get(&run).and_then(Option::as_ref)) {
+            (Some(OpError::Unexpected { found, .. }), Some(said)) if *found != *said => {
+                Err(format!("{run}: was refused for '{key}', which answers {said}, and it answers {found}"))
+            }
+            (Some(_), _) => Ok(()),
+            (None, _) => {
+                Err(format!("{run}: was refused for '{key}', and all it asked for there can be done"))
+            }
         }
     }
 }

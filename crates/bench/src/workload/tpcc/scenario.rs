@@ -3,17 +3,18 @@
 //! A condition is a sum or a count over records of many transactions. So it shows what is half done, done twice or lost without
 //! knowing how the store came to it.
 
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use claret_sim::model::{self, Call as SimCall};
 use claret_sim::{Read, Scenario};
-use claret_types::Reply;
 
 use super::client::TpccClient;
 use super::tables::{Options, Profile, Sizes, Tables};
 use super::tally::Tally;
 use super::{NAME, conditions, load};
-use crate::workload::{Call, Client, Stage};
+use crate::workload::Call;
+use crate::workload::simulated::{Simulated, given};
 
 /// Tables so small that many meet: a run of the simulator has some fifty transactions.
 const SIZES: Sizes = Sizes { items: 20, customers: 6, delivered: 4 };
@@ -53,57 +54,13 @@ impl Scenario for TpccScenario {
     fn client(&self, number: u64, seed: u64) -> Box<dyn model::Client> {
         // What is acknowledged is not summed up: of some transactions nobody hears the end.
         let total = Arc::new(Mutex::new(Tally::new(&self.tables)));
-        Box::new(Simulated { client: TpccClient::new(self.tables.clone(), total, number, seed) })
+        let client = TpccClient::new(self.tables.clone(), total, number, seed);
+        Box::new(Simulated::new(Box::new(client), Rc::default()))
     }
 
     fn check(&self, read: Read<'_>) -> Result<Vec<String>, String> {
         let mut read = |calls: Vec<Call>| calls.into_iter().map(|call| read(&given(call))).collect();
         let broken = conditions::check(&self.tables, &mut read)?;
         Ok(broken.iter().map(ToString::to_string).collect())
-    }
-}
-
-fn given(call: Call) -> SimCall {
-    SimCall { key: call.key, op: call.op }
-}
-
-/// A client, as the simulator drives it.
-struct Simulated {
-    client: TpccClient,
-}
-
-impl model::Client for Simulated {
-    fn draw(&mut self) -> usize {
-        self.client.draw()
-    }
-
-    fn stage(&mut self, replies: &[Reply], calls: &mut Vec<SimCall>) -> model::Stage {
-        let mut own = Vec::new();
-        let stage = self.client.stage(replies, &mut own);
-        calls.extend(own.into_iter().map(given));
-        match stage {
-            Stage::Read => model::Stage::Read,
-            Stage::Commit => model::Stage::Commit,
-        }
-    }
-
-    fn rolls_back(&self) -> bool {
-        self.client.rolls_back()
-    }
-
-    fn restart(&mut self) {
-        self.client.restart();
-    }
-
-    fn committed(&mut self, replies: &[Reply]) {
-        self.client.committed(replies);
-    }
-
-    fn gave_up(&mut self) {
-        self.client.gave_up();
-    }
-
-    fn finish(self: Box<Self>) {
-        Box::new(self.client).finish();
     }
 }
