@@ -11,16 +11,17 @@
 //! - STORE: `embedded` or `redis://HOST:PORT`.
 //! - MODE: as of `claret bench`, those of the store alone.
 //! - SEED: runs with different ones make different choices.
-//! - WORKLOAD: `hot`, `rawmix`, `interactive` (the raw mix, one operation after the other), or `KIND:OPERATIONS:SHARDS`:
-//!   so many operations of one kind (`sadd`, `scard`, `incrby`) at each of so many shards of a cluster of four, whose
-//!   slots are dealt out evenly in order.
+//! - WORKLOAD: `hot`, `rawmix`, `interactive` (the raw mix, one operation after the other), `tpcc` (10 small warehouses), or
+//!   `KIND:OPERATIONS:SHARDS`: so many operations of one kind (`sadd`, `scard`, `incrby`) at each of so many shards of a
+//!   cluster of four, whose slots are dealt out evenly in order.
 
 use std::future::Future;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use claret::{Abort, Mode, Reply, Store, Tx};
-use claret_bench::workload::{Call, Client, Stage, Workload, hot, ops, rawmix};
+use claret::{Abort, AtCommit, Error, Mode, Reply, Store, Tx, TxOptions};
+use claret_bench::workload::{Call, Client, Stage, Workload, hot, ops, rawmix, tpcc};
 use claret_bench::{BenchMode, Engine};
 use claret_types::{Bytes, Operation};
 
@@ -38,9 +39,20 @@ const RECORDS: usize = 2_500;
 /// What clients do.
 enum Load {
     /// A workload of the benchmark.
-    Known { workload: Box<dyn Workload>, is_interactive: bool },
+    Known { workload: Box<dyn Workload>, pace: Pace },
     /// The same number of operations at each of some shards.
     Even(Arc<Even>),
+}
+
+/// How the operations of a transaction leave.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// All in one batch.
+    Together,
+    /// Each once the one before it is answered.
+    OneByOne,
+    /// Those of a stage together, those of the last stage with the commit. Some may look without locks.
+    Staged { may_look: bool },
 }
 
 struct Even {
@@ -92,17 +104,31 @@ impl Even {
 }
 
 impl Load {
-    fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str, mode: Mode) -> Option<Self> {
         let raw = || Box::new(rawmix::RawMix::new(rawmix::Options::default()));
         Some(match text {
             "hot" => {
                 let workload = Box::new(hot::Hot::new(hot::Options::default()));
-                Load::Known { workload, is_interactive: false }
+                Load::Known { workload, pace: Pace::Together }
             }
-            "rawmix" => Load::Known { workload: raw(), is_interactive: false },
-            "interactive" => Load::Known { workload: raw(), is_interactive: true },
+            "rawmix" => Load::Known { workload: raw(), pace: Pace::Together },
+            "interactive" => Load::Known { workload: raw(), pace: Pace::OneByOne },
+            "tpcc" => {
+                let options = tpcc::Options { warehouses: 10, scale: 0.01, ..tpcc::Options::default() };
+                let pace = Pace::Staged { may_look: mode != Mode::None };
+                Load::Known { workload: Box::new(tpcc::Tpcc::new(options)), pace }
+            }
             other => Load::Even(Arc::new(Even::parse(other)?)),
         })
+    }
+
+    /// Puts into the store what is to be there before clients come.
+    async fn prepare(&self, store: &Store) {
+        let Load::Known { workload, .. } = self else { return };
+        for batch in workload.load() {
+            let loaded = store.run_all(batch.into_iter().map(|call| (call.key, call.op))).await;
+            loaded.expect("nobody is in the way");
+        }
     }
 
     fn clients(&self, seed: u64) -> Vec<Box<dyn Client>> {
@@ -124,11 +150,14 @@ impl Load {
         before: u64,
     ) -> Vec<Box<dyn Client>> {
         match self {
-            Load::Known { is_interactive: true, .. } => {
+            Load::Known { pace: Pace::OneByOne, .. } => {
                 all(clients.into_iter().map(|client| one_by_one(store.clone(), client, each))).await
             }
-            Load::Known { is_interactive: false, .. } => {
+            Load::Known { pace: Pace::Together, .. } => {
                 all(clients.into_iter().map(|client| together(store.clone(), client, each))).await
+            }
+            Load::Known { pace: Pace::Staged { may_look }, .. } => {
+                all(clients.into_iter().map(|client| staged(store.clone(), client, each, *may_look))).await
             }
             Load::Even(even) => {
                 let one = |number| {
@@ -198,6 +227,51 @@ async fn attempt(tx: &Tx, calls: &[Call]) -> Result<Vec<Reply>, Abort> {
     Ok(replies)
 }
 
+/// One transaction after another, each stage by stage; as `claret bench` does it.
+async fn staged(store: Store, client: Box<dyn Client>, count: u64, may_look: bool) -> Box<dyn Client> {
+    let client = Mutex::new(client);
+    let client_of = || client.lock().expect("nobody panics with it");
+    for _ in 0..count {
+        client_of().draw();
+        let looks = may_look && client_of().looks();
+        let options = TxOptions::new().deadline(Duration::from_secs(60)); // Under a tool servers are slow.
+        let options = if looks { options.optimistic() } else { options };
+        let done = store.transaction_with(options, |tx| stages(tx, &client)).await;
+        match done {
+            Ok(last) => client_of().committed(&last.replies().expect("it committed").into_inner()),
+            Err(Error::Aborted(_)) if client_of().rolls_back() => client_of().gave_up(),
+            Err(error) => panic!("a transaction commits, or is rolled back: {error}"),
+        }
+    }
+    client.into_inner().expect("nobody panics with it")
+}
+
+async fn stages(tx: Tx, client: &Mutex<Box<dyn Client>>) -> Result<AtCommit, Abort> {
+    let next = |replies: &[Reply]| {
+        let mut calls = Vec::new();
+        let stage = client.lock().expect("nobody panics with it").stage(replies, &mut calls);
+        (calls, stage)
+    };
+    client.lock().expect("nobody panics with it").restart();
+    let (mut calls, mut stage) = next(&[]);
+    while stage == Stage::Read {
+        let answers: Vec<_> = calls.into_iter().map(|call| tx.execute(call.key, call.op)).collect();
+        let mut replies = Vec::with_capacity(answers.len());
+        for answer in answers {
+            replies.push(answer.await?);
+        }
+        (calls, stage) = next(&replies);
+    }
+    if client.lock().expect("nobody panics with it").rolls_back() {
+        return Err(Abort::because("its user gave it up"));
+    }
+    let last = tx.at_commit();
+    for call in calls {
+        let _ = last.push::<Reply>(call.key, call.op);
+    }
+    Ok(last)
+}
+
 async fn open(url: &str, mode: Mode) -> Result<Store, String> {
     match url {
         "embedded" => Ok(Store::builder().mode(mode).build()),
@@ -210,13 +284,14 @@ fn run(words: &[String]) -> Result<(), String> {
     let Engine::Store(mode) = BenchMode::parse(mode)?.engine else {
         return Err(format!("'{mode}' is no mode of the store"));
     };
-    let load = Load::parse(workload).ok_or_else(|| format!("there is no workload '{workload}'"))?;
+    let load = Load::parse(workload, mode).ok_or_else(|| format!("there is no workload '{workload}'"))?;
     let numbers: Result<Vec<u64>, _> = numbers.iter().map(|number| number.parse()).collect();
     let Ok([before, count, seed]) = numbers.as_deref() else { return Err(USAGE.into()) };
     let (before, each) = (before / CLIENTS, count / CLIENTS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| error.to_string())?.block_on(async {
         let store = open(url, mode).await?;
+        load.prepare(&store).await;
         let clients = load.run(&store, load.clients(*seed), before, 0).await;
         stop("ready");
         let restarts = store.stats().restarts;
