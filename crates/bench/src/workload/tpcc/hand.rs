@@ -45,19 +45,25 @@ impl Hand {
 
     pub(super) fn customer(&mut self) -> u32 {
         let (c, high) = (self.tables.at_run.customer, self.tables.sizes.customers);
-        random::skewed(&mut self.rng, 1023, c, 1, high)
+        random::skewed(&mut self.rng, random::scaled(1023, 3_000, high), c, 1, high)
     }
 
     pub(super) fn item(&mut self) -> u32 {
         let (c, high) = (self.tables.at_run.item, self.tables.sizes.items);
-        random::skewed(&mut self.rng, 8191, c, 1, high)
+        random::skewed(&mut self.rng, random::scaled(8191, 100_000, high), c, 1, high)
     }
 
     /// A customer by last name in 60 of 100, else by number (clauses 2.5.1.2 and 2.6.1.2).
     pub(super) fn who(&mut self) -> Who {
         if self.rng.random_bool(0.6) {
             let high = self.tables.sizes.names() - 1;
-            let number = random::skewed(&mut self.rng, 255, self.tables.at_run.name, 0, high);
+            let number = random::skewed(
+                &mut self.rng,
+                random::scaled(255, 1_000, high + 1),
+                self.tables.at_run.name,
+                0,
+                high,
+            );
             return Who::Named(random::last_name(number));
         }
         Who::Number(self.customer())

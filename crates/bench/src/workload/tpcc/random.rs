@@ -46,6 +46,16 @@ pub(super) fn skewed(rng: &mut impl Rng, a: u32, c: u32, low: u32, high: u32) ->
     ((drawn + u64::from(c)) % span) as u32 + low
 }
 
+/// The constant A of `NURand` for `size` numbers where the standard has it for `full` of them: the power of two, less one, that is
+/// nearest to the same share of them. A smaller table is as skewed then as the standard's.
+pub(super) fn scaled(a: u32, full: u32, size: u32) -> u32 {
+    if size >= full {
+        return a;
+    }
+    let share = f64::from(a + 1) * f64::from(size) / f64::from(full);
+    (1 << share.max(1.0).log2().round() as u32) - 1
+}
+
 /// The last name with a number from 0 to 999.
 pub(super) fn last_name(number: u32) -> Bytes {
     let mut name = Bytes::default();
@@ -108,6 +118,24 @@ mod tests {
             assert!((65..=119).contains(&delta) && delta != 96 && delta != 112, "seed {seed}: {delta}");
             assert_eq!((load.customer, load.item), (run.customer, run.item));
         }
+    }
+
+    #[test]
+    fn a_small_table_is_as_skewed_as_a_large_one() {
+        assert_eq!(
+            [100_000, 50_000, 5_000, 10, 1].map(|size| scaled(8191, 100_000, size)),
+            [8191, 4095, 511, 1, 0]
+        );
+        let share_of_half = |a: u32, size: u32| {
+            let mut rng = SmallRng::seed_from_u64(3);
+            let mut counts = vec![0u32; size as usize + 1];
+            (0..200_000).for_each(|_| counts[skewed(&mut rng, a, 0, 1, size) as usize] += 1);
+            counts.sort_unstable();
+            let most: u32 = counts.iter().rev().take(size as usize / 2).sum();
+            f64::from(most) / 200_000.0
+        };
+        let (large, small) = (share_of_half(8191, 100_000), share_of_half(511, 6_250));
+        assert!((large - small).abs() < 0.1, "{large} and {small}");
     }
 
     #[test]
