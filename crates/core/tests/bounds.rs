@@ -197,7 +197,7 @@ fn a_no_for_a_range_ends_the_batons_in_it() {
     let end = |shard: &mut Shard, sequence| send(shard, Request::Withdraw { attempt: attempt(1, sequence) });
     (10_000..10_100).for_each(|sequence| drop(end(&mut shard, sequence)));
     for sequence in [20_000, 30_000] {
-        let baton = PeerMessage::Baton { attempt: attempt(1, sequence), from: OTHER };
+        let baton = PeerMessage::Baton { attempt: attempt(1, sequence), from: OTHER, follows: Vec::new() };
         shard.handle_peer(NOW, baton);
     }
     end(&mut shard, 19_999);

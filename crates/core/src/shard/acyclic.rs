@@ -195,9 +195,9 @@ impl Shard {
         if self.batons.waiting.is_empty() {
             return; // Mostly.
         }
-        let of_session = self.batons.waiting().filter(|(attempt, _)| attempt.tx.session == session);
+        let of_session = self.batons.waiting().filter(|((attempt, _), _)| attempt.tx.session == session);
         let barred: Vec<AttemptId> = of_session
-            .map(|(attempt, _)| *attempt)
+            .map(|((attempt, _), _)| *attempt)
             .filter(|attempt| self.decided(*attempt).is_some())
             .collect();
         barred.into_iter().for_each(|attempt| self.forget_batons(attempt));
