@@ -13,7 +13,10 @@ const SEEDS_MAX: u64 = 4_000;
 const STARTS: [u64; 3] = [0, 100_000, 200_000];
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [(&str, &str, &str); 36] = [
+const SCRIPTED: [(&str, &str, &str); 39] = [
+    ("follows-any-voted", FOLLOWING, "with_bug(Some(Bug::FollowsAnyVoted),"),
+    ("follows-one", FOLLOWING, "with_bug(Some(Bug::FollowsOne),"),
+    ("follower-looks", FOLLOWING, "with_bug(Some(Bug::FollowerLooks),"),
     ("any-baton-counts", CHAINS, "with_bug(Some(Bug::AnyBatonCounts),"),
     ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
     ("calls-of-one-record-part", MOVED, "with_bug(Some(Bug::CallsOfOneRecordPart),"),
@@ -55,6 +58,7 @@ const SCRIPTED: [(&str, &str, &str); 36] = [
 const LOCKS: &str = include_str!("../../core/tests/locks.rs");
 const MOVED: &str = include_str!("../../core/tests/moved.rs");
 const CHAINS: &str = include_str!("../../core/tests/traps/chains.rs");
+const FOLLOWING: &str = include_str!("../../core/tests/traps/following.rs");
 const CLOCKS: &str = include_str!("../../core/tests/traps/clocks.rs");
 const NESTING: &str = include_str!("../../core/tests/nesting.rs");
 const OPTIMISTIC: &str = include_str!("../../core/tests/optimistic.rs");

@@ -444,10 +444,38 @@ fn trap_55_nobody_is_left_when_the_last_one_forgot_all() {
     w.assert_quiet();
 }
 
+/// Three that push to both shards, and the baton of the third one is there first. What each shard has in the end.
+fn three() -> [Reply; 2] {
+    let mut w = chained(2);
+    let all = ["1", "2", "3"].map(|value| everywhere(&mut w, &[0, 1], &push(value)));
+    for shard in [0, 0, 0, 1, 1, 1] {
+        w.deliver(Kind::Prepare, shard);
+    }
+    let [first, second] = [0, 0].map(|_| w.hold(Kind::Baton, 1));
+    for baton in [None, Some(first), Some(second)] {
+        match baton {
+            None => w.deliver(Kind::Baton, 1),
+            Some(baton) => w.hand_over(baton),
+        }
+    }
+    w.run();
+    assert!(all.into_iter().all(|tx| w.committed(tx)));
+    [0, 1].map(|shard| answer(&mut w, shard, items()))
+}
+
+/// K17: all whom it follows count.
+#[test]
+fn who_follows_two_awaits_both() {
+    let [here, there] = three();
+    assert_eq!(here, there);
+}
+
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn followers_that_are_wrong_are_noticed() {
     use claret_core::{Bug, with_bug};
+    let [here, there] = with_bug(Some(Bug::FollowsOne), three);
+    assert_ne!(here, there);
     assert!(with_bug(Some(Bug::FollowsAnyVoted), crossing));
     assert!(with_bug(Some(Bug::FollowedUnnamed), told_before_its_turn));
     assert_eq!(with_bug(Some(Bug::FollowerLooks), rewritten), Reply::Bytes("b".into()));
