@@ -148,6 +148,8 @@ bugs! {
     FollowsOne "follows-one" "K17";
     /// What follows others is carried out before them, if it hears of its own end first.
     FollowerFirst "follower-first" "K18";
+    /// A change of a record's type or of its end is followed like others.
+    FollowsAnyChange "follows-any-change" "K16";
     /// Who is followed and waits for a lock hears of no elder that follows it.
     FollowersUnheard "followers-unheard" "K18";
     /// What a follower does is decided by what is there.

@@ -13,8 +13,9 @@ const SEEDS_MAX: u64 = 4_000;
 const STARTS: [u64; 3] = [0, 100_000, 200_000];
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [(&str, &str, &str); 39] = [
+const SCRIPTED: [(&str, &str, &str); 40] = [
     ("follows-any-voted", FOLLOWING, "with_bug(Some(Bug::FollowsAnyVoted),"),
+    ("follows-any-change", FOLLOWING, "with_bug(Some(Bug::FollowsAnyChange),"),
     ("follows-one", FOLLOWING, "with_bug(Some(Bug::FollowsOne),"),
     ("follower-looks", FOLLOWING, "with_bug(Some(Bug::FollowerLooks),"),
     ("any-baton-counts", CHAINS, "with_bug(Some(Bug::AnyBatonCounts),"),

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::IntoIter;
 
+use super::following::NAMED_MAX;
 use super::participant::{Calls, Chained, Stage};
 use super::{AttemptId, Bytes, Delivery, Owner, Shard, ShardId, Status, Time, rules};
 use crate::ids::SessionId;
@@ -151,6 +152,9 @@ impl Shard {
         from: ShardId,
         follows: Vec<AttemptId>,
     ) {
+        if follows.len() > NAMED_MAX {
+            return; // As if it was lost.
+        }
         let Some(participant) = self.attempts.get(&attempt) else {
             return self.keep_baton(now, attempt, from, follows);
         };
@@ -192,6 +196,7 @@ impl Shard {
 
     /// A no was written for a range of a session's attempts (P60): it is of those, too, whose batons wait. O(batons of the session).
     pub(super) fn forget_barred_batons(&mut self, session: SessionId) {
+        self.settle_awaited_of(session);
         if self.batons.waiting.is_empty() {
             return; // Mostly.
         }
@@ -297,7 +302,8 @@ impl Shard {
         let Some(at) = list.iter().position(|listed| listed.shard == self.id) else { return Vec::new() };
         let is_lost = list[at].incarnation.is_some_and(|listed| listed < self.remembers_since);
         // Whoever has no baton does not know that any of them has voted.
-        let tells = round.chained.is_some_and(|chained| !chained.is_deposited) && !is_lost;
+        let has_baton = |chained: Chained| !chained.is_deposited || self.awaits(attempt);
+        let tells = round.chained.is_some_and(has_baton) && !is_lost;
         if tells { list[..at].to_vec() } else { Vec::new() }
     }
 

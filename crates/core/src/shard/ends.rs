@@ -112,6 +112,7 @@ impl Shard {
     pub(super) fn abort(&mut self, now: Time, attempt: AttemptId, refused_by: Option<ShardId>) {
         self.refused.remove(&attempt);
         match self.attempts.get(&attempt) {
+            Some(participant) if participant.is_held_back() => return, // It is committed.
             // Yes is written, and nobody is named who wrote no: this may be committed elsewhere (trap 1).
             Some(participant) if participant.is_prepared() && refused_by.is_none() => {
                 return self.vote_again(attempt);

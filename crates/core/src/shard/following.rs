@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::lock_table::FOLLOWED_MAX;
 use super::participant::Stage;
-use super::{AttemptId, Owner, Response, Shard, Time, rules};
+use super::{AttemptId, Owner, Response, SessionId, Shard, Time, rules};
 
 type Few = SmallVec<[AttemptId; 2]>;
 
@@ -17,7 +17,7 @@ type Few = SmallVec<[AttemptId; 2]>;
 const RECORDS_MAX: usize = 128;
 
 /// A baton that names more is as if it was lost: on each record a call follows a few.
-const NAMED_MAX: usize = RECORDS_MAX * FOLLOWED_MAX;
+pub(super) const NAMED_MAX: usize = RECORDS_MAX * FOLLOWED_MAX;
 
 /// So many are looked at for who is held up. With more, some stand until what they wait for is said again, or their leases are over.
 const REACHED_MAX: usize = 64;
@@ -77,7 +77,7 @@ impl Awaited {
         let mut at = 0;
         while at < reached.len() && reached.len() < REACHED_MAX {
             for it in next(self, reached[at]).into_iter().flatten() {
-                if !reached.contains(it) {
+                if reached.len() < REACHED_MAX && !reached.contains(it) {
                     reached.push(*it);
                 }
             }
@@ -104,10 +104,7 @@ impl Shard {
 
     /// A baton is here that says whom its attempt follows: whether it goes on at once. Otherwise it awaits them.
     pub(super) fn is_unled(&mut self, attempt: AttemptId, follows: &[AttemptId]) -> bool {
-        if follows.len() > NAMED_MAX {
-            return false;
-        }
-        let is_open = |it: &AttemptId| self.decided(*it).is_none() && !self.is_below_low_water(*it);
+        let is_open = |it: &AttemptId| !self.is_over(*it) && *it != attempt;
         let open: Few = follows.iter().copied().filter(is_open).collect();
         let open = rules::awaited(open);
         self.awaited.set(attempt, &open);
@@ -159,7 +156,12 @@ impl Shard {
         let Some(chained) = &mut round.chained else { return false };
         if !std::mem::replace(&mut chained.is_committed, true) {
             // It was decided after them, so somebody knows.
-            followed.into_iter().for_each(|it| self.inquire_now(now, it));
+            let is_unasked = |it: &AttemptId| match self.attempts.get(it).map(|it| &it.stage) {
+                Some(Stage::Prepared { asked_us, .. }) => *asked_us == 0,
+                _ => false,
+            };
+            let unasked: Vec<AttemptId> = followed.into_iter().filter(is_unasked).collect();
+            unasked.into_iter().for_each(|it| self.inquire_now(now, it));
         }
         true
     }
@@ -178,21 +180,37 @@ impl Shard {
         }
     }
 
-    /// One awaits others: if one of those waits for a lock, it is held up (K18).
+    /// One awaits others: if one of those waits for a lock, it is held up, and so is who awaits it (K18).
     pub(super) fn note_held_up(&mut self, attempt: AttemptId) {
-        let birth = self.participant(attempt).owner.birth;
         let mut followed = self.awaited.reach(attempt, |awaited, it| awaited.of.get(&it));
         followed.retain(|it| self.attempts.get(it).is_some_and(|it| !it.blocked.is_empty()));
         if followed.is_empty() {
             return; // Mostly.
         }
-        self.say_held_up(attempt);
-        followed.retain(|it| birth < self.attempts[it].owner.birth);
+        let mut held_up = self.awaited.reach(attempt, |awaited, it| awaited.by.get(&it));
+        held_up.push(attempt);
+        let eldest = held_up.iter().filter_map(|it| Some(self.attempts.get(it)?.owner.birth)).min();
+        held_up.into_iter().for_each(|it| self.say_held_up(it));
         for it in followed {
-            if let Some(elder) = rules::follower_told_of(Some(birth)) {
+            let elder = eldest.filter(|eldest| *eldest < self.attempts[&it].owner.birth);
+            if let Some(elder) = rules::follower_told_of(elder) {
                 self.respond(it, Response::Elder { attempt: it, shard: self.id, birth: elder.time });
             }
         }
+    }
+
+    /// Of this session more is decided or forgotten than attempts that were named: who awaited these goes on. O(who is awaited).
+    pub(super) fn settle_awaited_of(&mut self, session: SessionId) {
+        if self.awaited.by.is_empty() {
+            return; // Mostly.
+        }
+        let of_session = self.awaited.by.keys().copied().filter(|it| it.tx.session == session);
+        let over: Vec<AttemptId> = of_session.filter(|it| self.is_over(*it)).collect();
+        over.into_iter().for_each(|it| self.awaited.decide(it));
+    }
+
+    fn is_over(&self, attempt: AttemptId) -> bool {
+        self.decided(attempt).is_some() || self.is_below_low_water(attempt)
     }
 
     pub(super) fn check_awaited(&self) {

@@ -10,7 +10,7 @@
 //! not see each other's effects, because any of them may still leave (C4).
 //!
 //! Invariants ([`LockTable::check_invariants`]): the sum of the holders' claims is what `held` says; claims of
-//! different holders do not conflict; an idle lock has no waiters; a waiting call is not granted.
+//! different holders do not conflict, but where one follows the other (K16); an idle lock has no waiters; a waiting call is not granted.
 //!
 //! This file knows nothing of votes, leases or messages.
 
@@ -460,9 +460,10 @@ impl LockTable {
                 false => holder.used.add(&Claims::record(Mode::EXCLUSIVE)),
             }
         }
+        let follows = item.follows;
         holder.push(item);
         let is_first = holder.items.len() == 1;
-        if owner.follows_at.is_some() {
+        if follows {
             lock.note_followed(owner.attempt);
         }
         is_first

@@ -383,6 +383,9 @@ impl Shard {
     fn end_wait(&mut self, now: Time, attempt: AttemptId) {
         self.set_deadline(attempt, None);
         let Some(participant) = self.attempts.get(&attempt) else { return };
+        if participant.is_held_back() {
+            return; // It is committed, and those whom it follows ask.
+        }
         if rules::outlives_lease(participant) {
             self.inquire(now, attempt);
         } else {

@@ -219,6 +219,11 @@ impl Participant {
         }
     }
 
+    /// Whether it is committed, and comes after others that are not decided here (K18).
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.chained().is_some_and(|chained| chained.is_committed)
+    }
+
     /// Whether its prepare waits for a baton (K3).
     pub(crate) fn is_deposited(&self) -> bool {
         self.chained().is_some_and(|chained| chained.is_deposited)

@@ -64,6 +64,7 @@ impl Shard {
             return Status::PreparedAt(at);
         }
         match self.attempts.get(&attempt) {
+            Some(participant) if participant.is_held_back() => Status::Applied,
             Some(participant) if participant.is_prepared() => Status::Prepared,
             None if self.is_below_low_water(attempt) => Status::Forgotten,
             Some(_) | None => {
@@ -132,6 +133,9 @@ impl Shard {
         let Some(participant) = self.attempts.get_mut(&attempt) else {
             return self.hear_of_decided(attempt, from, &status); // Decided meanwhile.
         };
+        if participant.is_held_back() {
+            return; // It is committed, whatever others forgot since.
+        }
         let Stage::Prepared { round, place, answers, asked_us } = &mut participant.stage else { return };
         if from == id || round.participants.iter().all(|listed| listed.shard != from) {
             return; // Not one that was asked.
@@ -193,6 +197,9 @@ impl Shard {
         let open: Vec<AttemptId> = history.open_after(Bound::Unbounded).map(named).collect();
         self.recount(account, before, after);
         let session = link.session;
+        if is_raised {
+            self.settle_awaited_of(session);
+        }
         self.tell_replicas(|_| is_raised.then_some(Change::Passed { session, low_water }));
         let live: BTreeSet<AttemptId> = live.iter().copied().collect();
         for attempt in open {

@@ -3,7 +3,9 @@
 
 use claret_core::message::{PeerMessage, Request};
 use claret_core::{Commit, Limits, Switches};
-use claret_types::{Bytes, Dict, DictOp, End, List, ListOp, Operation, Register, Reply, State};
+use claret_types::{
+    Bytes, Dict, DictOp, End, KeyspaceOp, List, ListOp, Moment, Operation, Register, Reply, State,
+};
 
 use crate::harness::{Kind, Tx, World, get, incr_returning, set};
 
@@ -389,6 +391,89 @@ fn trap_54_blind_is_not_idle() {
     assert_eq!(rewritten(), Reply::Bytes("a".into()));
 }
 
+/// Whether a write follows one that does this before.
+fn is_followed(changes: &[Operation]) -> bool {
+    let mut w = chained(2);
+    let first = w.begin();
+    for change in changes {
+        w.buffer(first, 0, "k", change.clone());
+    }
+    w.buffer(first, 1, "k", set("1"));
+    w.commit(first);
+    w.deliver(Kind::Prepare, 0);
+    everywhere(&mut w, &[0, 1], &set("2"));
+    w.deliver(Kind::Prepare, 0);
+    w.count(Kind::Baton, 1) == 2
+}
+
+/// Another one makes the record one of another type.
+fn change_of_type() -> [Operation; 2] {
+    [Operation::new::<Register>(claret_types::RegisterOp::Get), hset("1")]
+}
+
+/// What is blind holds in any state of its type, and outlives no end of the record that comes after it.
+#[test]
+fn trap_54_nobody_follows_a_change_of_type_or_of_expiry() {
+    assert!(is_followed(&[set("1")]));
+    assert!(!is_followed(&change_of_type()));
+    let at = Moment::At(1_000_000);
+    assert!(!is_followed(&[KeyspaceOp::SetUntil { value: "1".into(), at }.into()]));
+    let expire = KeyspaceOp::Expire { at, only_later: false, returning: false };
+    assert!(!is_followed(&[set("1"), expire.into()]));
+}
+
+/// A call that claims much is compared with nobody.
+#[test]
+fn who_claims_much_follows_nobody() {
+    let many = |from: usize| {
+        let members = (from..from + 100).map(|at| Bytes::from(format!("{at}").as_str()));
+        Operation::new::<claret_types::Set>(claret_types::SetOp::Add(members.collect()))
+    };
+    let remove = Operation::new::<claret_types::Set>(claret_types::SetOp::Remove(
+        (0..100).map(|at| Bytes::from(format!("{at}").as_str())).collect(),
+    ));
+    let mut w = chained(2);
+    [0, 1].into_iter().for_each(|shard| w.set_up(shard, "k", many(0)));
+    let first = everywhere(&mut w, &[0, 1], &remove);
+    w.deliver(Kind::Prepare, 0);
+    let second = everywhere(&mut w, &[0, 1], &many(50));
+    w.deliver(Kind::Prepare, 0);
+    assert_eq!(w.count(Kind::Baton, 1), 1);
+    w.run();
+    assert!(w.committed(first) && w.committed(second));
+}
+
+/// The last one has decided both and lost its memory; one shard has carried both out, the other one knows of the second alone.
+#[test]
+fn trap_55_what_is_committed_stays_so_though_others_forgot_it() {
+    let mut w = chained(3);
+    let both = ["1", "2"].map(|value| {
+        let tx = w.begin();
+        w.buffer(tx, 0, value, set(value));
+        w.buffer(tx, 1, "k", set(value));
+        w.buffer(tx, 2, "k", set(value));
+        w.commit(tx);
+        tx
+    });
+    w.run_until(|message| matches!(message.kind(), Kind::Answer | Kind::Committed | Kind::Applied));
+    w.deliver(Kind::Answer, 0);
+    w.deliver(Kind::Answer, 0);
+    w.hold(Kind::Answer, 1);
+    w.deliver(Kind::Answer, 1);
+    assert_eq!(text(&w, 1), None, "it comes after the first one");
+    w.client_dies();
+    w.restart_shard(2);
+    let second = w.attempt(both[1]);
+    w.send(1, Request::Abort { attempt: second, refused_by: Some(claret_core::ShardId(2)) });
+    for _ in 0..4 {
+        w.run();
+        w.pass_without_coordinators(Limits::default().lease_us);
+    }
+    w.run();
+    assert_eq!(text(&w, 1).as_deref(), Some("2"));
+    assert_eq!(w.shards[1].open_attempts(), 0);
+}
+
 /// Two are decided, and the first shard hears of the second one alone. What it has then, and in the end.
 fn second_first() -> [Option<String>; 2] {
     let mut w = chained(2);
@@ -478,6 +563,7 @@ fn followers_that_are_wrong_are_noticed() {
     assert_ne!(here, there);
     assert!(with_bug(Some(Bug::FollowsAnyVoted), crossing));
     assert!(with_bug(Some(Bug::FollowedUnnamed), told_before_its_turn));
+    assert!(with_bug(Some(Bug::FollowsAnyChange), || is_followed(&change_of_type())));
     assert_eq!(with_bug(Some(Bug::FollowerLooks), rewritten), Reply::Bytes("b".into()));
     assert_eq!(with_bug(Some(Bug::FollowerFirst), second_first)[1], Some("1".into()));
 }

@@ -203,7 +203,7 @@ impl LockTable {
             && let Some(lock) = lock
             && let Some((claims, effect)) = lock.to_follow(owner, call, &claims, executed.effect.as_ref())
         {
-            return Ok(Some((executed.reply, Item::of(call, claims, effect))));
+            return Ok(Some((executed.reply, Item { follows: true, ..Item::of(call, claims, effect) })));
         }
         if alone && !draws_fit(&claims, room) {
             // It would not fit beside anybody else's draw, so nobody else may hold the record with it.

@@ -9,12 +9,15 @@ use claret_types::{Bytes, Claims, Effect};
 
 use super::{AttemptId, Call, Holder, Lock, LockTable, Owner, RecordIx, ShardId, Time, rules, same};
 
-/// So many holders of a record are looked at, and a call follows no more.
+/// A record with more holders is followed on by nobody.
 pub(crate) const FOLLOWED_MAX: usize = 8;
 
+/// Nor is one of whose holders one claims more, and who claims more himself follows nobody: claims are compared one by one.
+const CLAIMS_MAX: usize = 16;
+
 impl Lock {
-    /// What a call that is not admitted claims and does if it follows all that are in its way; `None`: it waits. O(holders), of which
-    /// there are a few.
+    /// What a call that is not admitted claims and does if it follows all that are in its way; `None`: it waits. O(holders, each with its
+    /// claims), of which there are a few.
     pub(super) fn to_follow(
         &self,
         owner: Owner,
@@ -37,10 +40,17 @@ impl Lock {
             return None;
         }
         reserved.for_each(|claim| footprint.push(claim.scope, claim.mode));
+        if footprint.list.len() > CLAIMS_MAX {
+            return None;
+        }
         let mut others = self.holders.iter().filter(|(attempt, _)| **attempt != owner.attempt);
-        let may_follow =
-            |holder: &Holder| holder.decider == Some(decider) || !self.conflicts(holder, &footprint);
-        others.all(|(_, holder)| may_follow(holder)).then_some((footprint, effect))
+        let may_follow = |holder: &Holder| {
+            rules::leaves_type_and_expiry(holder.claims())
+                && holder.claims().map(|claims| claims.list.len()).sum::<usize>() <= CLAIMS_MAX
+                && (holder.decider == Some(decider) || !self.conflicts(holder, &footprint))
+        };
+        let has_few = |holder: &Holder| holder.items.len() <= CLAIMS_MAX;
+        others.all(|(_, holder)| has_few(holder) && may_follow(holder)).then_some((footprint, effect))
     }
 
     /// Blind calls draw nothing, and draws of others fit or they would not be granted.
@@ -49,11 +59,8 @@ impl Lock {
         holder.claims().any(|held| held.conflict_with(claims, modes))
     }
 
-    /// One that may follow others was granted something: notes whom it follows. O(holders).
+    /// One was granted a call behind others: notes whom it follows. As [`Self::to_follow`].
     pub(super) fn note_followed(&mut self, attempt: AttemptId) {
-        if self.holders.len() < 2 || self.kind.is_none() || self.line.is_some() {
-            return; // Mostly.
-        }
         let Some(claims) = self.holders.get(&attempt).and_then(|own| own.items.last()).map(|it| &it.claims)
         else {
             return;

@@ -27,11 +27,13 @@ pub(crate) struct Item {
     pub(crate) member: Member,
     pub(super) claims: Claims,
     pub(super) effect: Option<Effect>,
+    /// It was granted behind others who hold what it conflicts with (K16).
+    pub(super) follows: bool,
 }
 
 impl Item {
     pub(super) fn of(call: &Call, claims: Claims, effect: Option<Effect>) -> Self {
-        Item { no: call.no, member: call.member, claims, effect }
+        Item { no: call.no, member: call.member, claims, effect, follows: false }
     }
 }
 

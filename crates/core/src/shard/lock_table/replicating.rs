@@ -13,7 +13,7 @@ impl LockTable {
         let holder = lock.holders.get(&attempt)?;
         let in_order = holder.calls_in_order().cloned().unwrap_or_default();
         let items = if in_order.is_empty() { &holder.items[..] } else { &[] };
-        let granted = items.iter().map(|Item { no: _, member, claims, effect }| Granted {
+        let granted = items.iter().map(|Item { no: _, member, claims, effect, follows: _ }| Granted {
             member: *member,
             claims: claims.clone(),
             effect: effect.clone(),
@@ -44,7 +44,7 @@ impl LockTable {
         for Granted { member, claims, effect } in granted {
             lock.held.add(&claims);
             // It has voted, so nothing more is undone.
-            holder.push(Item { no: CallNo(u32::MAX), member, claims, effect });
+            holder.push(Item { no: CallNo(u32::MAX), member, claims, effect, follows: false });
         }
         for call in in_order {
             self.grant_in_order(record, owner, &call);

@@ -1,6 +1,6 @@
 //! Rules of locks and queues that a planted bug can take out (`planted.rs`), each by its name.
 
-use claret_types::{Claims, Draw, Effect, Expiry, Held, Modes, Operation, Room, TypeInfo, Unique};
+use claret_types::{Claims, Draw, Effect, Expiry, Held, Mode, Modes, Operation, Room, TypeInfo, Unique};
 use smallvec::SmallVec;
 
 use super::deciding::View;
@@ -242,4 +242,10 @@ pub(super) fn undo(holder: &mut Holder, _held: &mut Held, is_undone: impl Fn(Cal
 #[inline]
 pub(super) fn blind_effect(op: &Operation, _seen: Option<&Effect>) -> Option<Option<Effect>> {
     op.blind_effect().map(Some)
+}
+
+/// Whether one may be followed as far as what is there goes: it changes neither the type of the record nor when that ends (K16).
+#[inline]
+pub(super) fn leaves_type_and_expiry<'a>(mut claims: impl Iterator<Item = &'a Claims>) -> bool {
+    claims.all(|claims| !claims.have(1 << Mode::EXCLUSIVE.0 | 1 << Mode::EXTEND_EXPIRY.0))
 }

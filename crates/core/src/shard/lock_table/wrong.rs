@@ -222,3 +222,8 @@ pub(super) fn blind_effect(op: &Operation, seen: Option<&Effect>) -> Option<Opti
     let blind = right::blind_effect(op, seen)?;
     Some(if is(Bug::FollowerLooks) { seen.cloned() } else { blind })
 }
+
+/// [`Bug::FollowsAnyChange`].
+pub(super) fn leaves_type_and_expiry<'a>(claims: impl Iterator<Item = &'a Claims>) -> bool {
+    right::leaves_type_and_expiry(claims) || is(Bug::FollowsAnyChange)
+}
