@@ -175,6 +175,7 @@ impl Bare {
         let program = std::env::var("CLARET_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
         let mut command = Command::new(program);
         command.args(["--port", &port.to_string(), "--save", "", "--loadmodule"]).arg(&module.path);
+        command.current_dir(env!("CARGO_TARGET_TMPDIR")); // It leaves its file of incarnations there.
         let process = command.stdout(Stdio::null()).spawn().expect("the server starts");
         Bare { process, port, url: format!("redis://127.0.0.1:{port}") }
     }
