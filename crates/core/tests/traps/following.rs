@@ -2,7 +2,7 @@
 //! is carried out after what. Traps 49 to 55.
 
 use claret_core::message::{PeerMessage, Request};
-use claret_core::{Commit, Limits, Switches};
+use claret_core::{Commit, Limits, Sequence, ShardId, Switches};
 use claret_types::{
     Bytes, Dict, DictOp, End, KeyspaceOp, List, ListOp, Moment, Operation, Register, Reply, State,
 };
@@ -137,7 +137,7 @@ fn crossing() -> bool {
     let now = w.now;
     for (tx, hot) in [(one, [1, 2]), (other, [0, 2])] {
         let attempt = w.attempt(tx);
-        w.coordinator_mut(tx).commit(now, attempt, &hot.map(claret_core::ShardId)).expect("it runs");
+        w.coordinator_mut(tx).commit(now, attempt, &hot.map(ShardId)).expect("it runs");
     }
     w.pass(0);
     w.run();
@@ -464,7 +464,7 @@ fn trap_55_what_is_committed_stays_so_though_others_forgot_it() {
     w.client_dies();
     w.restart_shard(2);
     let second = w.attempt(both[1]);
-    w.send(1, Request::Abort { attempt: second, refused_by: Some(claret_core::ShardId(2)) });
+    w.send(1, Request::Abort { attempt: second, refused_by: Some(ShardId(2)) });
     for _ in 0..4 {
         w.run();
         w.pass_without_coordinators(Limits::default().lease_us);
@@ -494,6 +494,20 @@ fn second_first() -> [Option<String>; 2] {
 #[test]
 fn trap_55_a_follower_is_carried_out_after_the_others() {
     assert_eq!(second_first(), [None, Some("2".into())]);
+}
+
+/// Somebody knows the end of the others, so it is asked for at once: no time passes here.
+#[test]
+fn trap_55_who_keeps_a_follower_asks_about_the_others() {
+    let mut w = chained(2);
+    two(&mut w);
+    w.deliver(Kind::Baton, 1);
+    w.deliver(Kind::Baton, 1);
+    w.hold(Kind::Answer, 0);
+    w.client_is_gone = true;
+    w.run();
+    assert_eq!(text(&w, 0).as_deref(), Some("2"));
+    w.assert_quiet();
 }
 
 /// Their client is dead, and so is what the last shard told; each shard asks.
@@ -568,6 +582,52 @@ fn followers_that_are_wrong_are_noticed() {
     assert_eq!(with_bug(Some(Bug::FollowerFirst), second_first)[1], Some("1".into()));
 }
 
+/// K17: what a peer may name is bounded; more is as if the baton was lost.
+#[test]
+fn a_baton_that_names_too_many_is_as_if_lost() {
+    let mut w = chained(2);
+    let tx = everywhere(&mut w, &[0, 1], &set("1"));
+    w.deliver(Kind::Prepare, 1);
+    let (now, attempt) = (w.now, w.attempt(tx));
+    let follows = vec![attempt; 2_000];
+    w.shards[1].handle_peer(now, PeerMessage::Baton { attempt, from: ShardId(0), follows });
+    assert_eq!(text(&w, 1), None);
+    w.run();
+    assert!(w.committed(tx));
+}
+
+/// K17: whom it awaits is never heard of there, and the low-water mark passes that one.
+#[test]
+fn who_is_below_the_mark_is_awaited_by_nobody() {
+    let mut w = chained(2);
+    let [one, other] = ["1", "2"].map(|value| everywhere(&mut w, &[0, 1], &set(value)));
+    w.deliver(Kind::Prepare, 0);
+    w.deliver(Kind::Prepare, 0);
+    w.hold(Kind::Prepare, 1);
+    w.deliver(Kind::Prepare, 1);
+    w.hold(Kind::Baton, 1);
+    w.deliver(Kind::Baton, 1);
+    assert_eq!(text(&w, 1), None, "it awaits the first one");
+    let (passed, live) = (w.attempt(one).tx.sequence, w.attempt(other));
+    let low_water = Sequence(passed.0 + 1);
+    w.send(1, Request::Heartbeat { live: vec![live], low_water });
+    w.deliver(Kind::Heartbeat, 1);
+    assert_eq!(text(&w, 1).as_deref(), Some("2"));
+}
+
+/// K7: a deposit that awaits others has its baton, so those before it have voted, and hear of its no.
+#[test]
+fn a_no_of_one_that_awaits_others_goes_back() {
+    let mut w = chained(2);
+    let [_, other] = two(&mut w);
+    w.hold(Kind::Baton, 1);
+    w.deliver(Kind::Baton, 1);
+    let attempt = w.attempt(other);
+    w.send(1, Request::Withdraw { attempt });
+    w.deliver(Kind::Withdraw, 1);
+    assert_eq!(w.count(Kind::Answer, 0), 1);
+}
+
 /// A prepare of very many records follows nobody: a baton names a bounded number.
 #[test]
 fn a_large_prepare_follows_nobody() {
@@ -611,7 +671,7 @@ fn nobody_stands_until_something_is_said_again() {
                 shards.reverse();
             }
             let first_hot = dice(shards.len() as u64) as usize;
-            let hot: Vec<_> = shards[first_hot..].iter().map(|shard| claret_core::ShardId(*shard)).collect();
+            let hot: Vec<_> = shards[first_hot..].iter().map(|shard| ShardId(*shard)).collect();
             let (now, attempt) = (w.now, w.attempt(tx));
             w.coordinator_mut(tx).commit(now, attempt, &hot).expect("it runs");
             w.pass(0);

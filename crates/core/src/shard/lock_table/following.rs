@@ -112,7 +112,7 @@ impl Lock {
 }
 
 impl LockTable {
-    /// An attempt has voted in a chain that this shard decides: those may follow it now that waited for its records.
+    /// An attempt has voted in a chain that `decider` decides: those may follow it now that waited for its records.
     pub(crate) fn lead(&mut self, now: Time, held: &[RecordIx], attempt: AttemptId, decider: ShardId) {
         for record in held {
             let lock = self.records.get_mut(*record).and_then(|record| record.lock.as_mut());

@@ -48,7 +48,7 @@ pub(super) struct Holder {
     pub(super) told: Option<Birth>,
     /// The record does not end by its time before this holder leaves.
     pub(super) holds_end: bool,
-    /// It has voted in a chain, and this shard decides that.
+    /// Who decides the chain in which it has voted, if others may follow it.
     pub(super) decider: Option<ShardId>,
     /// Whom it follows: what they claim conflicts with its own claims, and it is carried out after them (K16).
     pub(super) follows: Vec<AttemptId>,
