@@ -25,6 +25,8 @@ mod faults;
 #[allow(dead_code)]
 #[path = "bad_input/faulty.rs"]
 mod faulty;
+#[path = "cluster/forward.rs"]
+mod forward;
 #[path = "handles/mod.rs"]
 mod handles;
 #[path = "cluster/limit.rs"]

@@ -123,6 +123,38 @@ fn a_topk_needs_the_right_to_the_string_beside_it() {
     assert!(matches!(&al.commit("a:top", "TOPK.ADD 3 1 x")[..], [Response::Committed { .. }]));
 }
 
+/// What a digest is made of is what two commands tell.
+#[test]
+fn a_digest_needs_the_right_to_the_content_and_to_the_expiry() {
+    let (server, mut admin) = limited();
+    let mut al = Process::over(server.connect_as("al", "pw"), 1, 1, &[]);
+    let is_done = |answers: &[Response]| matches!(answers, [Response::Committed { .. }]);
+    assert!(is_done(&al.commit("a:1", "SET x")));
+    for without in ["dump", "pexpiretime"] {
+        acl(&mut admin, &["al", &format!("-{without}")]);
+        let answers = al.commit("a:1", "RECORD.DIGEST");
+        assert!(
+            is_denied(&answers) && format!("{answers:?}").to_lowercase().contains(without),
+            "{answers:?}"
+        );
+        acl(&mut admin, &["al", &format!("+{without}")]);
+    }
+    assert!(is_done(&al.commit("a:1", "RECORD.DIGEST")));
+}
+
+/// To put a string is what SET does; anything else is put as RESTORE does it.
+#[test]
+fn a_string_is_put_with_the_right_to_set_and_nothing_else_is() {
+    let (server, mut admin) = limited();
+    let mut al = Process::over(server.connect_as("al", "pw"), 1, 1, &[]);
+    acl(&mut admin, &["al", "-restore"]);
+    let string = al.commit("a:1", "RECORD.PUT register x");
+    assert!(matches!(&string[..], [Response::Committed { .. }]), "{string:?}");
+    assert!(is_denied(&al.commit("a:1", "RECORD.PUT set x")));
+    acl(&mut admin, &["al", "-set", "+restore"]);
+    assert!(is_denied(&al.commit("a:1", "RECORD.PUT register x")));
+}
+
 /// Bug: who changes a document was asked for the right to one command, and the change may be two: `JSON.SET` and `JSON.MERGE` remove
 /// fields, and `JSON.NUMINCRBY` of a float writes one. Consequence: a user without HDEL removed fields, one with HINCRBY alone
 /// wrote floats. Mend: the right to both is needed.

@@ -220,7 +220,7 @@ fn on_any<T: Native>() -> Vec<Operation> {
         ops.extend([expire(late, false, returning), expire(late, true, returning)]);
     }
     if !KNOWN_AS_ANOTHER.contains(&T::NAME) {
-        ops.push(KeyspaceOp::Content);
+        ops.extend([KeyspaceOp::Content, KeyspaceOp::Digest]);
     }
     if T::NATIVE == "string" && T::NAME != UidGenerator::NAME {
         ops.push(KeyspaceOp::SetUntil { value: "5".into(), at: early });
@@ -271,6 +271,49 @@ fn compare_of<T: Native>(
         }
     }
     compared
+}
+
+/// What the server keeps of any other kind has a digest, too: of what it would dump, and of when it ends.
+#[test]
+fn whatever_is_no_record_has_a_digest() {
+    let server = Server::start(&[]);
+    let mut process = Process::hello(&server, 78);
+    let mut plain = server.connect();
+    let mut digest = |key: &str| match process.commit(key, "keyspace:RECORD.DIGEST").pop() {
+        Some(Response::Committed { mut replies, .. }) => match replies.pop() {
+            Some((_, Reply::Bytes(digest))) => {
+                assert_eq!(digest.len(), 32);
+                Some(digest)
+            }
+            Some((_, Reply::Nil)) => None,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    let mut done = |words: &str| {
+        let mut words = words.split(' ');
+        let mut command = redis::cmd(words.next().expect("a name"));
+        let () = command.arg(words.collect::<Vec<_>>()).query(&mut plain).expect("done");
+    };
+    assert_eq!(digest("s"), None);
+    let mut seen = Vec::new();
+    for words in ["XADD s 1-1 a b", "XADD s 2-1 a b", "XDEL s 1-1", "PEXPIREAT s 4102444800000", "PERSIST s"]
+    {
+        done(words);
+        let now = digest("s");
+        assert!(now.is_some() && digest("s") == now, "{words}");
+        seen.push(now);
+    }
+    assert_eq!(seen[2], seen[4], "as before it had an end");
+    seen.truncate(4);
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 4, "each change shows");
+    // What is no record as well as what is one.
+    for (words, key) in [("PFADD log x", "log"), ("SETBIT bits 7 1", "bits"), ("GEOADD geo 1 1 x", "geo")] {
+        done(words);
+        assert!(digest(key).is_some(), "{words}");
+    }
 }
 
 #[test]

@@ -63,12 +63,14 @@ pub enum Room {
     Replicas,
     /// The log of a store in a folder, `crates/log` and its threads in `crates/claret`.
     Log,
+    /// The server for any Redis client, `crates/gateway`.
+    Gateway,
 }
 
 impl Room {
     /// All of them.
     pub const ALL: &[Room] =
-        &[Room::Client, Room::Guard, Room::Records, Room::Sessions, Room::Replicas, Room::Log];
+        &[Room::Client, Room::Guard, Room::Records, Room::Sessions, Room::Replicas, Room::Log, Room::Gateway];
 
     /// For people.
     pub fn title(self) -> &'static str {
@@ -79,6 +81,7 @@ impl Room {
             Room::Sessions => "Sessions, rights, expiry",
             Room::Replicas => "The durability strict",
             Room::Log => "The log of a store in a folder",
+            Room::Gateway => "The gateway",
         }
     }
 }
@@ -119,6 +122,10 @@ bugs! {
             "claret/lib replies_go_to_commands_in_their_order",
             "claret/cluster commands_go_to_their_keys_and_replies_come_in_order"
         ];
+        /// A redirection (MOVED, ASK) is handed over as the reply to a command that is passed on.
+        RedirectionHandedOver ["claret/lib what_is_passed_on_is_sent_again_where_it_moved_to"];
+        /// What may put a command before an earlier one is not counted: a pipeline is carried out in another order.
+        OvertakingUncounted ["claret/lib whatever_may_overtake_is_counted"];
         /// A command whose connection broke before its reply came is sent again, and carried out twice.
         LostSentAgain ["claret/lib what_had_no_reply_when_its_connection_broke_is_not_sent_again"];
         /// The response timeout is ignored: the client waits for a silent server for ever.
@@ -643,5 +650,17 @@ bugs! {
         BackupEndsWhereSynced ["claret/durable a_backup_has_what_was_reported_and_not_synced"];
         /// Unique numbers begin again with each opening.
         UniqueFromTheBeginning ["claret/durable unique_numbers_are_not_given_twice"];
+    }
+    Gateway {
+        /// EXEC does not look whether what was watched is as it was.
+        WatchChecksNothing [
+            "checker/gateways histories_through_gateways_are_judged_well",
+            "gateway/gateway exec_answers_nil_if_what_was_watched_has_changed"
+        ];
+        /// Each command of an EXEC is a transaction of its own.
+        ExecInPieces [
+            "checker/gateways histories_through_gateways_are_judged_well",
+            "gateway/gateway exec_does_all_or_nothing"
+        ];
     }
 }

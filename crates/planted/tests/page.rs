@@ -51,7 +51,9 @@ fn every_bug_has_a_name_of_its_own_and_is_seen_or_argued() {
 fn each_room_has_enough_of_them() {
     for room in Room::ALL {
         let count = Bug::ALL.iter().filter(|bug| bug.room() == *room).count();
-        assert!(count >= 15, "{room:?}: {count}");
+        // The histories of `check-store` judge the gateway from outside.
+        let least = if *room == Room::Gateway { 2 } else { 15 };
+        assert!(count >= least, "{room:?}: {count}");
     }
     assert!(Bug::ALL.len() >= 80);
 }
@@ -62,7 +64,7 @@ fn every_bug_is_planted_somewhere() {
     let is_hooks = |path: &Path| {
         path.components().any(|part| part.as_os_str() == "planted.rs" || part.as_os_str() == "planted")
     };
-    let code: String = ["crates/claret/src", "crates/log/src", "crates/module/src"]
+    let code: String = ["crates/claret/src", "crates/log/src", "crates/module/src", "crates/gateway/src"]
         .iter()
         .flat_map(|folder| sources(&root().join(folder)))
         .filter(|(path, _)| is_hooks(path))

@@ -15,12 +15,14 @@
 //!
 //! Whoever sends words may be hostile: what they say is a state that the type allows, or an error that names the word.
 
+use sha2::{Digest as _, Sha256};
+
 use crate::data_type::{DataType, arguments};
 use crate::erased::State;
 use crate::{
     Best, Bounded, BoundedCounter, BoundedCounterOp, Bytes, Dict, DictState, DictValue, Document,
-    DocumentState, FromReply, Issued, List, OpError, Ranking, Register, Reply, ScoredSet, Set, SetState,
-    Summary, SummaryBag, Text, TopK, UidGenerator,
+    DocumentState, Expiry, FromReply, Issued, List, OpError, Ranking, Register, Reply, ScoredSet, Set,
+    SetState, Summary, SummaryBag, Text, TopK, UidGenerator,
 };
 
 /// A record with more bytes cannot be moved: the words are counted, and 16 for each.
@@ -31,6 +33,9 @@ const WORD_BYTES: usize = 16;
 
 /// So many elements no record has that can be moved: a host need not read more.
 pub const CONTENT_ELEMENTS_MAX: usize = CONTENT_BYTES_MAX / WORD_BYTES;
+
+/// Of a record with more elements no digest is made: a host reads them all in one step.
+pub const DIGEST_ELEMENTS_MAX: usize = 1 << 20;
 
 /// The content of a record of any built-in type, at one moment; without its expiry.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +67,11 @@ impl Content {
         self.0.downcast::<TopK>().is_some()
     }
 
+    /// Whether it is that of a string: to put it is what `SET` does.
+    pub fn is_string(&self) -> bool {
+        self.0.downcast::<Register>().is_some()
+    }
+
     /// In bytes, as it counts against bounds.
     pub(crate) fn size(&self) -> usize {
         size_of_words(&self.words())
@@ -88,6 +98,53 @@ pub(crate) fn words_of(state: &State) -> Result<Vec<Bytes>, OpError> {
     let words = any_words_of(state)?;
     check_size(&words)?;
     Ok(words)
+}
+
+/// 32 bytes that two records have in common only if they are alike: SHA-256 over the expiry, in milliseconds or 0, and over each of
+/// [`any_words_of`] it; all with their lengths, in eight bytes from the least. O(size).
+///
+/// # Errors
+/// It has more than [`DIGEST_ELEMENTS_MAX`] elements, or a type that is not built in.
+pub(crate) fn digest_of(state: &State) -> Result<[u8; 32], OpError> {
+    check_digestible(elements_of(state))?;
+    let mut hash = Sha256::new();
+    hash.update(state.expiry().map_or(0, Expiry::ms).to_le_bytes());
+    let mut add = |word: &[u8]| {
+        hash.update((word.len() as u64).to_le_bytes());
+        hash.update(word);
+    };
+    match state.foreign() {
+        Some(dump) => [FOREIGN, &dump[..]].into_iter().for_each(&mut add),
+        None => any_words_of(state).map_err(of_digest)?.iter().for_each(|word| add(&word[..])),
+    }
+    Ok(hash.finalize().into())
+}
+
+/// In place of the name of a type that is none of Claret's. No type has such a name.
+const FOREIGN: &[u8] = b"(dump)";
+
+fn of_digest(error: OpError) -> OpError {
+    match error {
+        OpError::WrongType { found, expected, .. } => {
+            OpError::WrongType { found, expected, method: "RECORD.DIGEST".into() }
+        }
+        other => other,
+    }
+}
+
+/// Whether a record with so many elements may have a digest.
+///
+/// # Errors
+/// They are more than [`DIGEST_ELEMENTS_MAX`].
+pub fn check_digestible(elements: usize) -> Result<(), OpError> {
+    if elements <= DIGEST_ELEMENTS_MAX {
+        return Ok(());
+    }
+    Err(OpError::TooLarge {
+        what: "record, of which each element counts 16,".into(),
+        size: elements.saturating_mul(WORD_BYTES),
+        limit: DIGEST_ELEMENTS_MAX * WORD_BYTES,
+    })
 }
 
 fn size_of_words(words: &[Bytes]) -> usize {
@@ -334,5 +391,71 @@ mod tests {
         }
         let words = [Bytes::from("register"), Bytes::from("x".repeat(CONTENT_BYTES_MAX))];
         assert!(matches!(state_of(&words), Err(OpError::TooLarge { .. })));
+    }
+
+    fn digest(state: &State) -> [u8; 32] {
+        digest_of(state).expect("it is built in, and small")
+    }
+
+    fn digests_of<T: Examples>() -> Vec<([u8; 32], String)> {
+        let there = T::states().into_iter().filter(|content| !T::is_absent(content));
+        let ends = [None, Expiry::at_ms(1), Expiry::at_ms(1 << 40)];
+        let states = there.flat_map(|content| ends.map(|end| State::new::<T>(content.clone()).expiring(end)));
+        states.map(|state| (digest(&state), format!("{:?} {:?}", words_of(&state), state.expiry()))).collect()
+    }
+
+    /// Whatever differs in type, content or expiry differs in its digest, and nothing else does.
+    #[test]
+    fn digests_are_the_same_where_the_records_are() {
+        let all = [
+            digests_of::<Register>(),
+            digests_of::<BoundedCounter>(),
+            digests_of::<Set>(),
+            digests_of::<List>(),
+            digests_of::<Dict>(),
+            digests_of::<Document>(),
+            digests_of::<ScoredSet>(),
+            digests_of::<TopK>(),
+            digests_of::<SummaryBag>(),
+            digests_of::<UidGenerator>(),
+        ]
+        .concat();
+        for (digest, shown) in &all {
+            for (other, other_shown) in &all {
+                assert_eq!(digest == other, shown == other_shown, "{shown} and {other_shown}");
+            }
+        }
+        let [ab, ba] = [["a", "b"], ["b", "a"]];
+        let set =
+            |members: [&'static str; 2]| State::new::<Set>(SetState::partial(members.map(Bytes::from), 0));
+        let list =
+            |values: [&'static str; 2]| State::new::<List>(values.map(Bytes::from).into_iter().collect());
+        assert_eq!(digest(&set(ab)), digest(&set(ba)), "it has no order");
+        assert_ne!(digest(&list(ab)), digest(&list(ba)));
+        assert_ne!(digest(&list(["a", "bc"])), digest(&list(["ab", "c"])), "words have an end");
+        assert_ne!(digest(&set(ab)), digest(&list(ab)));
+    }
+
+    /// As anybody computes it who knows the rule: what is kept of a digest holds with the next version.
+    #[test]
+    fn a_digest_is_what_the_rule_says() {
+        let state =
+            State::new::<Set>(SetState::partial(["b", "a"].map(Bytes::from), 0)).expiring(Expiry::at_ms(258));
+        let mut said = vec![2, 1, 0, 0, 0, 0, 0, 0];
+        for word in ["set", "a", "b"] {
+            said.extend([word.len() as u8, 0, 0, 0, 0, 0, 0, 0]);
+            said.extend(word.bytes());
+        }
+        assert_eq!(digest(&state), <[u8; 32]>::from(Sha256::digest(said)));
+    }
+
+    #[test]
+    fn what_is_large_has_a_digest_and_what_is_huge_has_none() {
+        let text = State::new::<Register>(Text::Bytes("x".repeat(CONTENT_BYTES_MAX + 1).into()));
+        assert!(words_of(&text).is_err() && digest_of(&text).is_ok());
+        let list = |count: usize| State::new::<List>(std::iter::repeat_n(Bytes::from("x"), count).collect());
+        assert!(digest_of(&list(DIGEST_ELEMENTS_MAX)).is_ok());
+        let error = digest_of(&list(DIGEST_ELEMENTS_MAX + 1)).expect_err("too many").to_string();
+        assert!(error.contains("each element counts 16") && error.contains("16777216"), "{error}");
     }
 }

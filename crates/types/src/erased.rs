@@ -283,7 +283,18 @@ impl State {
     /// A record of which only its key was looked at: a host's partial state for [`KeyspaceOp`](crate::KeyspaceOp). It takes
     /// effects on its content without a trace, so there must be something left of it after them.
     pub fn opaque() -> Self {
-        State { content: Box::new(Opaque), expiry: None }
+        State { content: Box::new(Opaque { dump: None }), expiry: None }
+    }
+
+    /// A record of a type that is none of Claret's, as its host keeps it: a host's partial state for
+    /// [`KeyspaceOp::Digest`](crate::KeyspaceOp::Digest). For all else it is [`State::opaque`].
+    pub fn of_foreign(dump: Bytes) -> Self {
+        State { content: Box::new(Opaque { dump: Some(dump) }), expiry: None }
+    }
+
+    /// What [`State::of_foreign`] was given.
+    pub(crate) fn foreign(&self) -> Option<&Bytes> {
+        self.content.content().downcast_ref::<Opaque>()?.dump.as_ref()
     }
 
     /// Whether it is [`State::opaque`].
@@ -582,7 +593,10 @@ impl<T: DataType> AnyState for Content<T> {
 }
 
 /// The content of a record that nobody looked at.
-struct Opaque;
+struct Opaque {
+    /// As its host keeps it, if that is told.
+    dump: Option<Bytes>,
+}
 
 impl AnyState for Opaque {
     fn content(&self) -> &dyn Any {
@@ -598,11 +612,11 @@ impl AnyState for Opaque {
     }
 
     fn duplicate(&self) -> State {
-        State::opaque()
+        State { content: Box::new(Opaque { dump: self.dump.clone() }), expiry: None }
     }
 
     fn equals(&self, other: &dyn Any) -> bool {
-        other.is::<Self>()
+        other.downcast_ref::<Self>().is_some_and(|other| other.dump == self.dump)
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -16,7 +16,7 @@
 //! | `PERSIST` | there is a record without expiry | `read-expiry` |
 //! | `PERSIST` | there is a record with one | `read-expiry`, `extend-expiry` |
 //! | `DEL`, an `EXPIRE` whose time is over | there is a record | `exclusive` |
-//! | `RECORD.CONTENT` | there is a record | `shared` |
+//! | `RECORD.CONTENT`, `RECORD.DIGEST` | there is a record | `shared` |
 //! | `PSETEX`, `SETEX`, `RECORD.PUT` | there is a record, or none | `exclusive` |
 //!
 //! | | own, beside | own, clearing | own, removing | present | read-expiry | extend-expiry | shared | exclusive |
@@ -31,7 +31,8 @@
 //!
 //! A record that is emptied loses its expiry, and one that comes back has none: where a record has an expiry, `SREM` and
 //! `SADD` do not commute. So what may empty a record that has one claims `exclusive` besides. An operation of a type
-//! that claims nothing claims that there is a record (`present`), or that there is none (`shared`).
+//! that claims nothing claims that there is a record (`present`), or that there is none (`shared`). `shared` is enough for a digest,
+//! though the expiry is in it: what sets an expiry, puts it off or clears it conflicts with `shared`.
 //!
 //! # Times
 //!
@@ -166,6 +167,8 @@ pub enum KeyspaceOp {
     ExpiryTime,
     /// The content in words, from which [`KeyspaceOp::Put`] makes the same record; nil when there is none.
     Content,
+    /// 32 bytes that tell the record's type, content and expiry from any other; nil when there is none.
+    Digest,
     /// Puts a record of this content in place of what there is. It does not expire.
     Put(Content),
     /// Writes a string that expires.
@@ -265,6 +268,13 @@ const METHODS: &[Method] = &[
         Access::Write,
         false,
     )),
+    of_size(method(
+        "RECORD.DIGEST",
+        "",
+        "SHA-256 over the record's type, content and expiry; nil if there is none",
+        Access::Read,
+        true,
+    )),
 ];
 
 const fn of_size(method: Method) -> Method {
@@ -310,6 +320,7 @@ fn parse(method: &str, given: Arguments<'_>) -> Result<KeyspaceOp, OpError> {
             Ok(KeyspaceOp::SetUntil { value: value.clone(), at: moment(name, time)? })
         }
         ("RECORD.CONTENT", []) => Ok(KeyspaceOp::Content),
+        ("RECORD.DIGEST", []) => Ok(KeyspaceOp::Digest),
         ("RECORD.PUT", [_, _, ..]) => Content::of_words(given).map(KeyspaceOp::Put),
         _ => Err(OpError::misuse(METHODS, method)),
     }
@@ -366,6 +377,7 @@ impl KeyspaceOp {
             KeyspaceOp::TimeLeft { in_seconds: false, .. } => "PTTL",
             KeyspaceOp::ExpiryTime => "PEXPIRETIME",
             KeyspaceOp::Content => "RECORD.CONTENT",
+            KeyspaceOp::Digest => "RECORD.DIGEST",
             KeyspaceOp::Put(_) => "RECORD.PUT",
             KeyspaceOp::SetUntil { at: Moment::In(_), .. } => "PSETEX",
             KeyspaceOp::SetUntil { at: Moment::At(_), .. } => "PSETEXAT",
@@ -386,7 +398,8 @@ impl KeyspaceOp {
             | KeyspaceOp::Persist { .. }
             | KeyspaceOp::TimeLeft { .. }
             | KeyspaceOp::ExpiryTime
-            | KeyspaceOp::Content => Few::new(),
+            | KeyspaceOp::Content
+            | KeyspaceOp::Digest => Few::new(),
         }
     }
 
@@ -496,6 +509,7 @@ impl KeyspaceOp {
             | KeyspaceOp::Exists
             | KeyspaceOp::Persist { .. }
             | KeyspaceOp::Content
+            | KeyspaceOp::Digest
             | KeyspaceOp::Put(_)
             | KeyspaceOp::ExpiryTime => false,
         }
@@ -540,6 +554,10 @@ impl KeyspaceOp {
             KeyspaceOp::Content => {
                 let words = content::words_of(state)?.into_iter().map(Reply::Bytes).collect();
                 Execution::read(Reply::Array(words), Claims::record(Mode::SHARED))
+            }
+            KeyspaceOp::Digest => {
+                let digest = Bytes::copy_from(&content::digest_of(state)?);
+                Execution::read(Reply::Bytes(digest), Claims::record(Mode::SHARED))
             }
             KeyspaceOp::Put(content) => replace(content.state()),
             KeyspaceOp::SetUntil { .. } if !is_string(state) => {
@@ -611,6 +629,7 @@ impl AnyOp for Call {
             KeyspaceOp::Delete { .. }
             | KeyspaceOp::Exists
             | KeyspaceOp::Content
+            | KeyspaceOp::Digest
             | KeyspaceOp::Put(_)
             | KeyspaceOp::Persist { .. }
             | KeyspaceOp::TimeLeft { .. }
@@ -635,7 +654,7 @@ impl AnyOp for Call {
             KeyspaceOp::Delete { .. } | KeyspaceOp::SetUntil { .. } | KeyspaceOp::Put(_) => {
                 return Claims::record(Mode::EXCLUSIVE);
             }
-            KeyspaceOp::Content => return Claims::record(Mode::SHARED),
+            KeyspaceOp::Content | KeyspaceOp::Digest => return Claims::record(Mode::SHARED),
             KeyspaceOp::Exists => Claims::record(Mode::PRESENT),
             KeyspaceOp::Expire { only_later: true, returning: false, .. } => {
                 Claims::record(Mode::EXTEND_EXPIRY)
@@ -658,7 +677,9 @@ impl AnyOp for Call {
             }
             (None, KeyspaceOp::SetUntil { value, at }) => put(value, *at)?,
             (None, KeyspaceOp::Put(content)) => replace(content.state()),
-            (None, KeyspaceOp::Content) => Execution::read(Reply::Nil, Claims::record(Mode::SHARED)),
+            (None, KeyspaceOp::Content | KeyspaceOp::Digest) => {
+                Execution::read(Reply::Nil, Claims::record(Mode::SHARED))
+            }
             (None, KeyspaceOp::TimeLeft { .. } | KeyspaceOp::ExpiryTime) => absent(-2),
             (None, _) => absent(0),
         };

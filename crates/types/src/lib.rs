@@ -41,7 +41,7 @@ pub use bounded_counter::{Bounded, BoundedCounter, BoundedCounterEffect, Bounded
 pub use builtin::{BUILTIN, builtin_types};
 pub use bytes::Bytes;
 pub use claim::{Claim, Claims, Draw, Held, MODES_MAX, Mode, Modes, Room, Scope, modes};
-pub use content::{CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Content};
+pub use content::{CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Content, DIGEST_ELEMENTS_MAX, check_digestible};
 pub use counter::{Counter, CounterEffect, CounterOp};
 pub use data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,

@@ -199,6 +199,13 @@ impl FromReply for Bytes {
     }
 }
 
+/// Of exactly so many bytes.
+impl<const N: usize> FromReply for [u8; N] {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        Bytes::from_reply(reply).and_then(|bytes| bytes[..].try_into().ok())
+    }
+}
+
 impl FromReply for String {
     fn from_reply(reply: Reply) -> Option<Self> {
         Bytes::from_reply(reply).and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())

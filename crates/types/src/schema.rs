@@ -486,7 +486,8 @@ impl Entry {
                 | KeyspaceOp::Persist { .. }
                 | KeyspaceOp::TimeLeft { .. }
                 | KeyspaceOp::ExpiryTime
-                | KeyspaceOp::Content => Ok(()),
+                | KeyspaceOp::Content
+                | KeyspaceOp::Digest => Ok(()),
             };
         }
         if !self.has_method_of(op) {

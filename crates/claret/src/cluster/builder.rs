@@ -9,8 +9,9 @@ use claret_types::Schema;
 use super::backend::Cluster;
 use super::bounds::ReplyLimits;
 use super::error::ConnectError;
-use super::plain::{Dedicated, Plain, Unlocked};
+use super::plain::{Dedicated, Plain, Raw, Unlocked};
 use super::planted;
+use super::resp::Protocol;
 use super::secret::{Secret, without_passwords};
 use super::settings::{Chains, Grants, Settings, parse};
 use super::tls::ClientCertificate;
@@ -45,6 +46,16 @@ pub struct ClusterBuilder {
     reply_limits: ReplyLimits,
     client_certificate: Option<ClientCertificate>,
     schema: Option<Schema>,
+    protocol: Protocol,
+    /// In place of the URL's.
+    login: Option<Login>,
+}
+
+/// Who logs in: nobody, or a user with a password.
+#[derive(Clone, Debug)]
+struct Login {
+    user: Option<String>,
+    password: Option<Secret<String>>,
 }
 
 impl ClusterBuilder {
@@ -62,7 +73,29 @@ impl ClusterBuilder {
             reply_limits: ReplyLimits::default(),
             client_certificate: None,
             schema: None,
+            protocol: Protocol::default(),
+            login: None,
         }
+    }
+
+    /// Logs in as this user, whatever the URL says.
+    pub fn login(mut self, user: &str, password: &str) -> Self {
+        self.login = Some(Login { user: Some(user.to_owned()), password: Some(Secret(password.to_owned())) });
+        self
+    }
+
+    /// Nobody logs in, whatever the URL says: who connects is the default user, if that one needs no password.
+    pub fn without_login(mut self) -> Self {
+        self.login = Some(Login { user: None, password: None });
+        self
+    }
+
+    /// Whether somebody logs in, by the URL or by [`Self::login`].
+    ///
+    /// # Errors
+    /// [`ConnectError::Url`].
+    pub fn has_login(&self) -> Result<bool, ConnectError> {
+        Ok(self.settings()?.password.is_some())
     }
 
     /// Adds a URL: another node that is asked for the others. Users, passwords and parameters come from the first
@@ -151,9 +184,17 @@ impl ClusterBuilder {
         self
     }
 
+    /// Plain connections ([`Self::connect_plain`], [`Self::dedicated`], [`Self::raw`]) ask for replies in the form of RESP2, as
+    /// clients know them that never said `HELLO 3`: a map is an array, and what is not there is `$-1` or `*-1`. Stores speak RESP3
+    /// all the same.
+    pub fn resp2(mut self) -> Self {
+        self.protocol = Protocol::Resp2;
+        self
+    }
+
     /// The backend of a store, connected, and what its transactions do by default.
     pub(crate) async fn open(self) -> Result<(Arc<dyn Backend>, TxOptions), ConnectError> {
-        let settings = self.settings()?;
+        let settings = Settings { protocol: Protocol::Resp3, ..self.settings()? };
         let backend: Arc<dyn Backend> = match self.mode {
             Mode::None => {
                 let schema = settings.schema.clone();
@@ -187,6 +228,17 @@ impl ClusterBuilder {
         Dedicated::to(&self.settings()?, node).await
     }
 
+    /// Connects to one node alone, for commands and replies as bytes. `node` is as for [`Self::dedicated`].
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn raw(self, node: Option<&str>) -> Result<Raw, ConnectError> {
+        Raw::to(&self.settings()?, node).await
+    }
+
     fn settings(&self) -> Result<Settings, ConnectError> {
         let mut urls = self.urls.iter();
         let mut settings = parse(urls.next().map_or("", |url| url.as_str()))?;
@@ -200,6 +252,10 @@ impl ClusterBuilder {
         settings.batches = self.batches.unwrap_or(settings.batches);
         settings.chains = self.chains.unwrap_or(settings.chains);
         settings.limits = self.reply_limits;
+        settings.protocol = self.protocol;
+        if let Some(Login { user, password }) = &self.login {
+            (settings.user, settings.password) = (user.clone(), password.clone());
+        }
         settings.schema = self.schema.clone().map(|schema| {
             let digest = schema.digest();
             Arc::new((schema, digest))

@@ -99,6 +99,8 @@ pub(super) struct Connection {
     pub(super) node: Address,
     carrier: Carrier,
     input: BytesMut,
+    /// For one read, in bytes.
+    room: usize,
     reader: Reader,
     output: BytesMut,
 }
@@ -124,11 +126,13 @@ impl Connection {
             }
         };
         let (input, output) = (BytesMut::with_capacity(READ_BYTES), BytesMut::new());
-        let reader = Reader::new(settings.limits.of_login());
-        let mut connection = Connection { node: node.clone(), carrier, input, reader, output };
+        let reader = Reader::of(settings.protocol, settings.limits.of_login());
+        let room = READ_BYTES;
+        let mut connection = Connection { node: node.clone(), carrier, input, room, reader, output };
+        let version = settings.protocol.number();
         let hello = match &settings.password {
-            None => connection.ask(&["HELLO", "3"]).await?,
-            Some(password) => connection.ask(&["HELLO", "3", "AUTH", settings.user(), password]).await?,
+            None => connection.ask(&["HELLO", version]).await?,
+            Some(password) => connection.ask(&["HELLO", version, "AUTH", settings.user(), password]).await?,
         };
         match hello {
             Ok(_) => Ok(connection),
@@ -139,6 +143,14 @@ impl Connection {
     /// What is taken from the server from now on, at most. Until this is called it is little.
     pub(super) fn set_bounds(&mut self, bounds: Bounds) {
         self.reader.set_bounds(bounds);
+    }
+
+    /// Room for one read from now on, in bytes.
+    pub(super) fn set_room(&mut self, bytes: usize) {
+        self.room = bytes;
+        if self.input.is_empty() {
+            self.input = BytesMut::with_capacity(bytes);
+        }
     }
 
     /// Sends one command and waits for its reply. What the server says of its own accord meanwhile is dropped.
@@ -213,6 +225,44 @@ impl Connection {
         }
     }
 
+    /// Has bytes sent by the next [`flush`](Self::flush), or while the next [`hear_raw`](Self::hear_raw) waits.
+    pub(super) fn queue(&mut self, bytes: &[u8]) {
+        self.output.extend_from_slice(bytes);
+    }
+
+    /// How many bytes are not sent yet.
+    pub(super) fn queued(&self) -> usize {
+        self.output.len()
+    }
+
+    /// Sends all that is queued. If it is cancelled, the rest stays queued.
+    pub(super) async fn flush(&mut self) -> Result<(), ConnectError> {
+        let sent = poll_fn(|cx| self.poll_output(cx)).await;
+        sent.map_err(|error| unreachable_at(&self.node, error.to_string()))
+    }
+
+    /// Waits for the next thing that the server says, as it came, and whether that is a push; sends meanwhile what is queued. If it
+    /// is cancelled, nothing is lost.
+    pub(super) async fn hear_raw(&mut self) -> Result<(bytes::Bytes, bool), ConnectError> {
+        loop {
+            let raw = self.reader.next_raw(&self.input).map_err(|error| error.at(&self.node))?;
+            if let Some(raw) = raw {
+                let said = self.input.split_to(raw.length).freeze();
+                if self.input.is_empty() && raw.length > self.room {
+                    self.input = BytesMut::with_capacity(self.room);
+                }
+                return Ok((said, raw.is_push));
+            }
+            let read = poll_fn(|cx| match self.poll_output(cx) {
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) | Poll::Pending => self.poll_input(cx),
+            });
+            if read.await.map_err(|error| unreachable_at(&self.node, error.to_string()))? == 0 {
+                return Err(unreachable_at(&self.node, "the server closed the connection".into()));
+            }
+        }
+    }
+
     /// What is in front was taken. Room that one large reply needed is not kept.
     fn advance(&mut self, taken: usize) {
         self.input.advance(taken);
@@ -281,9 +331,9 @@ impl Connection {
 
     /// Reads once: the number of bytes, 0 at the end.
     fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.input.capacity() - self.input.len() < READ_BYTES / 2 {
+        if self.input.capacity() - self.input.len() < self.room / 2 {
             // A reply that does not fit gets twice the room each time, so that it is not looked through too often.
-            self.input.reserve(READ_BYTES.max(self.input.len()));
+            self.input.reserve(self.room.max(self.input.len()));
         }
         pin!(self.carrier.read_buf(&mut self.input)).poll(cx)
     }

@@ -7,7 +7,7 @@ use claret_types::Reply;
 use super::address::Address;
 use super::bounds::ReplyLimits;
 use super::machine::Machine;
-use super::resp::{Reader, Said, Unreadable};
+use super::resp::{Measured, Protocol, Reader, Said, Unreadable};
 use super::topology::Topology;
 use crate::mode::Mode;
 
@@ -100,6 +100,24 @@ fn read(bytes: &[u8], piece: usize) -> (Vec<(String, usize)>, Option<Unreadable>
     }
 }
 
+/// The same as it came: whether each is a push, and its length.
+fn read_raw(protocol: Protocol, bytes: &[u8], piece: usize) -> (Vec<Measured>, Option<Unreadable>) {
+    let mut reader = Reader::of(protocol, LIMITS.of_work());
+    let (mut things, mut begin, mut end) = (Vec::new(), 0, 0);
+    loop {
+        match reader.next_raw(&bytes[begin..end]) {
+            Ok(Some(measured)) => {
+                assert!(0 < measured.length && measured.length <= LIMITS.reply_bytes_max);
+                begin += measured.length;
+                things.push(measured);
+            }
+            Ok(None) if end == bytes.len() => return (things, None),
+            Ok(None) => end = (end + piece).min(bytes.len()),
+            Err(error) => return (things, Some(error)),
+        }
+    }
+}
+
 fn text_of(said: &Said<'_>) -> String {
     match said {
         // A map has its pairs in any order.
@@ -128,12 +146,42 @@ fn damaged_replies_are_read_the_same_however_they_are_cut() {
     assert!(read_well > 10_000 && refused > 10_000, "{read_well} {refused}");
 }
 
+/// What is not decoded has the lengths of what is, as far as that can be decoded, however the bytes are cut.
+#[test]
+fn damaged_replies_are_measured_as_they_are_decoded() {
+    let (mut samples, mut dice) = (samples(), Dice(0x5eed_0004));
+    let nothing = b"*3\r\n$-1\r\n*-1\r\n*1\r\n$1\r\nx\r\n$-1\r\n*-1\r\n:5\r\n-ERR x\r\n";
+    samples.push(nothing.to_vec());
+    let mut agreed = 0;
+    for _ in 0..60_000 {
+        let bytes = damaged(&mut dice, &samples);
+        let piece = 1 + dice.roll(9);
+        let (decoded, error) = read(&bytes, piece);
+        let (raw, raw_error) = read_raw(Protocol::Resp3, &bytes, piece);
+        assert!(raw.len() >= decoded.len(), "{}", bytes.escape_ascii());
+        for ((text, length), measured) in decoded.iter().zip(&raw) {
+            assert_eq!(*length, measured.length, "{}", bytes.escape_ascii());
+            assert_eq!(text.starts_with("push of"), measured.is_push, "{}", bytes.escape_ascii());
+        }
+        assert!(error.is_some() || raw.len() == decoded.len(), "{}", bytes.escape_ascii());
+        assert!(error.is_some() || raw_error.is_none(), "{}", bytes.escape_ascii());
+        agreed += decoded.len();
+        for protocol in [Protocol::Resp2, Protocol::Resp3] {
+            let (whole, cut) =
+                (read_raw(protocol, &bytes, usize::MAX / 2), read_raw(protocol, &bytes, piece));
+            assert_eq!((&whole.0, whole.1.is_some()), (&cut.0, cut.1.is_some()), "{}", bytes.escape_ascii());
+        }
+    }
+    assert!(agreed > 10_000, "{agreed}");
+}
+
 #[test]
 fn random_bytes_are_read_without_harm() {
     let mut dice = Dice(0x5eed_0002);
     for _ in 0..60_000 {
         let bytes: Vec<u8> = (0..dice.roll(64)).map(|_| dice.roll(256) as u8).collect();
         read(&bytes, 1 + dice.roll(9));
+        read_raw(*dice.one_of(&[Protocol::Resp2, Protocol::Resp3]), &bytes, 1 + dice.roll(9));
     }
 }
 

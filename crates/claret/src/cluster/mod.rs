@@ -21,10 +21,10 @@
 // | `handshake` | what a connection begins with |
 // | `net`, `connection`, `backoff`, `tls` | one task for each node: connect, log in, read and write, connect anew |
 // | `topology`, `address` | which node serves which slot |
-// | `resp`, `bounds`, `secret` | RESP3 by a library; what is taken from a server, at most; what is never shown |
+// | `resp`, `bounds`, `secret` | RESP3 and RESP2 by a library; what is taken from a server, at most; what is never shown |
 // | `timers`, `ticks` | timers on the store's runtime; deadlines that are far away |
 // | `runtime_thread` | a thread for the connections of a blocking store |
-// | `plain/` | plain commands, multiplexed; mode `none` |
+// | `plain/` | plain commands, multiplexed, decoded or as bytes; mode `none` |
 //
 // A transaction's call goes to its coordinator in the machine. Requests of all transactions gather in the outbox of
 // each shard, and leave as one frame when the connection's task runs next. The task never waits for earlier replies.
@@ -62,8 +62,9 @@ mod topology;
 pub use bounds::ReplyLimits;
 pub use builder::ClusterBuilder;
 pub use error::ConnectError;
-pub use plain::{Command, Dedicated, Plain, PlainError, reply_of};
+pub use plain::{Command, Dedicated, Forward, Plain, PlainError, Raw, Said, reply_of};
 pub use resp::ServerError;
 pub(crate) use runtime_thread::RuntimeThread;
 pub use secret::without_passwords;
 pub use settings::{Chains, Grants};
+pub use topology::slot_of;

@@ -76,6 +76,16 @@ pub(super) fn answered<T>(first: Option<T>, behind: &mut VecDeque<T>) -> Option<
     }
 }
 
+/// What sends a command elsewhere: [`Bug::RedirectionHandedOver`].
+pub(super) fn redirection<T>(redirection: Option<T>) -> Option<T> {
+    redirection.filter(|_| !is_planted(Bug::RedirectionHandedOver))
+}
+
+/// Whether what may overtake is counted: [`Bug::OvertakingUncounted`].
+pub(super) fn is_counted(may_overtake: bool) -> bool {
+    may_overtake && !is_planted(Bug::OvertakingUncounted)
+}
+
 /// [`Bug::LostSentAgain`].
 pub(super) fn sends_lost_again() -> bool {
     is_planted(Bug::LostSentAgain)

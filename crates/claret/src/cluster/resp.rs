@@ -1,5 +1,5 @@
-//! RESP3: encodes commands, and decodes replies with `redis-protocol`. Payloads of frames are borrowed from the read
-//! buffer, never copied.
+//! RESP3, and RESP2 where a connection asks for it: encodes commands, and decodes replies with `redis-protocol`. Payloads of
+//! frames are borrowed from the read buffer, never copied.
 //!
 //! Before decoding, a [`Reader`] checks that what a server sent is complete and within the bounds. The library gets
 //! nothing else, because it would follow a server wherever that leads.
@@ -8,6 +8,8 @@ use std::fmt;
 
 use bytes::BytesMut;
 use claret_types::{Bytes, Reply};
+use redis_protocol::error::RedisProtocolError;
+use redis_protocol::resp2;
 use redis_protocol::resp3::decode::complete::decode_range;
 use redis_protocol::resp3::types::RangeFrame;
 
@@ -15,6 +17,24 @@ use super::address::Address;
 use super::bounds::{Bound, Bounds, ERROR_BYTES_MAX};
 use super::error::ConnectError;
 use super::planted;
+
+/// The form of replies, which a connection asks for when it logs in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Resp2,
+    #[default]
+    Resp3,
+}
+
+impl Protocol {
+    /// As `HELLO` names it.
+    pub(super) fn number(self) -> &'static str {
+        match self {
+            Protocol::Resp2 => "2",
+            Protocol::Resp3 => "3",
+        }
+    }
+}
 
 /// An error that a server answered: `MOVED 3999 127.0.0.1:6381`. What a terminal would obey in it stands escaped, and
 /// what is very long is cut.
@@ -69,6 +89,13 @@ pub(super) enum Said<'a> {
     Push(Vec<Value<'a>>),
 }
 
+/// One whole thing that a server said, as it came: the bytes in front of the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Measured {
+    pub(super) length: usize,
+    pub(super) is_push: bool,
+}
+
 /// A value, still in the buffer it was read into.
 pub(super) struct Value<'a> {
     input: &'a [u8],
@@ -108,6 +135,7 @@ fn malformed(what: &str) -> Unreadable {
 #[derive(Debug)]
 pub(super) struct Reader {
     bounds: Bounds,
+    protocol: Protocol,
     /// How many values are still to come, in each array that is not all there.
     open: Vec<usize>,
     /// Where the next value begins.
@@ -121,8 +149,14 @@ pub(super) struct Reader {
 }
 
 impl Reader {
+    /// Of RESP3.
+    #[cfg(test)]
     pub(super) fn new(bounds: Bounds) -> Self {
-        Reader { bounds, open: Vec::new(), at: 0, sought: 0, elements: 0, pushes: 0 }
+        Reader::of(Protocol::Resp3, bounds)
+    }
+
+    pub(super) fn of(protocol: Protocol, bounds: Bounds) -> Self {
+        Reader { bounds, protocol, open: Vec::new(), at: 0, sought: 0, elements: 0, pushes: 0 }
     }
 
     /// From now on these bounds hold.
@@ -133,16 +167,14 @@ impl Reader {
     /// The first thing in a buffer, and its length; `None` while it is not all there. Until it is, the buffer is the
     /// same, or longer.
     pub(super) fn next<'a>(&mut self, input: &'a [u8]) -> Result<Option<(Said<'a>, usize)>, Unreadable> {
-        if self.at == 0
-            && self.sought == 0
-            && let Some((frame, length)) = short(input)
-            && length <= self.bounds.line.limit.min(self.bounds.bytes.limit)
+        if let Some((frame, length)) =
+            short(input, self.protocol).filter(|(_, length)| self.takes_short(*length))
         {
             self.pushes = 0;
             return Ok(Some((Said::Reply(Value { input, frame }), length)));
         }
         let Some(length) = self.measure(input)? else { return Ok(None) };
-        let decoded = decode_range(&input[..length]);
+        let decoded = decode(&input[..length], self.protocol);
         let Some((frame, read)) = decoded.map_err(|error| Unreadable::Malformed(error.to_string()))? else {
             return Err(malformed("its parts do not add up"));
         };
@@ -159,6 +191,27 @@ impl Reader {
             }
         };
         Ok(Some((said, length)))
+    }
+
+    /// The same, as it came: measured and within the bounds, but not decoded, so that what stands in its lines may be no number
+    /// where one belongs.
+    pub(super) fn next_raw(&mut self, input: &[u8]) -> Result<Option<Measured>, Unreadable> {
+        if let Some(length) = short_length(input, self.protocol).filter(|length| self.takes_short(*length)) {
+            self.pushes = 0;
+            return Ok(Some(Measured { length, is_push: false }));
+        }
+        let Some(length) = self.measure(input)? else { return Ok(None) };
+        // Nothing stands before a push.
+        let is_push = input[0] == b'>';
+        if !is_push {
+            self.pushes = 0;
+        }
+        Ok(Some(Measured { length, is_push }))
+    }
+
+    /// Whether a short reply may be taken in one go: nothing was looked through yet, and no bound is below it.
+    fn takes_short(&self, length: usize) -> bool {
+        self.at == 0 && self.sought == 0 && length <= self.bounds.line.limit.min(self.bounds.bytes.limit)
     }
 
     /// A push came that nobody asked for.
@@ -211,8 +264,12 @@ impl Reader {
             return Err(malformed("an empty line"));
         };
         let behind = line_end + 2;
+        if self.protocol == Protocol::Resp2 && !b"+-:$*".contains(sign) {
+            return Err(nothing_begins_with(*sign));
+        }
         let end = match sign {
             b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => behind,
+            b'$' | b'*' if self.protocol == Protocol::Resp2 && number == NONE => behind,
             b'$' | b'!' | b'=' => {
                 let end = behind.checked_add(length(number)?).and_then(|end| end.checked_add(2));
                 let end = end.ok_or(self.bounds.bytes)?;
@@ -226,9 +283,7 @@ impl Reader {
             b'*' | b'~' | b'%' | b'>' | b'|' => {
                 return self.enter(*sign, length(number)?, behind).map(|()| true);
             }
-            other => {
-                return Err(Unreadable::Malformed(format!("nothing begins with '{}'", other.escape_ascii())));
-            }
+            other => return Err(nothing_begins_with(*other)),
         };
         self.within(end)?;
         self.count(1)?;
@@ -290,30 +345,56 @@ impl Reader {
 const SHORT_LINE_MAX: usize = 18;
 
 /// What most replies are, a number or a text, read in one go if it is all there. Everything else is read at length.
-fn short(input: &[u8]) -> Option<(RangeFrame, usize)> {
-    let (sign, behind) = input.split_first()?;
-    let end = behind.iter().take(SHORT_LINE_MAX + 1).position(|byte| *byte == b'\r')?;
-    if behind.get(end + 1) != Some(&b'\n') {
-        return None;
-    }
-    let (line, next) = (&behind[..end], 1 + end + 2);
+fn short(input: &[u8], protocol: Protocol) -> Option<(RangeFrame, usize)> {
+    let (sign, line, next) = short_line(input)?;
     match sign {
         b':' => Some((RangeFrame::Number { data: short_number(line)?, attributes: None }, next)),
-        b'+' => Some((RangeFrame::SimpleString { data: (1, 1 + end), attributes: None }, next)),
-        b'_' if line.is_empty() => Some((RangeFrame::Null, next)),
+        b'+' => Some((RangeFrame::SimpleString { data: (1, next - 2), attributes: None }, next)),
+        b'_' if line.is_empty() && protocol == Protocol::Resp3 => Some((RangeFrame::Null, next)),
         b'$' => {
-            let last = next.checked_add(usize::try_from(short_number(line)?).ok()?)?;
-            let data = RangeFrame::BlobString { data: (next, last), attributes: None };
-            (input.get(last..last.checked_add(2)?)? == b"\r\n").then_some((data, last + 2))
+            let last = short_text_end(input, line, next)?;
+            Some((RangeFrame::BlobString { data: (next, last), attributes: None }, last + 2))
         }
         _ => None,
     }
+}
+
+/// The length of such a reply.
+fn short_length(input: &[u8], protocol: Protocol) -> Option<usize> {
+    let (sign, line, next) = short_line(input)?;
+    match sign {
+        b':' | b'+' => Some(next),
+        b'_' if protocol == Protocol::Resp3 => Some(next),
+        b'$' if line == NONE && protocol == Protocol::Resp2 => Some(next),
+        b'$' => short_text_end(input, line, next).map(|last| last + 2),
+        _ => None,
+    }
+}
+
+/// The line in front, if it is short and all there: its sign, what follows that, and where the next one begins.
+fn short_line(input: &[u8]) -> Option<(u8, &[u8], usize)> {
+    let (sign, behind) = input.split_first()?;
+    let end = behind.iter().take(SHORT_LINE_MAX + 1).position(|byte| *byte == b'\r')?;
+    (behind.get(end + 1) == Some(&b'\n')).then(|| (*sign, &behind[..end], 1 + end + 2))
+}
+
+/// Where a text ends that begins there and is as long as its line says, if it is all there.
+fn short_text_end(input: &[u8], line: &[u8], begin: usize) -> Option<usize> {
+    let last = begin.checked_add(usize::try_from(short_number(line)?).ok()?)?;
+    (input.get(last..last.checked_add(2)?)? == b"\r\n").then_some(last)
 }
 
 /// Digits alone, no more than fit.
 fn short_number(digits: &[u8]) -> Option<i64> {
     let add = |number: i64, digit: &u8| digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0'));
     (!digits.is_empty()).then(|| digits.iter().try_fold(0, add)).flatten()
+}
+
+/// The length, in RESP2, of what is not there.
+const NONE: &[u8] = b"-1";
+
+fn nothing_begins_with(sign: u8) -> Unreadable {
+    Unreadable::Malformed(format!("nothing begins with '{}'", sign.escape_ascii()))
 }
 
 /// A length or a count. None has more digits than a number of 64 bits.
@@ -325,6 +406,48 @@ fn length(digits: &[u8]) -> Result<usize, Unreadable> {
         Some(text) if !text.is_empty() => Ok(text.parse().unwrap_or(usize::MAX)),
         _ => Err(malformed()),
     }
+}
+
+fn decode(input: &[u8], protocol: Protocol) -> Result<Option<(RangeFrame, usize)>, RedisProtocolError> {
+    match protocol {
+        Protocol::Resp3 => decode_range(input),
+        Protocol::Resp2 => {
+            let decoded = resp2::decode::decode_range(input)?;
+            Ok(decoded.map(|(frame, length)| (of_resp2(frame), length)))
+        }
+    }
+}
+
+/// What RESP3 has for a value of RESP2.
+fn of_resp2(frame: resp2::types::RangeFrame) -> RangeFrame {
+    use resp2::types::RangeFrame as Resp2;
+    let attributes = None;
+    match frame {
+        Resp2::SimpleString(data) => RangeFrame::SimpleString { data, attributes },
+        Resp2::Error(data) => RangeFrame::SimpleError { data, attributes },
+        Resp2::Integer(data) => RangeFrame::Number { data, attributes },
+        Resp2::BulkString(data) => RangeFrame::BlobString { data, attributes },
+        Resp2::Array(frames) => {
+            RangeFrame::Array { data: frames.into_iter().map(of_resp2).collect(), attributes }
+        }
+        Resp2::Null => RangeFrame::Null,
+    }
+}
+
+/// What servers say first where a command is to go elsewhere, or to come again later.
+const REDIRECTIONS: [&str; 5] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING"];
+
+/// Whether an error of this code says so.
+pub(super) fn is_redirection(code: &str) -> bool {
+    REDIRECTIONS.contains(&code)
+}
+
+/// The error in a reply as it came that says so. Any other reply is not looked into.
+pub(super) fn redirection_in(reply: &[u8]) -> Option<ServerError> {
+    let said = reply.strip_prefix(b"-")?.strip_suffix(b"\r\n")?;
+    let code = said.split(|byte| *byte == b' ').next()?;
+    let is = REDIRECTIONS.iter().any(|known| known.as_bytes() == code);
+    is.then(|| ServerError::new(said))
 }
 
 impl<'a> Value<'a> {
@@ -455,206 +578,4 @@ fn put_long_header(out: &mut BytesMut, sign: u8, mut number: usize) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::bounds::ReplyLimits;
-    use super::*;
-
-    fn reader() -> Reader {
-        Reader::new(ReplyLimits::default().of_work())
-    }
-
-    fn told(input: &[u8]) -> Result<Reply, ServerError> {
-        match reader().next(input) {
-            Ok(Some((Said::Reply(value), length))) => {
-                assert_eq!(length, input.len());
-                value.reply()
-            }
-            _ => panic!("no reply"),
-        }
-    }
-
-    /// The bound that this is over.
-    fn over(limits: ReplyLimits, input: &[u8]) -> &'static str {
-        match Reader::new(limits.of_work()).next(input) {
-            Err(Unreadable::Over(bound)) => bound.name,
-            Err(other) => panic!("{other:?}"),
-            Ok(read) => panic!("taken: {}", read.is_some()),
-        }
-    }
-
-    #[test]
-    fn replies_are_what_claret_answers() {
-        assert_eq!(told(b"+OK\r\n"), Ok(Reply::Ok));
-        assert_eq!(told(b"_\r\n"), Ok(Reply::Nil));
-        assert_eq!(
-            told(b"%1\r\n+a\r\n,1.5\r\n"),
-            Ok(Reply::Array(vec![Reply::Bytes("a".into()), Reply::Float(1.5)]))
-        );
-        assert_eq!(
-            told(b"|1\r\n+ttl\r\n:9\r\n*1\r\n*0\r\n"),
-            Ok(Reply::Array(vec![Reply::Array(Vec::new())]))
-        );
-        assert_eq!(told(b"=5\r\ntxt:x\r\n"), Ok(Reply::Bytes("x".into())));
-        let error = told(b"*2\r\n:1\r\n-WRONGTYPE it is a list\r\n").unwrap_err();
-        assert_eq!(error.code(), "WRONGTYPE");
-    }
-
-    /// In one go or at length, the same is read.
-    #[test]
-    fn short_replies_are_what_they_are_at_length() {
-        for said in [
-            ":0\r\n",
-            ":007\r\n",
-            ":999999999999999999\r\n",
-            ":-1\r\n",
-            ":9223372036854775807\r\n",
-            "+OK\r\n",
-            "+\r\n",
-            "+a\rb\r\n",
-            "_\r\n",
-            "$0\r\n\r\n",
-            "$3\r\na\r\n\r\n",
-            "$12\r\nabcdefghijkl\r\n",
-        ] {
-            let input = said.as_bytes();
-            let (frame, length) = decode_range(input).expect("well formed").expect("whole");
-            assert_eq!(length, input.len());
-            if let Some((quick, taken)) = short(input) {
-                assert_eq!((quick, taken), (frame.clone(), length), "{said:?}");
-            }
-            assert_eq!(told(input), Value { input, frame }.reply(), "{said:?}");
-            for end in 0..input.len() {
-                assert!(matches!(reader().next(&input[..end]), Ok(None)), "{:?}", &said[..end]);
-            }
-        }
-        for said in [":\r\n", ":1x\r\n", "_x\r\n", "$-1\r\n", "$3\r\nabcde\r\n", "-ERR x\r\n", "*0\r\n"] {
-            assert!(short(said.as_bytes()).is_none(), "{said:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_not_all_there_is_waited_for() {
-        let whole = b">3\r\n$8\r\nsmessage\r\n$1\r\nc\r\n$2\r\nxy\r\n";
-        let mut reader = reader();
-        for end in 0..whole.len() {
-            assert!(matches!(reader.next(&whole[..end]), Ok(None)), "{end}");
-        }
-        let Ok(Some((Said::Push(values), _))) = reader.next(whole) else { panic!("a push") };
-        assert_eq!(values[2].bytes(), Some(&b"xy"[..]));
-    }
-
-    #[test]
-    fn a_large_array_that_comes_byte_by_byte_is_looked_through_once() {
-        const COUNT: usize = 20_000;
-        let mut whole = format!("*{COUNT}\r\n").into_bytes();
-        (0..COUNT).for_each(|_| whole.extend_from_slice(b"+x\r\n"));
-        let mut reader = reader();
-        let mut steps = 0;
-        for end in 1..whole.len() {
-            let before = reader.at;
-            assert!(matches!(reader.next(&whole[..end]), Ok(None)));
-            steps += reader.at - before;
-            assert!(end - reader.at <= 8, "it stands where the array goes on");
-        }
-        assert!(steps < whole.len());
-        assert!(matches!(reader.next(&whole), Ok(Some((Said::Reply(_), length))) if length == whole.len()));
-    }
-
-    #[test]
-    fn nested_arrays_are_refused_before_they_cost_stack() {
-        for levels in [33, 2_000, 1_000_000] {
-            assert_eq!(over(ReplyLimits::default(), &b"*1\r\n".repeat(levels)), "reply_depth_max");
-        }
-        let attributes = b"|1\r\n+a\r\n*1\r\n".repeat(100);
-        assert_eq!(over(ReplyLimits::default(), &attributes), "reply_depth_max");
-        let mut deep = b"*1\r\n".repeat(32);
-        deep.extend_from_slice(b":1\r\n");
-        assert!(told(&deep).is_ok());
-        let endless = ReplyLimits { reply_depth_max: usize::MAX, ..ReplyLimits::default() };
-        assert_eq!(over(endless, &b"*1\r\n".repeat(1_000_000)), "reply_depth_max");
-    }
-
-    #[test]
-    fn what_announces_too_much_is_refused_before_it_comes() {
-        let limits = ReplyLimits::default();
-        for (said, bound) in [
-            ("$9000000000\r\n", "reply_bytes_max"),
-            ("$18446744073709551610\r\nabc\r\n", "reply_bytes_max"),
-            ("$99999999999999999999999999\r\n", "reply_bytes_max"),
-            ("*1\r\n!1073741824\r\n", "reply_bytes_max"),
-            ("*2147483647\r\n", "reply_elements_max"),
-            ("*18446744073709551615\r\n", "reply_elements_max"),
-            ("%4611686018427387904\r\n", "reply_elements_max"),
-            ("%9223372036854775808\r\n", "reply_elements_max"),
-            ("~4194304\r\n", "reply_elements_max"),
-        ] {
-            assert_eq!(over(limits, said.as_bytes()), bound, "{said}");
-        }
-        assert_eq!(over(limits, &[&b"+"[..], &[b'x'; 70_000]].concat()), "line_bytes_max");
-        assert_eq!(over(limits, &b"|0\r\n".repeat(5_000_000)), "reply_elements_max");
-        let small = ReplyLimits { reply_bytes_max: 100, ..limits };
-        assert_eq!(over(small, &[&b"*100\r\n"[..], &b"+abc\r\n".repeat(20)].concat()), "reply_bytes_max");
-    }
-
-    #[test]
-    fn what_is_no_resp_is_malformed() {
-        for said in [
-            "HTTP/1.1 400\r\n",
-            "\r\n",
-            "$-1\r\n",
-            "*?\r\n",
-            "$?\r\n",
-            "*\r\n",
-            "$+3\r\nabc\r\n",
-            "*1\r\n>0\r\n",
-            "$3\r\nabcde\r\n",
-            ";1\r\nx\r\n",
-            ".\r\n",
-            ":x\r\n",
-            "#q\r\n",
-            "HELLO 3\r\n",
-            "=1\r\nx\r\n",
-        ] {
-            let read = reader().next(said.as_bytes());
-            assert!(matches!(read, Err(Unreadable::Malformed(_))), "{said:?}");
-        }
-    }
-
-    #[test]
-    fn pushes_that_nobody_asked_for_are_counted_from_reply_to_reply() {
-        let limits = ReplyLimits { pushes_max: 2, ..ReplyLimits::default() };
-        let mut reader = Reader::new(limits.of_work());
-        assert!(reader.note_push().is_ok() && reader.note_push().is_ok());
-        assert!(matches!(reader.next(b"+OK\r\n"), Ok(Some(_))));
-        assert!(reader.note_push().is_ok() && reader.note_push().is_ok());
-        assert_eq!(reader.note_push(), Err(Unreadable::Over(Bound { name: "pushes_max", limit: 2 })));
-    }
-
-    #[test]
-    fn errors_of_servers_neither_command_a_terminal_nor_fill_it() {
-        let error = told(b"-ERR \x1b[31m\x1b]0;owned\x07 \xc2\x9b2J evil\r\n").unwrap_err();
-        assert_eq!(error.to_string(), "ERR \\u{1b}[31m\\u{1b}]0;owned\\u{7} \\u{9b}2J evil");
-        let long = [&b"!1000000\r\n"[..], &[b'x'; 1_000_000], b"\r\n"].concat();
-        assert!(told(&long).unwrap_err().to_string().len() < 1_100);
-    }
-
-    #[test]
-    fn a_command_is_an_array_of_strings() {
-        let mut out = BytesMut::new();
-        encode(&mut out, &["GET", "k"]);
-        assert_eq!(&out[..], b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
-        let mut out = BytesMut::new();
-        encode(&mut out, &[&[][..], &[b'x'; 1203]]);
-        assert!(out.starts_with(b"*2\r\n$0\r\n\r\n$1203\r\nxx"));
-        assert_eq!(out.len(), 4 + 4 + 2 + 7 + 1203 + 2);
-    }
-
-    #[test]
-    fn words_of_all_lengths_are_written_alike() {
-        for length in 0..300 {
-            let (mut out, word) = (BytesMut::new(), "x".repeat(length));
-            encode(&mut out, &[&word]);
-            assert_eq!(out, format!("*1\r\n${length}\r\n{word}\r\n"));
-        }
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@ use super::address::Address;
 use super::bounds::ReplyLimits;
 use super::error::ConnectError;
 use super::planted;
+use super::resp::Protocol;
 use super::secret::{Secret, without_passwords};
 use super::tls::{ClientCertificate, Tls};
 
@@ -59,6 +60,8 @@ pub(super) struct Settings {
     pub(super) batches: bool,
     pub(super) chains: Chains,
     pub(super) limits: ReplyLimits,
+    /// The form of replies.
+    pub(super) protocol: Protocol,
     /// The user's, which is to be that of all nodes.
     pub(super) schema: Option<Arc<(Schema, SchemaDigest)>>,
 }
@@ -116,6 +119,7 @@ pub(super) fn parse(given: &str) -> Result<Settings, ConnectError> {
         batches: true,
         chains: Chains::Never,
         limits: ReplyLimits::default(),
+        protocol: Protocol::default(),
         schema: None,
     };
     if settings.user.is_some() && settings.password.is_none() {

@@ -20,8 +20,9 @@ const ID_DIGITS: usize = 40;
 /// Slots of a cluster.
 pub(super) const SLOTS: usize = 16_384;
 
-/// The slot of a key, or of the part of it in braces.
-pub(crate) fn slot_of(key: &[u8]) -> u16 {
+/// The slot of a key, or of the part of it in braces: CRC16 of it, modulo 16,384 (Redis Cluster specification, *Key distribution
+/// model* and *Hash tags*). O(length of the key).
+pub fn slot_of(key: &[u8]) -> u16 {
     crc16(planted::hashed(tag_of(key), key)) % SLOTS as u16
 }
 

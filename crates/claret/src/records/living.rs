@@ -108,6 +108,13 @@ impl<S: Scope> KeyRecord<S> {
         self.ask(KeyspaceOp::Content)
     }
 
+    /// `RECORD.DIGEST`: SHA-256 over the record's type, content and expiry, which two records have in common only if they are alike;
+    /// `None` if there is no record. On a cluster a key of any other type has one as well. Shares the record with itself and
+    /// [`content`](Self::content) alone. O(size); an error if that is over 1,048,576 elements.
+    pub fn digest(&self) -> Gives<S, Option<[u8; 32]>> {
+        self.ask(KeyspaceOp::Digest)
+    }
+
     /// `RECORD.PUT`: puts a record of this content in place of what there is, of whatever type. It does not expire. Needs the
     /// record alone. O(size).
     pub fn put(&self, content: Content) -> S::Void {

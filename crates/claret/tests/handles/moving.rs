@@ -17,6 +17,7 @@ pub(crate) async fn all(store: &Store, prefix: &str) {
     in_time(of_every_type(store, &key("type"))).await;
     in_time(in_a_transaction(store, &key("tx"))).await;
     in_time(what_is_large_stays(store, &key("large"))).await;
+    in_time(digests_tell(store, &key("digest"))).await;
     in_time(keys_are_listed(store, &key("keys"))).await;
     in_time(bounds_are_moved(store, &key("bounds"))).await;
 }
@@ -117,6 +118,49 @@ async fn too_large(store: &Store, from: &str, to: &str) {
         panic!("{error:?}")
     };
     assert!(&key[..] == from.as_bytes() && error.to_string().contains("limit of 1048576 bytes"), "{error}");
+}
+
+/// A digest is the same as long as the record is, whatever its type and size, and of whichever key.
+async fn digests_tell(store: &Store, prefix: &str) {
+    let digest = async |key: &str| store.key(key).digest().await.expect("an answer");
+    for (name, make) in EVERY_TYPE {
+        let (key, copy) = (format!("{prefix}:{name}"), format!("{prefix}:{name}:copy"));
+        assert_eq!(digest(&key).await, None, "{name}");
+        let made = store.transaction(|tx| {
+            let key = key.clone();
+            async move { Ok(make(&tx, &key)?) }
+        });
+        made.await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let first = digest(&key).await;
+        assert!(first.is_some() && digest(&key).await == first, "{name}");
+        store.key(&key).expire_in(LONG).await.expect("set");
+        let expiring = digest(&key).await;
+        assert_ne!(expiring, first, "{name}");
+        store.key(&key).persist().await.expect("cleared");
+        assert_eq!(digest(&key).await, first, "{name}");
+        let content = store.key(&key).content().await.expect("an answer").expect("it is there");
+        store.key(&copy).put(content).await.expect("a copy");
+        assert_eq!(digest(&copy).await, first, "{name}");
+        store.key(&copy).put(claret::Content::of(&other_than(name)).expect("small")).await.expect("another");
+        assert_ne!(digest(&copy).await, first, "{name}");
+    }
+    let large = format!("{prefix}:large");
+    let batch = store.batch();
+    for number in 0..70_000 {
+        batch.list(&large).push_back(format!("{number}"));
+    }
+    batch.commit().await.expect("pushed");
+    let before = digest(&large).await;
+    assert!(before.is_some(), "it has no bound of 1 MiB");
+    store.list(&large).push_back("x").await.expect("pushed");
+    assert_ne!(digest(&large).await, before);
+}
+
+/// The content of a record that is none of [`EVERY_TYPE`].
+fn other_than(name: &str) -> claret_types::State {
+    claret_types::State::new::<claret_types::Register>(claret_types::Text::Bytes(
+        format!("not {name}").into(),
+    ))
 }
 
 /// Each once, in pages; what expires is not listed.

@@ -9,13 +9,14 @@ use super::load::Unfit;
 use crate::ffi::{Answer, Ctx, Flag, Text};
 
 /// The commands that the module runs for itself (`docs/plain-commands.md`); first the one that finds the others.
-const NEEDED: [&str; 34] = [
+const NEEDED: [&str; 35] = [
     "COMMAND",
     "ACL",
     "APPEND",
     "CLIENT",
     "CONFIG",
     "DEL",
+    "DUMP",
     "GET",
     "HDEL",
     "HGETALL",

@@ -255,7 +255,11 @@ impl Caller {
         if !is_draining && self.admitted.iter().any(|admitted| std::ptr::eq(*admitted, method)) {
             return Ok(());
         }
-        let (command, beside) = equivalent(method.name);
+        let (command, beside) = match op.keyspace() {
+            // What is put is what counts.
+            Some(KeyspaceOp::Put(content)) if content.is_string() => ("SET", None),
+            _ => equivalent(method.name),
+        };
         if is_draining || (op.method().access == Access::Write && self.is(Flag::ReadOnly)) {
             return Err(Refusal::ReadOnly);
         }
@@ -314,7 +318,7 @@ impl Caller {
 fn beside_content(ctx: Ctx, key: &Bytes, op: &Operation) -> Option<&'static str> {
     match op.keyspace()? {
         KeyspaceOp::Put(content) => content.is_topk().then_some("SET"),
-        KeyspaceOp::Content => {
+        KeyspaceOp::Content | KeyspaceOp::Digest => {
             let is_zset = ctx.open(&Text::new(key)).is_some_and(|key| key.kind() == Kind::Zset);
             let has_beside = || ctx.open(&Text::new(&side_key(key))).is_some();
             (is_zset && has_beside()).then_some("GET")

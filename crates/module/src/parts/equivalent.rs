@@ -24,7 +24,7 @@ pub(crate) fn equivalent(method: &'static str) -> (&'static str, Option<&'static
         "UID.NEXT" => "INCR",
         "UID.ISSUED" => "GET",
         "SETEX" | "PSETEX" | "PSETEXAT" => "SET",
-        "RECORD.CONTENT" => "DUMP",
+        "RECORD.CONTENT" | "RECORD.DIGEST" => "DUMP",
         "RECORD.PUT" => "RESTORE",
         plain => plain.strip_suffix(".RETURNING").unwrap_or(plain),
     };
@@ -36,6 +36,8 @@ pub(crate) fn also(method: &'static str) -> Option<&'static str> {
     match method {
         // What is in the place before goes.
         "JSON.SET" | "JSON.MERGE" => Some("HDEL"),
+        // The expiry is in it.
+        "RECORD.DIGEST" => Some("PEXPIRETIME"),
         // A float is written.
         "JSON.NUMINCRBY" | "JSON.NUMINCRBY.RETURNING" => Some("HSET"),
         _ => None,

@@ -142,6 +142,7 @@ impl<T: Examples> Examples for Living<T> {
             KeyspaceOp::ExpiryTime,
             KeyspaceOp::SetUntil { value: "x".into(), at: Moment::At(3000) },
             KeyspaceOp::Content,
+            KeyspaceOp::Digest,
         ];
         // Those of custom types have no words.
         let contents = T::states().into_iter().filter(|content| !T::is_absent(content)).map(State::new::<T>);

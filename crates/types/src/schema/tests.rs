@@ -132,7 +132,9 @@ fn what_is_done_to_any_record_is_free_and_what_is_put_is_judged() {
         "prefix c: counter\nprefix f: float-counter\nprefix r: register\nprefix d: dict\n field n integer\nprefix j: document\n field $.n integer",
     );
     let any = TypeInfo::of_keyspace();
-    for words in ["DEL", "EXISTS", "EXPIRE 5", "PERSIST", "TTL", "PEXPIRETIME", "RECORD.CONTENT"] {
+    for words in
+        ["DEL", "EXISTS", "EXPIRE 5", "PERSIST", "TTL", "PEXPIRETIME", "RECORD.CONTENT", "RECORD.DIGEST"]
+    {
         assert_fits(&schema, "c:1", &parsed(any, words));
     }
     for (key, words) in [

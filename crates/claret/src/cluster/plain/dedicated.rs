@@ -48,6 +48,10 @@ impl Dedicated {
         Err(failed.expect("a URL names a node"))
     }
 
+    pub(super) fn into_connection(self) -> Connection {
+        self.connection
+    }
+
     /// The addresses of the nodes that serve slots, as this one sees it: also of those that are down.
     ///
     /// # Errors

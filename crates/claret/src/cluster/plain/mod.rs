@@ -2,8 +2,11 @@
 
 mod command;
 mod dedicated;
+mod forward;
 mod gather;
+mod passing;
 mod pool;
+mod raw;
 mod refused;
 mod together;
 mod translate;
@@ -17,6 +20,8 @@ use claret_types::{Bytes, Reply};
 
 pub use command::{Command, PlainError};
 pub use dedicated::Dedicated;
+pub use forward::Forward;
+pub use raw::{Raw, Said};
 pub use translate::reply_of;
 pub(super) use unlocked::Unlocked;
 

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::command::PlainError;
+use super::forward::Forward;
 use crate::cluster::address::Address;
 use crate::cluster::connection::{Connection, Handler};
 use crate::cluster::error::ConnectError;
@@ -43,31 +44,74 @@ pub(super) trait Receiver: Send + Sync {
     fn receive(&self, no: u32, reply: Result<Reply, PlainError>, woken: &mut Wakers);
 }
 
+/// Whom the reply to a command is for.
+enum To {
+    /// Nobody cares (ASKING).
+    Nobody,
+    Decoded(Arc<dyn Receiver>),
+    /// As it came.
+    Raw(Arc<dyn Forward>),
+}
+
 /// A command that waits for its turn or its reply.
 pub(super) struct Waiting {
-    /// `None`: nobody cares (ASKING).
-    to: Option<Arc<dyn Receiver>>,
+    to: To,
     no: u32,
     /// That of its key.
     slot: Option<u16>,
     tries: u8,
+    /// It is for one node, whose reply it is, whatever that says.
+    is_for_node: bool,
 }
 
 impl Waiting {
     pub(super) fn new(to: Arc<dyn Receiver>, no: u32, slot: Option<u16>) -> Self {
-        Waiting { to: Some(to), no, slot, tries: 0 }
+        Waiting { to: To::Decoded(to), no, slot, tries: 0, is_for_node: false }
+    }
+
+    pub(super) fn raw(to: Arc<dyn Forward>, no: u32, slot: Option<u16>) -> Self {
+        Waiting { to: To::Raw(to), no, slot, tries: 0, is_for_node: false }
+    }
+
+    pub(super) fn raw_for_node(to: Arc<dyn Forward>, no: u32) -> Self {
+        Waiting { to: To::Raw(to), no, slot: None, tries: 0, is_for_node: true }
+    }
+
+    fn asking() -> Self {
+        Waiting { to: To::Nobody, no: 0, slot: None, tries: 0, is_for_node: false }
+    }
+
+    fn is_raw(&self) -> bool {
+        matches!(self.to, To::Raw(_))
+    }
+
+    /// Whether another node may do it when the one is gone that it waits for.
+    fn may_go_elsewhere(&self) -> bool {
+        self.slot.is_some() || (self.is_raw() && !self.is_for_node)
     }
 
     fn encode(&self, out: &mut BytesMut) {
         match &self.to {
-            Some(to) => to.encode(self.no, out),
-            None => resp::encode(out, &["ASKING"]),
+            To::Nobody => resp::encode(out, &["ASKING"]),
+            To::Decoded(to) => to.encode(self.no, out),
+            To::Raw(to) => to.encode(self.no, out),
         }
     }
 
-    fn end(self, reply: Result<Reply, PlainError>, woken: &mut Wakers) {
-        if let Some(to) = self.to {
-            to.receive(self.no, reply, woken);
+    /// A reply, decoded and as it came.
+    fn end(self, reply: Reply, raw: &[u8], woken: &mut Wakers) {
+        match self.to {
+            To::Nobody => {}
+            To::Decoded(to) => to.receive(self.no, Ok(reply), woken),
+            To::Raw(to) => to.receive(self.no, Ok(raw)),
+        }
+    }
+
+    fn fail(self, error: PlainError, woken: &mut Wakers) {
+        match self.to {
+            To::Nobody => {}
+            To::Decoded(to) => to.receive(self.no, Err(error), woken),
+            To::Raw(to) => to.receive(self.no, Err(error)),
         }
     }
 }
@@ -120,7 +164,7 @@ struct After {
 impl After {
     fn done(mut self) {
         for (waiting, error) in self.ended {
-            waiting.end(Err(error), &mut self.woken);
+            waiting.fail(error, &mut self.woken);
         }
         self.woken.into_iter().for_each(Waker::wake);
     }
@@ -132,6 +176,8 @@ pub(super) struct Pool {
     settings: Settings,
     connections: AtomicU32,
     doubts: Notify,
+    /// See [`Plain::topology_version`](super::Plain::topology_version). Counted up with the queues locked.
+    version: AtomicU64,
 }
 
 impl std::fmt::Debug for Pool {
@@ -160,14 +206,18 @@ impl Queues {
         self.nodes.iter().position(|known| known.as_ref().is_some_and(|known| known.to_string() == node))
     }
 
-    /// Each slot is where the topology says.
-    fn assign(&mut self) {
+    /// Each slot is where the topology says. Returns whether one was elsewhere before.
+    fn assign(&mut self) -> bool {
         self.slots.resize(SLOTS, 0);
+        let mut has_moved = false;
         for range in std::mem::take(&mut self.topology.ranges) {
             let at = self.queue_of(&range.node);
-            self.slots[usize::from(range.first)..=usize::from(range.last)].fill(at);
+            let slots = &mut self.slots[usize::from(range.first)..=usize::from(range.last)];
+            has_moved |= slots.iter().any(|before| *before != at);
+            slots.fill(at);
             self.topology.ranges.push(range);
         }
+        has_moved
     }
 
     fn put(&mut self, at: usize, waiting: Waiting, after: &mut After) {
@@ -205,12 +255,46 @@ fn closed(node: Option<&Address>) -> PlainError {
 
 impl Pool {
     pub(super) fn new(settings: Settings) -> Self {
-        Pool { inner: Mutex::default(), settings, connections: AtomicU32::new(0), doubts: Notify::new() }
+        Pool {
+            inner: Mutex::default(),
+            settings,
+            connections: AtomicU32::new(0),
+            doubts: Notify::new(),
+            version: AtomicU64::new(0),
+        }
     }
 
     /// Sends commands, each to where its key is.
     pub(super) fn send(&self, commands: impl IntoIterator<Item = Waiting>) {
         self.with(|queues, after| commands.into_iter().for_each(|waiting| queues.place(waiting, after)));
+    }
+
+    /// The same if the version is still this one. Returns whether it is; if not, nothing is sent.
+    pub(super) fn send_since(&self, version: u64, commands: impl IntoIterator<Item = Waiting>) -> bool {
+        self.with(|queues, after| {
+            let is_same = self.version() == version;
+            if is_same {
+                commands.into_iter().for_each(|waiting| queues.place(waiting, after));
+            }
+            is_same
+        })
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The node that serves a slot, as far as it is known.
+    pub(super) fn node_of(&self, slot: u16) -> Option<Address> {
+        let queues = self.inner.lock();
+        queues.nodes.get(*queues.slots.get(usize::from(slot))?)?.clone()
+    }
+
+    /// Commands may overtake others from now on. The queues are locked.
+    fn count_up_if(&self, may_overtake: bool) {
+        if planted::is_counted(may_overtake) {
+            self.version.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// Sends a command to a node. Returns whether there is such a node.
@@ -241,8 +325,9 @@ impl Pool {
     /// An error that says where else, or later. Gives the command back if it is the reply after all.
     fn redirect(self: &Arc<Self>, mut waiting: Waiting, error: &ServerError) -> Option<Waiting> {
         let code = error.code();
-        let goes = matches!(code, "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "LOADING");
-        if !goes || planted::is_too_often(waiting.tries >= TRIES_MAX) || waiting.to.is_none() {
+        let goes = resp::is_redirection(code) && !waiting.is_for_node;
+        let is_too_often = planted::is_too_often(waiting.tries >= TRIES_MAX);
+        if !goes || is_too_often || matches!(waiting.to, To::Nobody) {
             return Some(waiting);
         }
         waiting.tries += 1;
@@ -252,6 +337,7 @@ impl Pool {
         let target = error.words().nth(1).filter(|_| matches!(code, "MOVED" | "ASK"));
         self.with(|queues, after| {
             let Some(at) = target.and_then(|target| queues.named(target)) else {
+                self.count_up_if(waiting.is_raw());
                 queues.resting.push(waiting);
                 if queues.resting.len() == 1 {
                     tokio::spawn(Arc::clone(self).wake_resting());
@@ -259,10 +345,10 @@ impl Pool {
                 return;
             };
             if planted::is_announced(code == "ASK") {
-                let asking = Waiting { to: None, no: 0, slot: None, tries: 0 };
-                queues.put(at, asking, after);
+                queues.put(at, Waiting::asking(), after);
             } else if let Some(slot) = waiting.slot.filter(|_| code != "ASK") {
                 let slot = usize::from(slot);
+                self.count_up_if(queues.slots[slot] != at);
                 queues.slots[slot] = planted::queue_of_moved(at, queues.slots[slot]);
             }
             planted::moved(Some(waiting)).into_iter().for_each(|waiting| queues.put(at, waiting, after));
@@ -299,14 +385,17 @@ impl Service for Pool {
             connection: number,
             taken: VecDeque::new(),
             in_flight: VecDeque::new(),
+            heard: None,
             broken: None,
         })
     }
 
     fn adopt(&self, topology: &Topology) {
         self.with(|queues, _| {
+            let is_another = queues.topology != *topology;
             queues.topology = topology.clone();
-            queues.assign();
+            let has_moved = queues.assign();
+            self.count_up_if(is_another || has_moved);
         });
     }
 
@@ -329,11 +418,12 @@ impl Service for Pool {
         self.with(|queues, after| {
             let Some(at) = queues.nodes.iter().position(|known| known.as_ref() == Some(node)) else { return };
             queues.nodes[at] = planted::queue_owner(None, node);
-            queues.assign();
+            let has_moved = queues.assign();
+            self.count_up_if(has_moved);
             for waiting in planted::queued(std::mem::take(&mut queues.queues[at]).queued) {
-                match waiting.slot {
-                    Some(_) => queues.place(waiting, after),
-                    None => after.ended.push((waiting, PlainError::NoSuchNode(node.to_string()))),
+                match waiting.may_go_elsewhere() {
+                    true => queues.place(waiting, after),
+                    false => after.ended.push((waiting, PlainError::NoSuchNode(node.to_string()))),
                 }
             }
         });
@@ -354,8 +444,63 @@ pub(super) struct CommandHandler {
     taken: VecDeque<Waiting>,
     /// With the time of the first of each write, to see how long the server owes an answer.
     in_flight: VecDeque<(Instant, Waiting)>,
+    /// When something was read last.
+    heard: Option<Instant>,
     /// Why the connection broke.
     broken: Option<ConnectError>,
+}
+
+impl CommandHandler {
+    /// Takes one thing from the front: its length, if it is all there.
+    fn take_decoded(
+        &mut self,
+        input: &[u8],
+        reader: &mut Reader,
+        woken: &mut Wakers,
+    ) -> Result<Option<usize>, ConnectError> {
+        let next = reader.next(input).map_err(|error| error.at(&self.node))?;
+        let Some((said, length)) = next else { return Ok(None) };
+        let Said::Reply(value) = said else {
+            reader.note_push().map_err(|error| error.at(&self.node))?;
+            return Ok(Some(length));
+        };
+        let unasked = || ConnectError::NotUnderstood {
+            node: self.node.to_string(),
+            reason: "a reply that nobody waits for".into(),
+        };
+        let first = self.in_flight.pop_front();
+        let (_, waiting) = planted::answered(first, &mut self.in_flight).ok_or_else(unasked)?;
+        match value.reply() {
+            Ok(reply) => waiting.end(reply, &input[..length], woken),
+            Err(error) => {
+                if let Some(waiting) = self.pool.redirect(waiting, &error) {
+                    waiting.fail(PlainError::Server(error), woken);
+                }
+            }
+        }
+        Ok(Some(length))
+    }
+
+    /// The same where the first that waits wants its reply as it came.
+    fn take_raw(&mut self, input: &[u8], reader: &mut Reader) -> Result<Option<usize>, ConnectError> {
+        let Some(raw) = reader.next_raw(input).map_err(|error| error.at(&self.node))? else {
+            return Ok(None);
+        };
+        if raw.is_push {
+            reader.note_push().map_err(|error| error.at(&self.node))?;
+            return Ok(Some(raw.length));
+        }
+        let reply = &input[..raw.length];
+        let Some((_, waiting)) = self.in_flight.pop_front() else { return Ok(None) };
+        let left = match planted::redirection(resp::redirection_in(reply)) {
+            None => Some(waiting),
+            Some(error) => self.pool.redirect(waiting, &error),
+        };
+        if let Some(Waiting { to: To::Raw(to), no, .. }) = left {
+            to.receive(no, Ok(reply));
+        }
+        Ok(Some(raw.length))
+    }
 }
 
 impl Handler for CommandHandler {
@@ -382,27 +527,19 @@ impl Handler for CommandHandler {
     }
 
     fn take(&mut self, input: &[u8], reader: &mut Reader) -> Result<usize, ConnectError> {
-        let not_understood =
-            |reason: String| ConnectError::NotUnderstood { node: self.node.to_string(), reason };
         let mut woken = Wakers::new();
         let mut taken = 0;
-        while let Some((said, length)) = reader.next(&input[taken..]).map_err(|error| error.at(&self.node))? {
-            taken += length;
-            let Said::Reply(value) = said else {
-                reader.note_push().map_err(|error| error.at(&self.node))?;
-                continue;
+        loop {
+            let is_raw = self.in_flight.front().is_some_and(|(_, waiting)| waiting.is_raw());
+            let length = match is_raw {
+                true => self.take_raw(&input[taken..], reader)?,
+                false => self.take_decoded(&input[taken..], reader, &mut woken)?,
             };
-            let unasked = || not_understood("a reply that nobody waits for".into());
-            let first = self.in_flight.pop_front();
-            let (_, waiting) = planted::answered(first, &mut self.in_flight).ok_or_else(unasked)?;
-            match value.reply() {
-                Ok(reply) => waiting.end(Ok(reply), &mut woken),
-                Err(error) => {
-                    if let Some(waiting) = self.pool.redirect(waiting, &error) {
-                        waiting.end(Err(PlainError::Server(error)), &mut woken);
-                    }
-                }
-            }
+            let Some(length) = length else { break };
+            taken += length;
+        }
+        if taken > 0 {
+            self.heard = Some(Instant::now());
         }
         woken.into_iter().for_each(Waker::wake);
         Ok(taken)
@@ -413,7 +550,9 @@ impl Handler for CommandHandler {
     }
 
     fn waits(&self) -> Option<Duration> {
-        self.in_flight.front().map(|(since, _)| since.elapsed())
+        // A server that answers one command after the other is not silent, however long the first ones took.
+        let heard = self.heard;
+        self.in_flight.front().map(|(since, _)| heard.map_or(*since, |heard| heard.max(*since)).elapsed())
     }
 }
 
@@ -439,7 +578,7 @@ impl Drop for CommandHandler {
             in_flight.drain(..).for_each(|(_, waiting)| self.pool.send([waiting]));
         }
         for (_, waiting) in in_flight {
-            waiting.end(Err(PlainError::Lost { node: node.clone(), reason: reason.clone() }), &mut woken);
+            waiting.fail(PlainError::Lost { node: node.clone(), reason: reason.clone() }, &mut woken);
         }
         woken.into_iter().for_each(Waker::wake);
     }

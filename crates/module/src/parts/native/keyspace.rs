@@ -3,7 +3,7 @@
 use claret_types::{
     Bytes, CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Dict, DictEffect, Document, DocumentEffect, Effect,
     Expiry, Issued, KeyspaceEffect, KeyspaceOp, List, ListEffect, OpError, Operation, Register, ScoredSet,
-    ScoredSetEffect, Set, State, Text, TopK, TypeInfo, UidGenerator,
+    ScoredSetEffect, Set, State, Text, TopK, TypeInfo, UidGenerator, check_digestible,
 };
 
 use super::{OpenKey, Record, Server, hashes, lists, sets, strings, whole, zsets};
@@ -26,9 +26,11 @@ pub(super) fn partial_state(
     // Of what is there, only this is seen: what was done to it before it was removed, or all that was done.
     let seen_by = &own[..kept_until.unwrap_or(own.len())];
     let first = seen_by.iter().find(|effect| effect.keyspace().is_none()).map(|effect| effect.type_info());
-    let is_shown = kept_until.is_none() && matches!(op.keyspace(), Some(KeyspaceOp::Content));
+    let shown = op.keyspace().filter(|op| matches!(op, KeyspaceOp::Content | KeyspaceOp::Digest));
     Some(match first {
-        _ if is_shown => content(record, first),
+        _ if kept_until.is_none() && shown.is_some() => {
+            content(record, shown == Some(&KeyspaceOp::Digest), first)
+        }
         // What it writes over has to be a string, as what was done to it before shows.
         Some(kind) if matches!(op.keyspace(), Some(KeyspaceOp::SetUntil { .. })) => whole(record, kind),
         Some(kind) if kept_until.is_some() || may_be_emptied(record, seen_by) => whole(record, kind),
@@ -50,15 +52,38 @@ fn string(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     Ok(record.open(Kind::String)?.map(|_| State::opaque()))
 }
 
-/// All that there is, unless that is more than can be moved: as the type that the transaction has used it as, or else as the
-/// Redis value that it is.
+/// All that there is, unless that is more than can be moved, or than a digest is made of: as the type that the transaction has
+/// used it as, or else as the Redis value that it is.
 fn content(
     record: &Record<'_, impl Server>,
+    is_digested: bool,
     used_as: Option<&'static TypeInfo>,
 ) -> Result<Option<State>, OpError> {
     let Some(key) = record.open_any() else { return Ok(None) };
     let (kind, length) = (key.kind(), key.len());
     drop(key);
+    match (is_digested, kind) {
+        (true, Kind::String) => {}
+        (true, _) => check_digestible(length)?,
+        (false, _) => check_size(kind, length)?,
+    }
+    match (used_as, kind) {
+        (Some(kind), _) => whole(record, kind),
+        (None, Kind::String) => strings::whole(record),
+        (None, Kind::Set) => sets::whole(record),
+        (None, Kind::Hash) => hashes::whole(record),
+        (None, Kind::List) => lists::whole(record),
+        (None, Kind::Zset) => zsets::whole_of_either(record, length),
+        (None, Kind::Other) if is_digested => Ok(record.read(c"DUMP", []).bytes().map(State::of_foreign)),
+        (None, Kind::Other) => Err(record.open_any().map_or_else(
+            || record.wrong_type(kind.name(), "record of a built-in type"),
+            |key| record.wrong_kind(key, "record of a built-in type"),
+        )),
+    }
+}
+
+/// Whether what has this length can be moved, as far as that shows without reading it.
+fn check_size(kind: Kind, length: usize) -> Result<(), OpError> {
     let size_at_least = match kind {
         Kind::String => length,
         _ => length * (CONTENT_BYTES_MAX / CONTENT_ELEMENTS_MAX),
@@ -70,18 +95,7 @@ fn content(
             limit: CONTENT_BYTES_MAX,
         });
     }
-    match (used_as, kind) {
-        (Some(kind), _) => whole(record, kind),
-        (None, Kind::String) => strings::whole(record),
-        (None, Kind::Set) => sets::whole(record),
-        (None, Kind::Hash) => hashes::whole(record),
-        (None, Kind::List) => lists::whole(record),
-        (None, Kind::Zset) => zsets::whole_of_either(record, length),
-        (None, Kind::Other) => Err(record.open_any().map_or_else(
-            || record.wrong_type(kind.name(), "record of a built-in type"),
-            |key| record.wrong_kind(key, "record of a built-in type"),
-        )),
-    }
+    Ok(())
 }
 
 /// Whether the key may be gone after these effects. Only what is named can go.

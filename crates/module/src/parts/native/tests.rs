@@ -85,7 +85,7 @@ fn check<T: Examples>() {
         ![BoundedCounter::NAME, SummaryBag::NAME, UidGenerator::NAME, Document::NAME].contains(&T::NAME);
     let is_fit = |op: &Operation| match op.keyspace() {
         Some(KeyspaceOp::SetUntil { .. }) => is_text,
-        Some(KeyspaceOp::Content) => is_known,
+        Some(KeyspaceOp::Content | KeyspaceOp::Digest) => is_known,
         _ => true,
     };
     let ops: Vec<Operation> = Living::<T>::operations().into_iter().filter(is_fit).collect();
@@ -216,6 +216,25 @@ fn a_key_of_another_module_is_refused_by_its_name() {
     let content = Operation::from(KeyspaceOp::Content);
     let error = partial_state(&model, &key(), &content, &[]).expect_err("no words for it").to_string();
     assert!(error.contains("the key holds a ReJSON-RL"), "{error}");
+}
+
+/// What another module keeps has a digest all the same, of what the server would dump.
+#[test]
+fn a_key_of_another_module_has_a_digest() {
+    let digest = |kept: &'static str, end: Option<i64>| {
+        let model = Model::default();
+        model.put_value(KEY, Value::Foreign(kept));
+        end.into_iter().for_each(|end| model.expire(KEY, end));
+        let op = Operation::from(KeyspaceOp::Digest);
+        let part = partial_state(&model, &key(), &op, &[]).expect("there is one");
+        match told(op.execute_in_partial(part, &[], UNIQUE)).0 {
+            Ok(Reply::Bytes(digest)) if digest.len() == 32 => digest,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(digest("stream", None), digest("stream", None));
+    assert_ne!(digest("stream", None), digest("ReJSON-RL", None));
+    assert_ne!(digest("stream", None), digest("stream", Some(9_000_000_000_000)), "the expiry is in it");
 }
 
 #[test]

@@ -193,6 +193,7 @@ fn connected(pool: &Arc<Pool>) -> CommandHandler {
         connection: 1,
         taken: VecDeque::new(),
         in_flight: VecDeque::new(),
+        heard: None,
         broken: None,
     }
 }
@@ -216,6 +217,23 @@ fn replies_go_to_commands_in_their_order() {
     let error = PlainError::Server(ServerError::new(b"ERR 2"));
     assert_eq!(replies, [Ok(Reply::Int(0)), Ok(Reply::Int(1)), Err(error)]);
     assert!(commands.take(b":3\r\n", &mut reader()).is_err(), "nobody waits for it");
+}
+
+/// Bug: what waited behind commands that took long counted as owed since it was written. Consequence: a server that answered one after
+/// the other was given up as silent. Mend: it counts from when something was heard last.
+#[test]
+fn a_server_that_answers_is_not_silent() {
+    let pool = pool();
+    pool.adopt(&shared_by(&[1]));
+    let (_gathers, all): (Vec<_>, Vec<_>) = (0..2).map(|_| waiting(command())).unzip();
+    pool.send(all);
+    let mut commands = connected(&pool);
+    commands.fill(Waker::noop(), &mut BytesMut::new());
+    let long_ago = Instant::now() - Duration::from_secs(3_600);
+    commands.in_flight.iter_mut().for_each(|(since, _)| *since = long_ago);
+    assert!(commands.waits() >= Some(Duration::from_secs(3_600)));
+    assert_eq!(commands.take(b":0\r\n", &mut reader()), Ok(4));
+    assert!(commands.waits() < Some(Duration::from_secs(3_000)));
 }
 
 /// It may have been carried out: to send it again could do it twice.
@@ -284,4 +302,171 @@ fn what_is_not_sent_when_the_store_is_closed_is_told_so() {
         let told = told.take(Waker::noop()).expect("it is told");
         assert!(matches!(told[..], [Err(PlainError::Away(_))]), "{told:?}");
     }
+}
+
+type Heard = Vec<(u32, Result<Vec<u8>, PlainError>)>;
+
+/// Keeps what it hears, and looks whether the queues are free then.
+struct Listener {
+    pool: Arc<Pool>,
+    heard: Mutex<Heard>,
+}
+
+impl Listener {
+    fn new(pool: &Arc<Pool>) -> Arc<Self> {
+        Arc::new(Listener { pool: Arc::clone(pool), heard: Mutex::default() })
+    }
+
+    fn heard(&self) -> Heard {
+        std::mem::take(&mut self.heard.lock())
+    }
+}
+
+impl Forward for Listener {
+    fn encode(&self, no: u32, out: &mut BytesMut) {
+        resp::encode(out, &["ECHO", &no.to_string()]);
+    }
+
+    fn receive(&self, no: u32, reply: Result<&[u8], PlainError>) {
+        assert!(self.pool.inner.try_lock().is_some(), "no lock is held");
+        self.heard.lock().push((no, reply.map(<[u8]>::to_vec)));
+    }
+}
+
+fn raw(listener: &Arc<Listener>, no: u32) -> Waiting {
+    Waiting::raw(Arc::clone(listener) as Arc<dyn Forward>, no, Some(SLOTS as u16 - 1))
+}
+
+#[test]
+fn replies_are_handed_over_as_they_came_beside_those_that_are_decoded() {
+    let pool = pool();
+    pool.adopt(&shared_by(&[1]));
+    let listener = Listener::new(&pool);
+    let (gather, decoded) = waiting(command());
+    pool.send([raw(&listener, 0), raw(&listener, 1), decoded, raw(&listener, 2), raw(&listener, 3)]);
+    let mut commands = connected(&pool);
+    let mut out = BytesMut::new();
+    assert!(!commands.fill(Waker::noop(), &mut out));
+    assert!(out.starts_with(b"*2\r\n$4\r\nECHO\r\n$1\r\n0\r\n"));
+    let said = [
+        ">1\r\n+x\r\n",
+        "%1\r\n+a\r\n,1.5\r\n",
+        "-ERR x\r\n",
+        ">1\r\n+x\r\n",
+        ":7\r\n",
+        "_\r\n",
+        "$2\r\nab\r\n",
+    ];
+    let said = said.concat().into_bytes();
+    // Byte by byte.
+    let (mut reader, mut begin) = (reader(), 0);
+    for end in 1..=said.len() {
+        begin += commands.take(&said[begin..end], &mut reader).expect("well formed");
+    }
+    assert_eq!(begin, said.len());
+    assert_eq!(gather.take(Waker::noop()), Some(vec![Ok(Reply::Int(7))]));
+    let expected = ["%1\r\n+a\r\n,1.5\r\n", "-ERR x\r\n", "_\r\n", "$2\r\nab\r\n"];
+    let expected = (0..).zip(expected).map(|(no, said)| (no, Ok(said.as_bytes().to_vec())));
+    assert_eq!(listener.heard(), expected.collect::<Vec<_>>());
+}
+
+/// Sent again where it is to be, so often; then that is the reply.
+#[test]
+fn what_is_passed_on_is_sent_again_where_it_moved_to() {
+    let pool = pool();
+    pool.adopt(&shared_by(&[1]));
+    let listener = Listener::new(&pool);
+    let version = pool.version();
+    pool.send([raw(&listener, 5)]);
+    let mut commands = connected(&pool);
+    let moved = b"-MOVED 16383 h:1\r\n";
+    for at in 0..=TRIES_MAX {
+        let mut out = BytesMut::new();
+        commands.fill(Waker::noop(), &mut out);
+        assert_eq!(out, "*2\r\n$4\r\nECHO\r\n$1\r\n5\r\n", "{at}");
+        assert_eq!(listener.heard(), []);
+        assert_eq!(commands.take(moved, &mut reader()), Ok(moved.len()));
+    }
+    assert_eq!(listener.heard(), [(5, Ok(moved.to_vec()))]);
+    assert_eq!(pool.version(), version, "it is where it was");
+    let for_node = Waiting::raw_for_node(Arc::clone(&listener) as Arc<dyn Forward>, 6);
+    assert!(pool.send_to("h:1", for_node));
+    commands.fill(Waker::noop(), &mut BytesMut::new());
+    assert_eq!(commands.take(moved, &mut reader()), Ok(moved.len()));
+    assert_eq!(listener.heard(), [(6, Ok(moved.to_vec()))], "what the node says is the reply");
+}
+
+/// What may put a command before an earlier one is counted, and nothing is sent by who has not heard of it.
+#[tokio::test(start_paused = true)]
+async fn whatever_may_overtake_is_counted() {
+    let pool = pool();
+    let counted = |before: &mut u64| {
+        let version = pool.version();
+        std::mem::replace(before, version) != version
+    };
+    let mut version = 0;
+    pool.adopt(&shared_by(&[1, 2]));
+    assert!(counted(&mut version));
+    pool.adopt(&shared_by(&[1, 2]));
+    assert!(!counted(&mut version), "nothing changed");
+    let listener = Listener::new(&pool);
+    let say = |said: &str| pool.redirect(raw(&listener, 0), &ServerError::new(said.as_bytes()));
+    for (said, counts) in [
+        ("MOVED 16383 h:2", false),
+        ("MOVED 16383 h:1", true),
+        ("ASK 16383 h:2", false),
+        ("MOVED 16383 h:9", true),
+        ("TRYAGAIN x", true),
+        ("CLUSTERDOWN x", true),
+    ] {
+        assert!(say(said).is_none());
+        assert_eq!(counted(&mut version), counts, "{said}");
+    }
+    // The topology is the same, and the slot is not where it was.
+    pool.adopt(&shared_by(&[1, 2]));
+    assert!(counted(&mut version));
+    assert!(!pool.send_since(version - 1, [raw(&listener, 1)]));
+    let before = queued(&pool, 2);
+    assert!(pool.send_since(version, [raw(&listener, 1)]));
+    assert_eq!(queued(&pool, 2), before + 1);
+    assert_eq!(pool.node_of(SLOTS as u16 - 1), Some(node(2)));
+    assert_eq!(pool.node_of(SLOTS as u16), None);
+}
+
+#[test]
+fn what_was_passed_on_hears_of_its_end_with_no_lock_held() {
+    let pool = pool();
+    pool.adopt(&shared_by(&[1, 2]));
+    let listener = Listener::new(&pool);
+    let for_node = |no| Waiting::raw_for_node(Arc::clone(&listener) as Arc<dyn Forward>, no);
+    let anywhere = Waiting::raw(Arc::clone(&listener) as Arc<dyn Forward>, 9, None);
+    pool.send([anywhere]);
+    assert!(pool.send_to("h:2", for_node(0)));
+    pool.adopt(&shared_by(&[1]));
+    pool.is_gone(&node(2));
+    assert_eq!(listener.heard(), [(0, Err(PlainError::NoSuchNode("h:2".into())))]);
+    assert_eq!(queued(&pool, 1), 1, "another does it as well");
+    let final_one = ConnectError::NoModule { node: "h:1".into() };
+    pool.is_away(&node(1), &final_one);
+    assert_eq!(listener.heard(), [(9, Err(PlainError::Away(final_one)))]);
+    pool.send([raw(&listener, 1)]);
+    let mut commands = connected(&pool);
+    commands.fill(Waker::noop(), &mut BytesMut::new());
+    pool.send([raw(&listener, 2)]);
+    drop(commands);
+    assert!(matches!(&listener.heard()[..], [(1, Err(PlainError::Lost { .. }))]));
+    pool.farewell();
+    assert!(matches!(&listener.heard()[..], [(2, Err(PlainError::Away(_)))]));
+}
+
+/// Without a slot it goes anywhere: to one that is there.
+#[test]
+fn what_may_go_anywhere_does_not_end_with_a_node() {
+    let pool = pool();
+    pool.adopt(&shared_by(&[1, 2]));
+    let listener = Listener::new(&pool);
+    pool.send([Waiting::raw(Arc::clone(&listener) as Arc<dyn Forward>, 0, None)]);
+    pool.adopt(&shared_by(&[2]));
+    pool.is_gone(&node(1));
+    assert_eq!((listener.heard(), queued(&pool, 2)), (Vec::new(), 1));
 }
