@@ -15,8 +15,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use claret::cluster::without_passwords;
 
 use commands::{
-    bench, check_store, check_type, cluster, completions, demo, man, report, schema, sim, stored, torture,
-    tpcc,
+    bench, check_store, check_type, cluster, completions, demo, gateway, man, report, schema, sim, stored,
+    torture, tpcc,
 };
 
 /// Strictly serializable transactions over typed records that do not fall over on hot keys.
@@ -37,6 +37,8 @@ enum Command {
     Cluster(cluster::Args),
     /// An interactive prompt on an embedded store or on a cluster.
     Shell(commands::shell::Args),
+    /// A server for any Redis client: MULTI, EXEC and WATCH over all slots of a cluster.
+    Gateway(Box<gateway::Args>),
     /// Read a store's folder to its end, and say whether it is damaged.
     Check(stored::CheckArgs),
     /// Print the records of a store's folder, a JSON object a line.
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(*args),
         Command::Cluster(args) => cluster::run(args),
         Command::Shell(args) => commands::shell::run(args),
+        Command::Gateway(args) => gateway::run(*args),
         Command::Check(args) => stored::check(args),
         Command::Dump(args) => stored::dump(args),
         Command::Schema(args) => schema::run(args),

@@ -7,6 +7,7 @@ pub(crate) mod check_type;
 pub(crate) mod cluster;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod gateway;
 // As the guide has it, where it is public.
 #[allow(unreachable_pub)]
 mod high_water;

@@ -1,0 +1,82 @@
+//! `claret gateway`: it says where it listens, serves, counts, and ends in good order; and what it refuses.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Output, Stdio};
+
+fn claret() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_claret"));
+    command.arg("gateway").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let Output { status, stderr, .. } = claret().args(arguments).output().expect("it runs");
+    assert!(!status.success(), "{arguments:?}");
+    String::from_utf8_lossy(&stderr).into_owned()
+}
+
+/// The lines that it prints when it is ready, as many as are asked for.
+fn lines(child: &mut Child, count: usize) -> Vec<String> {
+    let output = BufReader::new(child.stdout.take().expect("it is piped"));
+    output.lines().take(count).map(|line| line.expect("a line")).collect()
+}
+
+fn ask(mut stream: impl Read + Write, text: &str) -> String {
+    stream.write_all(text.as_bytes()).expect("it is read");
+    let mut said = String::new();
+    let _ = stream.read_to_string(&mut said);
+    said
+}
+
+#[test]
+fn it_serves_until_it_is_told_to_end() {
+    let folder = claret_rig::TestFolder::new();
+    let socket = folder.path().join("gateway.sock");
+    let mut child = claret()
+        .args(["--store", "embedded", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--unix"])
+        .arg(&socket)
+        .spawn()
+        .expect("it runs");
+    let lines = lines(&mut child, 2);
+    let metrics = lines[0].strip_prefix("counts at http://").and_then(|rest| rest.strip_suffix("/metrics"));
+    let places = lines[1].strip_prefix("gateway before embedded at ").expect("where it listens");
+    let (tcp, unix) = places.split_once(", ").expect("two places");
+    assert_eq!(unix, socket.to_str().expect("a path"));
+    let said = ask(TcpStream::connect(tcp).expect("it listens"), "MULTI\r\nINCR k\r\nEXEC\r\nQUIT\r\n");
+    assert_eq!(said, "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n+OK\r\n");
+    let said = ask(UnixStream::connect(&socket).expect("it listens"), "GET k\r\nQUIT\r\n");
+    assert_eq!(said, "$1\r\n1\r\n+OK\r\n");
+    let connect = || TcpStream::connect(metrics.expect("where the counts are")).expect("it listens");
+    let said = ask(connect(), "GET /metrics HTTP/1.1\r\n\r\n");
+    assert!(said.starts_with("HTTP/1.1 200 OK\r\n"), "{said}");
+    assert!(said.contains("claret_gateway_connections_total 2\n"), "{said}");
+    assert!(ask(connect(), "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    let ended = Command::new("kill").arg(child.id().to_string()).status().expect("kill");
+    assert!(ended.success());
+    assert!(child.wait().expect("it ends").success());
+    assert!(!socket.exists(), "its socket is gone");
+}
+
+#[test]
+fn what_cannot_be_is_named() {
+    assert!(refused(&["--store", "nowhere"]).contains("there is no store 'nowhere'"));
+    assert!(refused(&[]).contains("--store"));
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = taken.local_addr().expect("an address").to_string();
+    assert!(refused(&["--store", "embedded", "--listen", &at]).contains(&format!("cannot listen at {at}")));
+    assert!(refused(&["--store", "embedded", "--tls-cert", "/nowhere"]).contains("--tls-key"));
+    let tls =
+        ["--store", "embedded", "--listen", "127.0.0.1:0", "--tls-cert", "/nowhere", "--tls-key", "/nowhere"];
+    assert!(refused(&tls).contains("TLS: /nowhere"));
+    assert!(refused(&["--store", "embedded", "--connections", "0"]).contains("a number from 1 on"));
+    // Nobody is there, and the password is not shown.
+    let said = refused(&[
+        "--store",
+        &format!("redis://ann:secret@{at}/?connect-timeout-ms=200"),
+        "--listen",
+        "127.0.0.1:0",
+    ]);
+    assert!(said.contains(&at) && !said.contains("secret"), "{said}");
+}

@@ -1,0 +1,159 @@
+//! `COMMAND`, from the table.
+
+use bytes::Bytes as Word;
+
+use crate::answer::Answer;
+use crate::table::{self, Command, Keys};
+
+/// The version that clients are told: what the gateway's commands are those of.
+pub(crate) const SERVER_VERSION: &str = "7.2.4";
+
+/// Names that are asked about at once: an answer is far longer than a name.
+const NAMES_MAX: usize = 1_024;
+
+/// `COMMAND` and its subcommands.
+pub(crate) fn answer(words: &[Word]) -> Answer {
+    let Some(name) = words.get(1) else {
+        return Answer::Array(table::all().iter().map(info).collect());
+    };
+    match (name.to_ascii_uppercase().as_slice(), &words[2..]) {
+        (b"COUNT", []) => Answer::count(table::all().len()),
+        (b"LIST", []) => Answer::strings(table::all().iter().map(|command| lower(command).into())),
+        (b"LIST", [filter, by, pattern]) if filter.eq_ignore_ascii_case(b"FILTERBY") => list_by(by, pattern),
+        (b"INFO", []) => Answer::Array(table::all().iter().map(info).collect()),
+        (b"INFO", names) if names.len() <= NAMES_MAX => {
+            let infos = names.iter().map(|name| table::named(name).map_or(Answer::NilArray, info));
+            Answer::Array(infos.collect())
+        }
+        (b"DOCS", []) => Answer::Map(table::all().iter().flat_map(docs).collect()),
+        (b"DOCS" | b"INFO", names) if names.len() > NAMES_MAX => {
+            Answer::Error(format!("ERR over {NAMES_MAX} names: ask for fewer, or for all"))
+        }
+        (b"DOCS", names) => {
+            Answer::Map(names.iter().filter_map(|name| table::named(name)).flat_map(docs).collect())
+        }
+        (b"GETKEYS", [name, ..]) => keys(name, &words[2..]),
+        (b"HELP", []) => Answer::strings(
+            [
+                "COMMAND",
+                "COMMAND COUNT",
+                "COMMAND LIST [FILTERBY ACLCAT|MODULE|PATTERN x]",
+                "COMMAND INFO [name ...]",
+                "COMMAND DOCS [name ...]",
+                "COMMAND GETKEYS command",
+            ]
+            .map(Into::into),
+        ),
+        _ => Answer::Error(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{}'. Try COMMAND HELP.",
+            name.escape_ascii()
+        )),
+    }
+}
+
+fn lower(command: &Command) -> String {
+    command.name.to_ascii_lowercase()
+}
+
+fn list_by(by: &Word, pattern: &Word) -> Answer {
+    let pattern = String::from_utf8_lossy(pattern).to_ascii_lowercase();
+    let is_meant = |command: &&Command| match by.to_ascii_uppercase().as_slice() {
+        b"ACLCAT" => match pattern.as_str() {
+            "read" => command.reads,
+            "write" => command.writes,
+            group => command.group.replace('-', "") == group.trim_start_matches('@').replace('-', ""),
+        },
+        b"PATTERN" => claret_glob(&pattern, &lower(command)),
+        _ => false,
+    };
+    Answer::strings(table::all().iter().filter(is_meant).map(|command| lower(command).into()))
+}
+
+/// Patterns with `*` alone, which is all that names of commands need.
+fn claret_glob(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+/// A command as `COMMAND INFO` has it.
+fn info(command: &Command) -> Answer {
+    let mut flags: Vec<&'static str> = Vec::new();
+    for (is_set, flag) in [
+        (command.writes, "write"),
+        (command.reads, "readonly"),
+        (command.is_fast, "fast"),
+        (command.blocks, "blocking"),
+        (command.group == "pubsub", "pubsub"),
+        (
+            matches!(command.keys, Keys::Counted { .. } | Keys::Streams | Keys::Sort | Keys::Georadius),
+            "movablekeys",
+        ),
+    ] {
+        if is_set {
+            flags.push(flag);
+        }
+    }
+    let (first, last, step) = match command.keys {
+        Keys::None | Keys::Counted { and_first: false, .. } | Keys::Streams => (0, 0, 0),
+        Keys::Range { first, last, step } => (first as i64, i64::from(last), step as i64),
+        Keys::Counted { and_first: true, .. } | Keys::Sort | Keys::Georadius => (1, 1, 1),
+    };
+    let group = format!("@{}", command.group.replace('-', ""));
+    Answer::Array(vec![
+        Answer::text(lower(command)),
+        Answer::Int(i64::from(command.arity)),
+        Answer::Set(flags.into_iter().map(Answer::Simple).collect()),
+        Answer::Int(first),
+        Answer::Int(last),
+        Answer::Int(step),
+        Answer::Set(vec![Answer::text(group)]),
+        Answer::Array(Vec::new()),
+        Answer::Array(Vec::new()),
+        Answer::Array(Vec::new()),
+    ])
+}
+
+/// A command as `COMMAND DOCS` has it: its name, and a map.
+fn docs(command: &Command) -> [Answer; 2] {
+    let text = |text: &str| Answer::text(text.to_owned());
+    let summary = if command.summary.is_empty() { "cannot be behind the gateway" } else { command.summary };
+    let mut map = vec![text("summary"), text(summary), text("group"), text(command.group)];
+    map.extend([text("gateway"), text(&command.way.to_string())]);
+    if !command.note.is_empty() {
+        map.extend([text("note"), text(command.note)]);
+    }
+    [Answer::text(lower(command)), Answer::Map(map)]
+}
+
+fn keys(name: &Word, words: &[Word]) -> Answer {
+    let Some(command) = table::named(name) else {
+        return Answer::error("ERR Invalid command specified");
+    };
+    if !command.takes(words.len()) {
+        return Answer::error("ERR Invalid number of arguments specified for command");
+    }
+    match command.keys.of(words) {
+        Ok(places) => {
+            let keys: Vec<_> = places.map(|at| claret_types::Bytes::copy_from(&words[at])).collect();
+            match keys.is_empty() {
+                true => Answer::error("ERR The command has no key arguments"),
+                false => Answer::strings(keys),
+            }
+        }
+        Err(_) => Answer::error("ERR Invalid arguments specified for command"),
+    }
+}

@@ -1,0 +1,243 @@
+//! What a client is answered, and how it is written in RESP2 and RESP3.
+
+use std::io::Write as _;
+
+use bytes::BytesMut;
+use claret_types::{Bytes, Reply};
+
+/// The protocol that a client speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// What every connection begins with.
+    #[default]
+    Resp2,
+    /// From `HELLO 3` on.
+    Resp3,
+}
+
+/// An answer. What RESP2 has no form for is written as servers write it there: a map as an array, a double as a string.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    Ok,
+    Simple(&'static str),
+    Int(i64),
+    Bulk(Bytes),
+    /// No value.
+    Nil,
+    /// No array: RESP2 tells it from no value.
+    NilArray,
+    Array(Vec<Answer>),
+    /// Key, value, key, value.
+    Map(Vec<Answer>),
+    Set(Vec<Answer>),
+    /// Member, score, member, score: in RESP2 flat, in RESP3 an array of pairs.
+    Pairs(Vec<Answer>),
+    Double(f64),
+    /// A text for people.
+    Verbatim(Bytes),
+    /// With its code: `ERR syntax error`.
+    Error(String),
+    /// What a node answered, in the protocol of the client.
+    Raw(bytes::Bytes),
+}
+
+impl Answer {
+    pub(crate) fn bool(value: bool) -> Self {
+        Answer::Int(i64::from(value))
+    }
+
+    pub(crate) fn count(value: usize) -> Self {
+        Answer::Int(value as i64)
+    }
+
+    pub(crate) fn text(text: impl Into<Bytes>) -> Self {
+        Answer::Bulk(text.into())
+    }
+
+    pub(crate) fn error(text: impl Into<String>) -> Self {
+        Answer::Error(text.into())
+    }
+
+    /// An array of strings.
+    pub(crate) fn strings(all: impl IntoIterator<Item = Bytes>) -> Self {
+        Answer::Array(all.into_iter().map(Answer::Bulk).collect())
+    }
+
+    /// Appends it.
+    pub(crate) fn write(&self, out: &mut BytesMut, protocol: Protocol) {
+        let is_new = protocol == Protocol::Resp3;
+        match self {
+            Answer::Ok => out.extend_from_slice(b"+OK\r\n"),
+            Answer::Simple(text) => line(out, b'+', text.as_bytes()),
+            Answer::Int(number) => number_line(out, b':', *number),
+            Answer::Bulk(bytes) => bulk(out, bytes),
+            Answer::Nil | Answer::NilArray if is_new => out.extend_from_slice(b"_\r\n"),
+            Answer::Nil => out.extend_from_slice(b"$-1\r\n"),
+            Answer::NilArray => out.extend_from_slice(b"*-1\r\n"),
+            Answer::Array(all) => many(out, b'*', all.len(), all, protocol),
+            Answer::Map(all) if is_new => many(out, b'%', all.len() / 2, all, protocol),
+            Answer::Set(all) if is_new => many(out, b'~', all.len(), all, protocol),
+            Answer::Pairs(all) if is_new => {
+                number_line(out, b'*', all.len() as i64 / 2);
+                all.chunks(2).for_each(|pair| many(out, b'*', pair.len(), pair, protocol));
+            }
+            Answer::Map(all) | Answer::Set(all) | Answer::Pairs(all) => {
+                many(out, b'*', all.len(), all, protocol)
+            }
+            Answer::Double(value) if is_new => line(out, b',', float(*value).as_bytes()),
+            Answer::Double(value) => bulk(out, float(*value).as_bytes()),
+            Answer::Verbatim(text) if is_new => {
+                number_line(out, b'=', text.len() as i64 + 4);
+                out.extend_from_slice(b"txt:");
+                out.extend_from_slice(text);
+                out.extend_from_slice(b"\r\n");
+            }
+            Answer::Verbatim(text) => bulk(out, text),
+            Answer::Error(text) => {
+                // A line: what would end it early is a space.
+                let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+                line(out, b'-', text.as_bytes());
+            }
+            Answer::Raw(bytes) => out.extend_from_slice(bytes),
+        }
+    }
+
+    /// Whether it is an error.
+    pub(crate) fn is_error(&self) -> bool {
+        match self {
+            Answer::Error(_) => true,
+            Answer::Raw(bytes) => matches!(bytes.first(), Some(b'-' | b'!')),
+            _ => false,
+        }
+    }
+}
+
+/// What an operation of Claret answers, where nothing has to be done to it.
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        match reply {
+            Reply::Nil => Answer::Nil,
+            Reply::Ok => Answer::Ok,
+            Reply::Int(number) => Answer::Int(number),
+            Reply::Float(number) => Answer::Double(number),
+            Reply::Bytes(bytes) => Answer::Bulk(bytes),
+            Reply::Array(all) => Answer::Array(all.into_iter().map(Answer::from).collect()),
+            Reply::Failed(error) => Answer::Error(crate::fault::of_operation(&error)),
+        }
+    }
+}
+
+fn many(out: &mut BytesMut, sign: u8, count: usize, all: &[Answer], protocol: Protocol) {
+    number_line(out, sign, count as i64);
+    all.iter().for_each(|answer| answer.write(out, protocol));
+}
+
+fn line(out: &mut BytesMut, sign: u8, text: &[u8]) {
+    out.reserve(text.len() + 3);
+    out.extend_from_slice(&[sign]);
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn number_line(out: &mut BytesMut, sign: u8, number: i64) {
+    let mut text = [0; 24];
+    text[0] = sign;
+    let mut rest = &mut text[1..];
+    let _ = write!(rest, "{number}\r\n");
+    let left = rest.len();
+    out.extend_from_slice(&text[..24 - left]);
+}
+
+fn bulk(out: &mut BytesMut, bytes: &[u8]) {
+    number_line(out, b'$', bytes.len() as i64);
+    out.reserve(bytes.len() + 2);
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Whole numbers up to here are written as integers: 2^52.
+const WHOLE_MAX: f64 = 4_503_599_627_370_496.0;
+
+/// A float as servers write scores (their `d2string`): with the fewest digits that read back the same, and with an exponent where
+/// it would be long.
+pub(crate) fn float(value: f64) -> String {
+    match value {
+        _ if value.is_infinite() => if value > 0.0 { "inf" } else { "-inf" }.to_owned(),
+        _ if value.is_nan() => "nan".to_owned(),
+        _ if value == 0.0 => if value.is_sign_negative() { "-0" } else { "0" }.to_owned(),
+        _ if value.fract() == 0.0 && value.abs() <= WHOLE_MAX => format!("{}", value as i64),
+        _ => {
+            let text = format!("{value:e}");
+            let (digits, exponent) = text.split_once('e').expect("it was asked for");
+            let exponent: i32 = exponent.parse().expect("a number");
+            let count = digits.bytes().filter(u8::is_ascii_digit).count() as i32;
+            // How many zeros follow the digits, or, below zero, how many of them are behind the point.
+            let zeros = exponent - (count - 1);
+            let is_plain =
+                zeros >= 0 && exponent < count + 7 || zeros < 0 && (zeros > -7 || exponent.abs() < 4);
+            let sign = if exponent < 0 { '-' } else { '+' };
+            if is_plain { format!("{value}") } else { format!("{digits}e{sign}{}", exponent.abs()) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(answer: &Answer, protocol: Protocol) -> String {
+        let mut out = BytesMut::new();
+        answer.write(&mut out, protocol);
+        String::from_utf8(out.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn each_protocol_has_its_form() {
+        let cases = [
+            (Answer::Nil, "$-1\r\n", "_\r\n"),
+            (Answer::NilArray, "*-1\r\n", "_\r\n"),
+            (
+                Answer::Map(vec![Answer::Int(1), Answer::text("b")]),
+                "*2\r\n:1\r\n$1\r\nb\r\n",
+                "%1\r\n:1\r\n$1\r\nb\r\n",
+            ),
+            (Answer::Set(vec![Answer::Int(-7)]), "*1\r\n:-7\r\n", "~1\r\n:-7\r\n"),
+            (
+                Answer::Pairs(vec![Answer::text("a"), Answer::Int(1)]),
+                "*2\r\n$1\r\na\r\n:1\r\n",
+                "*1\r\n*2\r\n$1\r\na\r\n:1\r\n",
+            ),
+            (Answer::Double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
+            (Answer::Verbatim("hi".into()), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
+            (Answer::error("ERR a\r\nb"), "-ERR a  b\r\n", "-ERR a  b\r\n"),
+            (Answer::Int(i64::MIN), ":-9223372036854775808\r\n", ":-9223372036854775808\r\n"),
+        ];
+        for (answer, old, new) in cases {
+            assert_eq!(written(&answer, Protocol::Resp2), old);
+            assert_eq!(written(&answer, Protocol::Resp3), new);
+        }
+    }
+
+    #[test]
+    fn floats_are_written_as_servers_do() {
+        let cases = [
+            (3.0, "3"),
+            (-0.5, "-0.5"),
+            (0.1, "0.1"),
+            (1e15, "1000000000000000"),
+            (1e20, "1e+20"),
+            (1e16, "1e+16"),
+            (123456789012345680.0, "123456789012345680"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (1e-7, "1e-7"),
+            (0.00012, "0.00012"),
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.5e300, "1.5e+300"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(float(value), text);
+        }
+    }
+}

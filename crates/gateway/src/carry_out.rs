@@ -1,0 +1,54 @@
+//! Where a command that is not just sent on is carried out.
+
+use bytes::Bytes as Word;
+
+use crate::answer::Answer;
+use crate::client::{Client, crosses_slots};
+use crate::table::{Command, NoKeys, Way};
+use crate::transactions;
+
+impl Client {
+    /// Carries a command out; `None` if it has no answer, or answered by itself.
+    pub(crate) async fn carry_out(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
+        match command.way {
+            Way::Here => self.here(command, words).await,
+            Way::Whole => Some(self.whole(command, words).await),
+            Way::PubSub => self.listen(command, words).await,
+            Way::Operation | Way::Steps | Way::Node | Way::Script | Way::Blocking => {
+                let answer = self.one(command, words).await;
+                // Nobody hears it.
+                (!self.state.is_closing).then_some(answer)
+            }
+            Way::Refused => Some(Answer::error("ERR it is refused")),
+        }
+    }
+
+    /// A command that uses keys: within what is watched, at its node, or as a transaction.
+    async fn one(&mut self, command: &'static Command, words: &[Word]) -> Answer {
+        if self.state.watch.concerns(command, words)
+            && let Some(answered) = self.between_watch_and_multi(command, words).await
+        {
+            return answered.unwrap_or_else(Answer::from);
+        }
+        let Some(session) = self.session.clone() else {
+            return Answer::error("NOAUTH Authentication required.");
+        };
+        if command.way == Way::Blocking {
+            return self.block(command, words).await;
+        }
+        if session.nodes().is_some() && !command.is_own && command.slot(words) != Err(NoKeys::SeveralSlots) {
+            return self.apart(&session, command, words).await.unwrap_or_else(Answer::from);
+        }
+        if !command.way.is_transactional() {
+            return crosses_slots(command).into();
+        }
+        let store = match session.store().await {
+            Ok(store) => store,
+            Err(error) => return Answer::Error(format!("CLUSTERDOWN {error}")),
+        };
+        match transactions::alone(store, command, words).await {
+            Ok(answer) => answer,
+            Err(fault) => fault.into(),
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! One client, from its first command to its last.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes as Word;
+use claret::cluster::Forward;
+use claret_types::Bytes;
+
+use crate::answer::{Answer, Protocol};
+use crate::connection::{Connection, Next};
+use crate::fault::Fault;
+use crate::listening::Listening;
+use crate::metrics::{Metrics, Path};
+use crate::queue::Queue;
+use crate::registry::Entry;
+use crate::replies::Replies;
+use crate::request::Request;
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::stream::Stream;
+use crate::table::{self, Command, NoKeys, Way};
+use crate::watch::Watch;
+
+/// Whether the client wants answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Wants {
+    #[default]
+    All,
+    None,
+    /// None to this one.
+    NotThis,
+}
+
+/// What a connection is, as its client made it.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) protocol: Protocol,
+    pub(crate) wants: Wants,
+    /// Between MULTI and EXEC.
+    pub(crate) queue: Option<Queue>,
+    pub(crate) watch: Watch,
+    pub(crate) listening: Option<Listening>,
+    pub(crate) is_closing: bool,
+}
+
+/// See the module's text.
+pub(crate) struct Client {
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) session: Option<Rc<Session>>,
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) state: State,
+    pub(crate) replies: Arc<Replies>,
+    connection: Connection,
+    /// Commands that leave for their nodes together.
+    gathered: Vec<(u32, Option<u16>)>,
+    /// The topology when the first command left that is not answered.
+    topology: u64,
+}
+
+impl Client {
+    pub(crate) fn new(stream: Stream, shared: Rc<Shared>, entry: Arc<Entry>) -> Self {
+        let replies = Arc::new(Replies::new(Arc::clone(&shared.metrics)));
+        let connection = Connection::new(stream, Arc::clone(&replies), Arc::clone(&shared.metrics));
+        let session = shared.users.anybody.clone();
+        Client {
+            shared,
+            session,
+            entry,
+            state: State::default(),
+            replies,
+            connection,
+            gathered: Vec::new(),
+            topology: 0,
+        }
+    }
+
+    /// Serves it until it goes, or has to.
+    pub(crate) async fn serve(mut self) {
+        loop {
+            let next = self.next().await;
+            match next {
+                Next::Request(request) => {
+                    if let Err(request) = self.pass_on(request) {
+                        // In a box: it is large, and most commands pass by it.
+                        Box::pin(self.dispatch(request)).await;
+                    }
+                }
+                Next::Pause => self.send_gathered().await,
+                Next::Wrong(error) => {
+                    Metrics::count(&self.shared.metrics.protocol_errors);
+                    self.send_gathered().await;
+                    self.replies.answer(&Answer::Error(error.0), self.state.protocol, false);
+                    self.state.is_closing = true;
+                }
+                Next::Closed => break,
+            }
+            if self.state.is_closing {
+                break;
+            }
+        }
+        self.state.queue = None;
+        self.state.watch.forget();
+        // Commands that came before the end of what it sent are answered.
+        let end = async {
+            if self.connection.drained(0).await {
+                self.connection.flushed().await;
+            }
+            self.connection.close().await;
+        };
+        let _ = tokio::time::timeout(self.shared.parting, end).await;
+        self.replies.leave();
+    }
+
+    async fn next(&mut self) -> Next {
+        let shared = Rc::clone(&self.shared);
+        let limits = &shared.limits;
+        let of_request = match self.session {
+            Some(_) => limits.of_request(),
+            None => crate::limits::RequestLimits::STRANGER,
+        };
+        let has_gathered = !self.gathered.is_empty();
+        let is_idle_for_ever = limits.idle.is_zero() || self.state.listening.is_some();
+        let wait = if is_idle_for_ever { Duration::from_secs(365 * 86_400) } else { limits.idle };
+        if self.entry.is_killed() || shared.draining.has_begun() {
+            return Next::Closed;
+        }
+        match self.try_ready(&of_request) {
+            Ok(Some(request)) => return Next::Request(request),
+            Ok(None) => {}
+            Err(error) => return Next::Wrong(error),
+        }
+        let entry = Arc::clone(&self.entry);
+        tokio::select! {
+            biased;
+            next = self.connection.next(limits, &of_request, has_gathered) => next,
+            () = entry.killed() => Next::Closed,
+            () = shared.draining.ended() => Next::Closed,
+            () = tokio::time::sleep(wait), if !is_idle_for_ever => Next::Closed,
+        }
+    }
+
+    /// Whole requests that are there, as long as there is room for their answers.
+    fn try_ready(
+        &mut self,
+        limits: &crate::limits::RequestLimits,
+    ) -> Result<Option<Request>, crate::request::ProtocolError> {
+        let (waiting, unread) = self.replies.load();
+        if waiting >= self.shared.limits.pipelined_max || unread >= self.shared.limits.unread_bytes_max {
+            return Ok(None);
+        }
+        self.connection.ready(limits)
+    }
+
+    /// What was gathered leaves. Where slots have moved, a later command could overtake an earlier one that is still sent after its key:
+    /// then the earlier ones are waited for.
+    async fn send_gathered(&mut self) {
+        if self.gathered.is_empty() {
+            return;
+        }
+        let session = self.session.clone();
+        let plain = session.as_ref().and_then(|session| session.nodes()?.open_plain(self.state.protocol));
+        let Some(plain) = plain else { return };
+        let to: Arc<dyn Forward> = Arc::clone(&self.replies) as Arc<dyn Forward>;
+        while !plain.forward_all_since(self.topology, &to, self.gathered.iter().copied()) {
+            self.topology = plain.topology_version();
+            if !self.connection.drained(self.gathered.len()).await {
+                self.state.is_closing = true;
+            }
+        }
+        self.gathered.clear();
+    }
+
+    /// Waits until all earlier commands are answered, so that the next one comes after them everywhere.
+    pub(crate) async fn settled(&mut self) {
+        self.send_gathered().await;
+        if !self.connection.drained(0).await {
+            self.state.is_closing = true;
+        }
+    }
+
+    pub(crate) fn answer(&mut self, answer: &Answer) {
+        let is_muted = self.takes_no_answer();
+        self.replies.answer(answer, self.state.protocol, is_muted);
+    }
+
+    fn takes_no_answer(&mut self) -> bool {
+        match self.state.wants {
+            Wants::All => false,
+            Wants::None => true,
+            Wants::NotThis => {
+                self.state.wants = Wants::All;
+                true
+            }
+        }
+    }
+
+    /// What most commands are: one for one node, with nothing around it. It joins what leaves together. Any other is given back.
+    fn pass_on(&mut self, request: Request) -> Result<(), Request> {
+        let is_plain = self.state.queue.is_none()
+            && self.state.listening.is_none()
+            && self.state.watch.is_empty()
+            && self.state.wants == Wants::All;
+        let nodes = self.session.as_ref().and_then(|session| session.nodes());
+        let is_open = nodes.is_some_and(|nodes| nodes.open_plain(self.state.protocol).is_some());
+        let command = table::named(&request.words[0]).filter(|_| is_plain && is_open);
+        let Some(command) = command.filter(|command| command.takes(request.words.len())) else {
+            return Err(request);
+        };
+        let is_sent = matches!(command.way, Way::Operation | Way::Steps | Way::Node) && !command.is_own;
+        let Some(slot) = is_sent.then(|| command.slot(&request.words).ok()).flatten() else {
+            return Err(request);
+        };
+        if self.uses_hot_key(command, &request.words) {
+            return Err(request);
+        }
+        self.entry.note(command.name);
+        let no = self.replies.wait(request.raw, command.changes_nothing(), false, Instant::now());
+        self.gathered.push((no, slot));
+        Ok(())
+    }
+
+    /// Whether somebody may hold a key of it for long. It would wait at the node, and all behind it on the shared connection.
+    fn uses_hot_key(&self, command: &Command, words: &[Word]) -> bool {
+        let Some(session) = &self.session else { return false };
+        let hot = session.hot.borrow();
+        if hot.is_empty() {
+            return false;
+        }
+        let now = Instant::now();
+        let mut places = match command.keys.of(words) {
+            Ok(places) => places.take(HOT_LOOKED_AT_MAX),
+            Err(_) => return false,
+        };
+        places.any(|at| hot.is_hot(&Bytes::copy_from(&words[at]), now))
+    }
+
+    async fn dispatch(&mut self, request: Request) {
+        let since = Instant::now();
+        if request.is_of_http() {
+            self.shared.log("a connection was closed that speaks HTTP");
+            self.state.is_closing = true;
+            return;
+        }
+        let command = match self.admit(&request) {
+            Ok(command) => command,
+            Err(error) => {
+                if let Some(queue) = &mut self.state.queue {
+                    queue.fail();
+                }
+                self.send_gathered().await;
+                return self.answer(&Answer::Error(error));
+            }
+        };
+        self.entry.note(command.name);
+        if self.state.queue.is_some() && !Queue::is_for_now(command.name) {
+            self.send_gathered().await;
+            return self.enqueue(command, request);
+        }
+        match self.slot_to_forward(command, &request) {
+            Ok(Some(slot)) => self.forward(command, request, slot, since).await,
+            Ok(None) => {
+                self.settled().await;
+                let answer = self.carry_out(command, &request.words).await;
+                let is_error = answer.as_ref().is_some_and(Answer::is_error);
+                self.shared.metrics.done(path_of(command), since, is_error);
+                match answer {
+                    Some(answer) => self.answer(&answer),
+                    // A command without an answer uses a skip up all the same, unless it asked for it.
+                    None if command.name != "CLIENT" => drop(self.takes_no_answer()),
+                    None => {}
+                }
+            }
+            Err(fault) => {
+                self.settled().await;
+                self.answer(&fault.into());
+            }
+        }
+    }
+
+    /// The command, if it is one and the client may send it now.
+    fn admit(&mut self, request: &Request) -> Result<&'static Command, String> {
+        let name = &request.words[0];
+        let Some(command) = table::named(name) else {
+            return Err(unknown(&request.words));
+        };
+        let shown = command.name.to_ascii_lowercase();
+        if !command.takes(request.words.len()) {
+            return Err(format!("ERR wrong number of arguments for '{shown}' command"));
+        }
+        if self.session.is_none() && !matches!(command.name, "AUTH" | "HELLO" | "QUIT" | "RESET") {
+            return Err("NOAUTH Authentication required.".to_owned());
+        }
+        let is_old = self.state.protocol == Protocol::Resp2;
+        if is_old && self.state.listening.is_some() && !Listening::allows(command) {
+            return Err(format!(
+                "ERR Can't execute '{shown}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+            ));
+        }
+        if command.way == Way::Refused {
+            if self.shared.metrics.refuse(command.name) {
+                self.shared.log(&format!("{shown} is refused: {}", command.note));
+            }
+            return Err(format!("ERR '{shown}' is not for the gateway: {}", command.note));
+        }
+        let is_here = self.session.as_ref().is_some_and(|session| session.nodes().is_none());
+        if is_here && matches!(command.way, Way::Node | Way::Blocking | Way::PubSub | Way::Script) {
+            return Err(format!(
+                "ERR '{shown}' needs a server, and this gateway keeps its records in its own process: start it with \
+                 --store redis://HOST:PORT"
+            ));
+        }
+        Ok(command)
+    }
+
+    /// The slot to whose node a command is sent as it is; `Some(None)`: any node. `None`: it is carried out otherwise.
+    fn slot_to_forward(&self, command: &Command, request: &Request) -> Result<Option<Option<u16>>, Fault> {
+        let is_sent = match command.way {
+            Way::Node => true,
+            Way::Operation | Way::Steps => !command.is_own,
+            _ => false,
+        };
+        let is_at_nodes = self.session.as_ref().is_some_and(|session| session.nodes().is_some());
+        let words = &request.words;
+        if !is_sent
+            || !is_at_nodes
+            || self.state.watch.concerns(command, words)
+            || self.uses_hot_key(command, words)
+        {
+            return Ok(None);
+        }
+        match command.slot(&request.words) {
+            Ok(slot) => Ok(Some(slot)),
+            // The node says what is wrong.
+            Err(NoKeys::Malformed) => Ok(Some(None)),
+            Err(NoKeys::SeveralSlots) if command.way.is_transactional() => Ok(None),
+            Err(NoKeys::SeveralSlots) => Err(crosses_slots(command)),
+        }
+    }
+
+    /// Sends a command to its node. The answer goes to the client by itself.
+    async fn forward(&mut self, command: &Command, request: Request, slot: Option<u16>, since: Instant) {
+        let session = self.session.clone().expect("it was admitted");
+        let nodes = session.nodes().expect("it is forwarded");
+        if let Err(error) = nodes.plain(self.state.protocol).await {
+            return self.answer(&Answer::Error(format!("CLUSTERDOWN {error}")));
+        }
+        let is_muted = self.takes_no_answer();
+        let no = self.replies.wait(request.raw, command.changes_nothing(), is_muted, since);
+        self.gathered.push((no, slot));
+    }
+
+    fn enqueue(&mut self, command: &'static Command, request: Request) {
+        let is_here = self.session.as_ref().is_some_and(|session| session.nodes().is_none());
+        let queue = self.state.queue.as_mut().expect("it is open");
+        let answer = match queue.add(command, request, &self.shared.limits, is_here) {
+            Ok(()) => Answer::Simple("QUEUED"),
+            Err(fault) => {
+                queue.fail();
+                fault.into()
+            }
+        };
+        self.answer(&answer);
+    }
+
+    /// Waits for something that may take long; `None` if the client goes meanwhile.
+    pub(crate) async fn unless_gone<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let entry = Arc::clone(&self.entry);
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = self.shared.draining.ended() => {
+                self.state.is_closing = true;
+                None
+            }
+            () = self.connection.gone(&self.shared.limits) => {
+                self.state.is_closing = true;
+                None
+            }
+            () = entry.killed() => {
+                self.state.is_closing = true;
+                None
+            }
+        }
+    }
+}
+
+fn path_of(command: &Command) -> Path {
+    match command.way {
+        Way::Operation | Way::Steps => Path::Transaction,
+        Way::Node | Way::Script => Path::Forwarded,
+        Way::Blocking | Way::PubSub => Path::OwnConnection,
+        Way::Whole => Path::Whole,
+        Way::Here if command.name == "EXEC" => Path::Exec,
+        Way::Here if command.name == "WATCH" => Path::Watch,
+        Way::Here | Way::Refused => Path::Here,
+    }
+}
+
+/// Keys of one command that are looked for among those that are hot.
+const HOT_LOOKED_AT_MAX: usize = 16;
+
+/// Still true: what a node does at once has to be on it.
+pub(crate) fn crosses_slots(command: &Command) -> Fault {
+    let shown = command.name.to_ascii_lowercase();
+    Fault::told(format!(
+        "CROSSSLOT '{shown}' is done by one node, and its keys are in several slots: give them a common {{tag}}"
+    ))
+}
+
+/// As servers say it, with the beginning of the arguments.
+fn unknown(words: &[Word]) -> String {
+    let shown = |word: &Word| word[..word.len().min(128)].escape_ascii().to_string();
+    let mut args = String::new();
+    for word in words.iter().skip(1) {
+        if args.len() > 128 {
+            break;
+        }
+        args.push_str(&format!("'{}' ", shown(word)));
+    }
+    format!("ERR unknown command '{}', with args beginning with: {args}", shown(&words[0]))
+}

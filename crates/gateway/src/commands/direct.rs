@@ -1,0 +1,157 @@
+//! A command as operations that are known up front, and what it answers.
+
+use claret::Tx;
+use claret_types::{Bytes, Counter, CounterOp, FromReply, OpError, Operation, Reply};
+use smallvec::SmallVec;
+
+use crate::answer::Answer;
+use crate::commands::Answered;
+use crate::commands::steps::{Chain, taken};
+use crate::commands::words::decimal;
+use crate::fault::{self, Fault};
+
+/// A command as operations, or what is wrong with its words.
+pub(crate) type Directly = Result<Direct, Fault>;
+
+/// A command as operations. They are done in this order, and each has one reply, those that answer nothing too.
+#[derive(Clone, Debug)]
+pub(crate) struct Direct {
+    pub(crate) calls: SmallVec<[(Bytes, Operation); 2]>,
+    shape: Shape,
+}
+
+/// What a command answers of the replies of its operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// The first reply.
+    First,
+    /// The last one.
+    Last,
+    /// That it was done.
+    Ok,
+    /// An array of all.
+    Each,
+    /// The sum of all.
+    Sum,
+    /// A set of what is in the first.
+    Set,
+    /// A map of what is in the first.
+    Map,
+    /// Member and score, of the first.
+    Pairs,
+    /// Every second one in the first: values of a map.
+    Values,
+    /// How long the first is, in bytes.
+    Length,
+    /// A float as text.
+    Decimal,
+    /// A time in milliseconds, in seconds.
+    Seconds,
+    /// An array of all, with nil for keys of another type (they were tried).
+    NilOfOtherType,
+    /// The first, which is 0 for a key of another type (it was tried).
+    ZeroOfOtherType,
+}
+
+impl Direct {
+    /// One without calls so far.
+    pub(crate) fn of(shape: Shape) -> Self {
+        Direct { calls: SmallVec::new(), shape }
+    }
+
+    /// One call more.
+    pub(crate) fn call(&mut self, key: &Bytes, op: Operation) {
+        self.calls.push((key.clone(), op));
+    }
+
+    /// Of one operation.
+    pub(crate) fn one(key: &Bytes, op: Operation, shape: Shape) -> Directly {
+        let mut direct = Direct::of(shape);
+        direct.call(key, op);
+        Ok(direct)
+    }
+
+    /// Of several on one key.
+    pub(crate) fn chain(key: &Bytes, ops: Chain, shape: Shape) -> Self {
+        Direct { calls: ops.into_iter().map(|op| (key.clone(), op)).collect(), shape }
+    }
+
+    /// The same operation on each key.
+    pub(crate) fn each(keys: &[Bytes], op: &Operation, shape: Shape) -> Self {
+        Direct { calls: keys.iter().map(|key| (key.clone(), op.clone())).collect(), shape }
+    }
+
+    /// Adds to a number; the sum.
+    pub(crate) fn count(key: &Bytes, by: i64) -> Directly {
+        Direct::one(key, Operation::new::<Counter>(CounterOp::AddReturning(by)), Shape::First)
+    }
+
+    /// Carries it out in a transaction.
+    pub(crate) async fn run(self, tx: &Tx) -> Answered {
+        let Direct { calls, shape } = self;
+        let answers: SmallVec<[_; 2]> = calls.into_iter().map(|(key, op)| tx.execute(key, op)).collect();
+        let mut replies = Vec::with_capacity(answers.len());
+        for answer in answers {
+            replies.push(answer.await?);
+        }
+        Ok(shape.answer(replies))
+    }
+
+    /// What it answers, from the replies of its calls in their order.
+    pub(crate) fn answer(&self, replies: Vec<Reply>) -> Answer {
+        self.shape.answer(replies)
+    }
+}
+
+impl Shape {
+    fn answer(self, mut replies: Vec<Reply>) -> Answer {
+        match self {
+            Shape::Ok => Answer::Ok,
+            Shape::Each => Answer::Array(replies.into_iter().map(Answer::from).collect()),
+            Shape::NilOfOtherType => {
+                Answer::Array(replies.into_iter().map(|reply| Answer::from(without(reply))).collect())
+            }
+            Shape::Sum => {
+                let sum: Result<i64, Fault> = replies.into_iter().map(taken::<i64>).sum();
+                sum.map_or_else(Answer::from, Answer::Int)
+            }
+            Shape::Last => Answer::from(replies.pop().unwrap_or_default()),
+            _ => self.of_one(replies.into_iter().next().unwrap_or_default()),
+        }
+    }
+
+    fn of_one(self, reply: Reply) -> Answer {
+        if let Reply::Failed(error) = &reply
+            && self != Shape::ZeroOfOtherType
+        {
+            return Answer::Error(fault::of_operation(error));
+        }
+        match (self, reply) {
+            (Shape::Set, Reply::Array(all)) => Answer::Set(all.into_iter().map(Answer::from).collect()),
+            (Shape::Map, Reply::Array(all)) => Answer::Map(all.into_iter().map(Answer::from).collect()),
+            (Shape::Pairs, Reply::Array(all)) => Answer::Pairs(all.into_iter().map(Answer::from).collect()),
+            (Shape::Values, Reply::Array(all)) => {
+                Answer::Array(all.into_iter().skip(1).step_by(2).map(Answer::from).collect())
+            }
+            (Shape::Length, Reply::Bytes(bytes)) => Answer::count(bytes.len()),
+            (Shape::Length, Reply::Nil) => Answer::Int(0),
+            (Shape::Decimal, reply) => {
+                f64::from_reply(reply).map_or(Answer::Nil, |value| Answer::Bulk(decimal(value)))
+            }
+            (Shape::Seconds, Reply::Int(ms @ 0..)) => Answer::Int((ms + 500) / 1000),
+            (Shape::ZeroOfOtherType, reply) => match without(reply) {
+                Reply::Nil => Answer::Int(0),
+                reply => Answer::from(reply),
+            },
+            (_, reply) => Answer::from(reply),
+        }
+    }
+}
+
+/// Nil for what failed because the key holds another type.
+fn without(reply: Reply) -> Reply {
+    match reply {
+        Reply::Failed(error) if matches!(*error, OpError::WrongType { .. }) => Reply::Nil,
+        reply => reply,
+    }
+}

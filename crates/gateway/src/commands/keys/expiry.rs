@@ -1,0 +1,141 @@
+//! `EXPIRE` and its kin, with their conditions.
+
+use claret_types::{Bytes, KeyspaceOp, Moment};
+
+use crate::answer::Answer;
+use crate::commands::Answered;
+use crate::commands::direct::{Direct, Directly, Shape};
+use crate::commands::steps::{Steps, any};
+use crate::commands::words::{int, is};
+use crate::fault::Fault;
+
+/// A time as a command says it: relative to now or to 1970, in milliseconds. It may be over.
+fn milliseconds(name: &str, time: &Bytes) -> Result<i64, Fault> {
+    let invalid =
+        || Fault::Told(format!("ERR invalid expire time in '{}' command", name.to_ascii_lowercase()));
+    let time = int(time)?;
+    let ms = if name.starts_with('P') { Some(time) } else { time.checked_mul(1000) };
+    // Servers add now to it.
+    ms.filter(|ms| is_absolute(name) || *ms < i64::MAX - (1 << 48)).ok_or_else(invalid)
+}
+
+fn is_absolute(name: &str) -> bool {
+    name.ends_with("AT")
+}
+
+fn moment(name: &str, ms: i64) -> Moment {
+    match u64::try_from(ms) {
+        Err(_) => Moment::OVER,
+        Ok(ms) if is_absolute(name) => Moment::At(ms),
+        Ok(ms) => Moment::In(ms),
+    }
+}
+
+fn set(at: Moment, only_later: bool) -> KeyspaceOp {
+    KeyspaceOp::Expire { at, only_later, returning: true }
+}
+
+/// Without a condition, or only if that is later than the record expires.
+pub(super) fn expire(name: &str, key: &Bytes, time: &Bytes, only_later: bool) -> Directly {
+    let at = moment(name, milliseconds(name, time)?);
+    Direct::one(key, any(set(at, only_later)), Shape::First)
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Conditions {
+    never: bool,
+    expires: bool,
+    later: bool,
+    earlier: bool,
+}
+
+impl Conditions {
+    fn of(options: &[Bytes]) -> Result<Self, Fault> {
+        let mut all = Conditions::default();
+        for option in options {
+            match () {
+                () if is(option, "NX") => all.never = true,
+                () if is(option, "XX") => all.expires = true,
+                () if is(option, "GT") => all.later = true,
+                () if is(option, "LT") => all.earlier = true,
+                () => {
+                    return Err(Fault::Told(format!(
+                        "ERR Unsupported option {}",
+                        String::from_utf8_lossy(option)
+                    )));
+                }
+            }
+        }
+        if all.never && (all.expires || all.later || all.earlier) {
+            return Err(Fault::told("ERR NX and XX, GT or LT options at the same time are not compatible"));
+        }
+        if all.later && all.earlier {
+            return Err(Fault::told("ERR GT and LT options at the same time are not compatible"));
+        }
+        Ok(all)
+    }
+
+    /// Whether they allow a time, where the record expires then; both are from the same moment on.
+    fn allow(self, ms: i64, ends: Option<i64>) -> bool {
+        match ends {
+            None => !self.expires && !self.later,
+            Some(ends) => !self.never && (!self.later || ms > ends) && (!self.earlier || ms < ends),
+        }
+    }
+}
+
+/// Under conditions.
+pub(super) async fn expire_if(
+    steps: Steps<'_>,
+    name: &str,
+    key: &Bytes,
+    time: &Bytes,
+    options: &[Bytes],
+) -> Answered {
+    let conditions = Conditions::of(options)?;
+    let ms = milliseconds(name, time)?;
+    // What is relative to now is compared with what is left from now on.
+    let ask = match is_absolute(name) {
+        true => KeyspaceOp::ExpiryTime,
+        false => KeyspaceOp::TimeLeft { in_seconds: false, now: None },
+    };
+    let ends: i64 = steps.lock(key, any(ask)).await?;
+    if ends == -2 || !conditions.allow(ms, Some(ends).filter(|ends| *ends >= 0)) {
+        return Ok(Answer::Int(0));
+    }
+    Ok(Answer::from(steps.tx.execute(key.clone(), any(set(moment(name, ms), false))).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_those_of_servers() {
+        let of = |line: &str| Conditions::of(&line.split_whitespace().map(Bytes::from).collect::<Vec<_>>());
+        assert_eq!(
+            of("nx gt").unwrap_err().text(),
+            "ERR NX and XX, GT or LT options at the same time are not compatible"
+        );
+        assert_eq!(
+            of("gt lt").unwrap_err().text(),
+            "ERR GT and LT options at the same time are not compatible"
+        );
+        assert_eq!(of("zz").unwrap_err().text(), "ERR Unsupported option zz");
+        for (line, ends, allowed) in [
+            ("nx", None, true),
+            ("nx", Some(5), false),
+            ("xx", None, false),
+            ("xx", Some(5), true),
+            ("gt", None, false),
+            ("gt", Some(5), true),
+            ("gt", Some(10), false),
+            ("lt", None, true),
+            ("lt", Some(10), false),
+            ("lt", Some(11), true),
+            ("xx lt", None, false),
+        ] {
+            assert_eq!(of(line).unwrap().allow(10, ends), allowed, "{line} {ends:?}");
+        }
+    }
+}

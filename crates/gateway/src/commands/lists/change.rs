@@ -1,0 +1,206 @@
+//! Changes within a list: `LSET`, `LINSERT`, `LREM`, `LTRIM`.
+//!
+//! A list has pushes and pops at its ends. A change near an end pops as far as there and pushes what comes back, so on a cluster
+//! little is sent; one farther within makes the list anew, with its expiry.
+
+use claret_types::{Bytes, End, KeyspaceOp, ListOp};
+
+use crate::answer::Answer;
+use crate::commands::Answered;
+use crate::commands::steps::{Steps, any, delete, few_of, list, taken};
+use crate::commands::words::{int, is, span};
+use crate::fault::Fault;
+
+/// Farther from an end, a list is made anew.
+const POPS_MAX: usize = 128;
+
+/// All of a list that is to be changed, and when it expires.
+async fn whole(steps: Steps<'_>, key: &Bytes) -> Result<(Vec<Bytes>, Option<u64>), Fault> {
+    let values = steps.tx.execute_for_update(key.clone(), list(ListOp::Range { start: 0, stop: -1 }));
+    let ends = steps.tx.execute_for_update(key.clone(), any(KeyspaceOp::ExpiryTime));
+    let values = taken(values.await?)?;
+    Ok((values, u64::try_from(taken::<i64>(ends.await?)?).ok()))
+}
+
+/// How a list becomes another one.
+#[derive(Clone, Debug, PartialEq)]
+enum Way {
+    Nothing,
+    /// So many are popped at this end, and then these pushed, one after the other.
+    AtEnd(End, usize, Vec<Bytes>),
+    Anew,
+}
+
+fn way(old: &[Bytes], new: &[Bytes]) -> Way {
+    if old == new {
+        return Way::Nothing;
+    }
+    let shorter = old.len().min(new.len());
+    let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count().min(shorter);
+    let (left, right) = (old.len() - tail, old.len() - head);
+    // Something stays there throughout: an empty list has no expiry.
+    if tail > 0 && left <= POPS_MAX && (left <= right || head == 0) {
+        Way::AtEnd(End::Front, left, new[..new.len() - tail].iter().rev().cloned().collect())
+    } else if head > 0 && right <= POPS_MAX {
+        Way::AtEnd(End::Back, right, new[head..].to_vec())
+    } else {
+        Way::Anew
+    }
+}
+
+fn rewrite(
+    steps: Steps<'_>,
+    key: &Bytes,
+    old: &[Bytes],
+    new: &[Bytes],
+    expires_at: Option<u64>,
+) -> Result<(), Fault> {
+    if new.is_empty() {
+        return steps.write(key, delete());
+    }
+    match way(old, new) {
+        Way::Nothing => Ok(()),
+        Way::AtEnd(end, pops, pushed) => {
+            (0..pops).try_for_each(|_| steps.write(key, list(ListOp::Pop(end))))?;
+            if pushed.is_empty() {
+                return Ok(());
+            }
+            steps.write(key, list(ListOp::Push(end, pushed.into_iter().collect())))
+        }
+        Way::Anew => {
+            steps.replace(key, Some(list(ListOp::Push(End::Back, few_of(new)))))?;
+            steps.expire_at(key, expires_at)
+        }
+    }
+}
+
+pub(super) async fn set(steps: Steps<'_>, key: &Bytes, index: &Bytes, value: &Bytes) -> Answered {
+    let (old, expires_at) = whole(steps, key).await?;
+    if old.is_empty() {
+        return Err(Fault::told("ERR no such key"));
+    }
+    let index = int(index)?;
+    let at = if index < 0 { index.saturating_add(old.len() as i64) } else { index };
+    let at = usize::try_from(at).ok().filter(|at| *at < old.len());
+    let at = at.ok_or_else(|| Fault::told("ERR index out of range"))?;
+    let mut new = old.clone();
+    new[at] = value.clone();
+    rewrite(steps, key, &old, &new, expires_at)?;
+    Ok(Answer::Ok)
+}
+
+pub(super) async fn insert(
+    steps: Steps<'_>,
+    key: &Bytes,
+    side: &Bytes,
+    pivot: &Bytes,
+    value: &Bytes,
+) -> Answered {
+    let beside = match () {
+        () if is(side, "BEFORE") => 0,
+        () if is(side, "AFTER") => 1,
+        () => return Err(Fault::syntax()),
+    };
+    let (old, expires_at) = whole(steps, key).await?;
+    if old.is_empty() {
+        return Ok(Answer::Int(0));
+    }
+    let Some(at) = old.iter().position(|it| it == pivot) else { return Ok(Answer::Int(-1)) };
+    let mut new = old.clone();
+    new.insert(at + beside, value.clone());
+    rewrite(steps, key, &old, &new, expires_at)?;
+    Ok(Answer::count(new.len()))
+}
+
+pub(super) async fn remove(steps: Steps<'_>, key: &Bytes, count: &Bytes, value: &Bytes) -> Answered {
+    let count = int(count)?;
+    if count == i64::MIN {
+        let (min, max) = (-i64::MAX, i64::MAX);
+        return Err(Fault::Told(format!("ERR value is out of range, value must between {min} and {max}")));
+    }
+    let (old, expires_at) = whole(steps, key).await?;
+    let most =
+        if count == 0 { usize::MAX } else { usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX) };
+    let mut left = most;
+    let mut stays = |it: &&Bytes| {
+        let goes = *it == value && left > 0;
+        left -= usize::from(goes);
+        !goes
+    };
+    let new: Vec<Bytes> = if count < 0 {
+        let mut new: Vec<Bytes> = old.iter().rev().filter(&mut stays).cloned().collect();
+        new.reverse();
+        new
+    } else {
+        old.iter().filter(&mut stays).cloned().collect()
+    };
+    if new.len() < old.len() {
+        rewrite(steps, key, &old, &new, expires_at)?;
+    }
+    Ok(Answer::count(old.len() - new.len()))
+}
+
+pub(super) async fn trim(steps: Steps<'_>, key: &Bytes, start: i64, stop: i64) -> Answered {
+    let length: i64 = steps.lock(key, list(ListOp::Len)).await?;
+    let length = usize::try_from(length).unwrap_or(0);
+    let kept = span(start, stop, length);
+    let (front, back) = (kept.start, length - kept.end);
+    if length == 0 || front + back == 0 && !kept.is_empty() {
+        return Ok(Answer::Ok);
+    }
+    if kept.is_empty() {
+        steps.write(key, delete())?;
+    } else if front + back <= POPS_MAX.max(kept.len()) {
+        (0..front).try_for_each(|_| steps.write(key, list(ListOp::Pop(End::Front))))?;
+        (0..back).try_for_each(|_| steps.write(key, list(ListOp::Pop(End::Back))))?;
+    } else {
+        let (from, to) = (kept.start as i64, kept.end as i64 - 1);
+        let values: Vec<Bytes> = steps.read(key, list(ListOp::Range { start: from, stop: to })).await?;
+        let expires_at = steps.expiry(key).await?;
+        steps.replace(key, Some(list(ListOp::Push(End::Back, values.into_iter().collect()))))?;
+        steps.expire_at(key, expires_at)?;
+    }
+    Ok(Answer::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    /// Whatever way it takes, the list is the new one afterwards, and is never empty in between.
+    #[test]
+    fn a_way_leads_from_the_one_list_to_the_other() {
+        let lists: Vec<Vec<Bytes>> = (0..1 << 8)
+            .map(|bits| {
+                (0..8)
+                    .filter(|at| bits >> at & 1 == 1)
+                    .map(|at| Bytes::from(["a", "b", "c"][at % 3]))
+                    .collect()
+            })
+            .filter(|list: &Vec<Bytes>| !list.is_empty())
+            .collect();
+        for old in &lists {
+            for new in &lists {
+                let mut now: VecDeque<Bytes> = old.iter().cloned().collect();
+                match way(old, new) {
+                    Way::Nothing => {}
+                    Way::Anew => now = new.iter().cloned().collect(),
+                    Way::AtEnd(End::Front, pops, pushed) => {
+                        now.drain(..pops);
+                        assert!(!now.is_empty(), "{old:?} {new:?}");
+                        pushed.into_iter().for_each(|it| now.push_front(it));
+                    }
+                    Way::AtEnd(End::Back, pops, pushed) => {
+                        now.truncate(now.len() - pops);
+                        assert!(!now.is_empty(), "{old:?} {new:?}");
+                        now.extend(pushed);
+                    }
+                }
+                assert_eq!(&Vec::from(now), new, "from {old:?}");
+            }
+        }
+    }
+}

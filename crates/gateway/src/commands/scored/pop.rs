@@ -1,0 +1,107 @@
+//! Taking members at an end of a sorted set, and choosing some by chance.
+
+use claret_types::{Bytes, Pairs, Reply, ScoredSetOp};
+
+use super::ALL;
+use super::range::with_scores;
+use crate::answer::Answer;
+use crate::commands::Answered;
+use crate::commands::random::positions;
+use crate::commands::steps::{Steps, scored};
+use crate::commands::words::{int, is, key_count, positive};
+use crate::fault::Fault;
+
+/// Takes at most so many, the outermost first.
+async fn take(steps: Steps<'_>, key: &Bytes, from_top: bool, count: i64) -> Result<Vec<(Bytes, f64)>, Fault> {
+    let range = ScoredSetOp::Range { start: 0, stop: count - 1, reverse: from_top, scores: true };
+    let Pairs(found) = steps.lock::<Pairs<Bytes, f64>>(key, scored(range)).await?;
+    if !found.is_empty() {
+        let members = found.iter().map(|(member, _)| member.clone()).collect();
+        steps.write(key, scored(ScoredSetOp::Remove(members)))?;
+    }
+    Ok(found)
+}
+
+/// `ZPOPMIN` and `ZPOPMAX`.
+pub(super) async fn zpop(steps: Steps<'_>, key: &Bytes, from_top: bool, count: &[Bytes]) -> Answered {
+    let count = match count {
+        [] => None,
+        [count] => Some(positive(count)?),
+        _ => return Err(Fault::syntax()),
+    };
+    match count {
+        // The count of a set says whether it is one.
+        Some(0) => {
+            let _: i64 = steps.read(key, scored(ScoredSetOp::Len)).await?;
+            Ok(Answer::Array(Vec::new()))
+        }
+        Some(count) => Ok(with_scores(take(steps, key, from_top, count).await?)),
+        None => {
+            let found = take(steps, key, from_top, 1).await?.into_iter();
+            let words = found.flat_map(|(member, score)| [Answer::Bulk(member), Answer::Double(score)]);
+            Ok(Answer::Array(words.collect()))
+        }
+    }
+}
+
+/// `ZMPOP`: of the first sorted set that is there.
+pub(super) async fn zmpop(steps: Steps<'_>, count: &Bytes, words: &[Bytes]) -> Answered {
+    let count = key_count(count, "ERR numkeys should be greater than 0")?;
+    if count >= words.len() {
+        return Err(Fault::syntax());
+    }
+    let (keys, rest) = words.split_at(count);
+    let from_top = match () {
+        () if is(&rest[0], "MIN") => false,
+        () if is(&rest[0], "MAX") => true,
+        () => return Err(Fault::syntax()),
+    };
+    let many = match &rest[1..] {
+        [] => 1,
+        [option, count] if is(option, "COUNT") => key_count(count, "ERR count should be greater than 0")?,
+        _ => return Err(Fault::syntax()),
+    };
+    for key in keys {
+        let found = take(steps, key, from_top, many as i64).await?;
+        if !found.is_empty() {
+            let pair = |(member, score)| Answer::Array(vec![Answer::Bulk(member), Answer::Double(score)]);
+            let members = found.into_iter().map(pair).collect();
+            return Ok(Answer::Array(vec![Answer::Bulk(key.clone()), Answer::Array(members)]));
+        }
+    }
+    Ok(Answer::NilArray)
+}
+
+pub(super) async fn zrandmember(steps: Steps<'_>, key: &Bytes, options: &[Bytes]) -> Answered {
+    let without = ScoredSetOp::Range { start: 0, stop: -1, reverse: false, scores: false };
+    let [count, rest @ ..] = options else {
+        let members: Vec<Bytes> = steps.read(key, scored(without)).await?;
+        let chosen = positions(1, members.len()).and_then(|chosen| chosen.first().copied());
+        return Ok(chosen.map_or(Answer::Nil, |at| Answer::Bulk(members[at].clone())));
+    };
+    let out_of_range = || Fault::told("ERR value is out of range");
+    let count = match int(count)? {
+        i64::MIN => {
+            let (min, max) = (-i64::MAX, i64::MAX);
+            return Err(Fault::Told(format!(
+                "ERR value is out of range, value must between {min} and {max}"
+            )));
+        }
+        count => count,
+    };
+    let scores = match rest {
+        [] => false,
+        [option] if is(option, "WITHSCORES") => true,
+        _ => return Err(Fault::syntax()),
+    };
+    if scores && count.unsigned_abs() > i64::MAX as u64 / 2 {
+        return Err(out_of_range());
+    }
+    let all: Vec<Reply> = steps.read(key, scored(if scores { ALL } else { without })).await?;
+    let width = if scores { 2 } else { 1 };
+    let chosen = positions(count, all.len() / width).ok_or_else(out_of_range)?;
+    let words =
+        chosen.into_iter().flat_map(|at| all[at * width..(at + 1) * width].iter().cloned().map(Answer::from));
+    let words = words.collect();
+    Ok(if scores { Answer::Pairs(words) } else { Answer::Array(words) })
+}

@@ -1,0 +1,186 @@
+//! Commands on the bits of strings.
+
+use claret_types::{Bytes, RegisterOp};
+
+use super::{checked_length, grow};
+use crate::answer::Answer;
+use crate::commands::Answered;
+use crate::commands::steps::{Steps, delete, put_text, taken, text};
+use crate::commands::words::{int, integer, is};
+use crate::fault::Fault;
+
+/// A place in a string, in bits from the left.
+fn offset(word: &Bytes) -> Result<u64, Fault> {
+    let bits = integer(word).and_then(|bits| u64::try_from(bits).ok()).filter(|bits| bits >> 3 < 512 << 20);
+    bits.ok_or_else(|| Fault::told("ERR bit offset is not an integer or out of range"))
+}
+
+fn bit_of(value: &[u8], at: u64) -> u8 {
+    value.get((at >> 3) as usize).map_or(0, |byte| byte >> (7 - (at & 7)) & 1)
+}
+
+pub(super) async fn getbit(steps: Steps<'_>, key: &Bytes, at: &Bytes) -> Answered {
+    let at = offset(at)?;
+    let value: Option<Bytes> = steps.read(key, text(RegisterOp::Get)).await?;
+    Ok(Answer::Int(bit_of(&value.unwrap_or_default(), at).into()))
+}
+
+pub(super) async fn setbit(steps: Steps<'_>, key: &Bytes, at: &Bytes, bit: &Bytes) -> Answered {
+    let at = offset(at)?;
+    let is_set = match integer(bit) {
+        Some(0) => false,
+        Some(1) => true,
+        _ => return Err(Fault::told("ERR bit is not an integer or out of range")),
+    };
+    let (value, expires_at) = steps.text_to_change(key).await?;
+    let mut value = Vec::from(value.unwrap_or_default());
+    let before = bit_of(&value, at);
+    let byte = (at >> 3) as usize;
+    grow(&mut value, checked_length(at >> 3, 1)?);
+    let mask = 0x80 >> (at & 7);
+    value[byte] = if is_set { value[byte] | mask } else { value[byte] & !mask };
+    steps.set_text(key, Bytes::from(value), expires_at)?;
+    Ok(Answer::Int(before.into()))
+}
+
+/// A range of bits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Range {
+    start: i64,
+    end: Option<i64>,
+    in_bits: bool,
+}
+
+impl Range {
+    fn of(words: &[Bytes]) -> Result<Self, Fault> {
+        let (start, rest) = match words {
+            [] => return Ok(Range { start: 0, end: None, in_bits: false }),
+            [start, rest @ ..] => (int(start)?, rest),
+        };
+        let in_bits = match rest {
+            [] | [_] => false,
+            [_, unit] if is(unit, "BIT") => true,
+            [_, unit] if is(unit, "BYTE") => false,
+            _ => return Err(Fault::syntax()),
+        };
+        let end = rest.first().map(int).transpose()?;
+        Ok(Range { start, end, in_bits })
+    }
+
+    /// The bits of a value of so many bytes; `None`: there are none.
+    fn within(self, bytes: usize) -> Option<std::ops::Range<u64>> {
+        let total = if self.in_bits { bytes as i64 * 8 } else { bytes as i64 };
+        let from_front = |index: i64| if index < 0 { index.saturating_add(total).max(0) } else { index };
+        let start = from_front(self.start);
+        let end = from_front(self.end.unwrap_or(-1)).min(total - 1);
+        if start > end {
+            return None;
+        }
+        let width = if self.in_bits { 1 } else { 8 };
+        Some(start as u64 * width..(end as u64 + 1) * width)
+    }
+}
+
+fn count_ones(value: &[u8], bits: std::ops::Range<u64>) -> u64 {
+    let (first, last) = (bits.start.div_ceil(8), bits.end / 8);
+    if first > last {
+        return bits.map(|at| u64::from(bit_of(value, at))).sum();
+    }
+    let whole: u64 =
+        value[first as usize..last as usize].iter().map(|byte| u64::from(byte.count_ones())).sum();
+    let edges = (bits.start..first * 8).chain(last * 8..bits.end);
+    whole + edges.map(|at| u64::from(bit_of(value, at))).sum::<u64>()
+}
+
+pub(super) async fn bitcount(steps: Steps<'_>, key: &Bytes, range: &[Bytes]) -> Answered {
+    let range = Range::of(range)?;
+    let value: Option<Bytes> = steps.read(key, text(RegisterOp::Get)).await?;
+    let value = value.unwrap_or_default();
+    let is_backwards = range.start < 0 && range.end.is_some_and(|end| end < 0 && range.start > end);
+    let bits = range.within(value.len()).filter(|_| !is_backwards);
+    Ok(Answer::Int(bits.map_or(0, |bits| count_ones(&value, bits)) as i64))
+}
+
+pub(super) async fn bitpos(steps: Steps<'_>, key: &Bytes, bit: &Bytes, range: &[Bytes]) -> Answered {
+    let wanted = match int(bit)? {
+        0 => 0,
+        1 => 1,
+        _ => return Err(Fault::told("ERR The bit argument must be 1 or 0.")),
+    };
+    let range = Range::of(range)?;
+    let value: Option<Bytes> = steps.read(key, text(RegisterOp::Get)).await?;
+    // What is not there is zeros without end.
+    let Some(value) = value else { return Ok(Answer::Int(if wanted == 1 { -1 } else { 0 })) };
+    let Some(bits) = range.within(value.len()) else { return Ok(Answer::Int(-1)) };
+    let after = bits.end;
+    let found = find(&value, bits, wanted);
+    // Behind the last byte there are zeros, unless an end was given.
+    let found = found.or((wanted == 0 && range.end.is_none()).then_some(after));
+    Ok(Answer::Int(found.map_or(-1, |at| at as i64)))
+}
+
+/// The first bit of this kind. Bytes of the other kind alone are passed at once.
+fn find(value: &[u8], bits: std::ops::Range<u64>, wanted: u8) -> Option<u64> {
+    let other = if wanted == 1 { 0x00 } else { 0xff };
+    let mut at = bits.start;
+    while at < bits.end {
+        if at & 7 == 0 && value[(at >> 3) as usize] == other {
+            at += 8;
+        } else if bit_of(value, at) == wanted {
+            return Some(at);
+        } else {
+            at += 1;
+        }
+    }
+    None
+}
+
+pub(super) async fn bitop(steps: Steps<'_>, op: &Bytes, target: &Bytes, sources: &[Bytes]) -> Answered {
+    let is_not = is(op, "NOT");
+    let combine: fn(u8, u8) -> u8 = match () {
+        () if is(op, "AND") => |a, b| a & b,
+        () if is(op, "OR") => |a, b| a | b,
+        () if is(op, "XOR") => |a, b| a ^ b,
+        () if is_not && sources.len() > 1 => {
+            return Err(Fault::told("ERR BITOP NOT must be called with a single source key."));
+        }
+        () if is_not => |_, b| !b,
+        () => return Err(Fault::syntax()),
+    };
+    let replies = steps.read_each(sources, &text(RegisterOp::Get), Some(target)).await?;
+    let mut values = Vec::with_capacity(replies.len());
+    for reply in replies {
+        values.push(taken::<Option<Bytes>>(reply)?.unwrap_or_default());
+    }
+    let length = values.iter().map(|value| value.len()).max().unwrap_or(0);
+    if length == 0 {
+        steps.write(target, delete())?;
+        return Ok(Answer::Int(0));
+    }
+    let byte = |value: &Bytes, at: usize| value.get(at).copied().unwrap_or(0);
+    let (first, rest) = if is_not { (&values[0], &values[..]) } else { (&values[0], &values[1..]) };
+    let bits_at = |at: usize| rest.iter().fold(byte(first, at), |made, value| combine(made, byte(value, at)));
+    let made: Vec<u8> = (0..length).map(bits_at).collect();
+    steps.write_all(target, put_text(&Bytes::from(made))?)?;
+    Ok(Answer::count(length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_counted_as_one_by_one() {
+        let value = [0b1010_0101, 0xff, 0x00, 0b0000_0001];
+        for start in 0..32 {
+            for end in start..=32 {
+                let slow: u64 = (start..end).map(|at| u64::from(bit_of(&value, at))).sum();
+                assert_eq!(count_ones(&value, start..end), slow, "{start}..{end}");
+                for wanted in [0, 1] {
+                    let slow = (start..end).find(|at| bit_of(&value, *at) == wanted);
+                    assert_eq!(find(&value, start..end, wanted), slow, "{start}..{end} {wanted}");
+                }
+            }
+        }
+    }
+}

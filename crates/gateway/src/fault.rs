@@ -1,0 +1,103 @@
+//! Why a command was not done, in the words that clients of Redis know.
+
+use claret::{Error, OpError};
+use claret_types::Bytes;
+
+use crate::answer::Answer;
+
+/// Why a command cannot be done, or is not done now.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Fault {
+    /// What the client is told: a code and a text, as `ERR syntax error`.
+    Told(String),
+    /// What the store says.
+    Store(Error),
+    /// What was watched has changed.
+    Changed(Bytes),
+    /// The turn on hot keys was over before.
+    TurnOver,
+    /// None: a node has answered for all of it.
+    Done(Box<Answer>),
+}
+
+impl Fault {
+    pub(crate) fn told(text: impl Into<String>) -> Self {
+        Fault::Told(text.into())
+    }
+
+    pub(crate) fn syntax() -> Self {
+        Fault::told("ERR syntax error")
+    }
+
+    pub(crate) fn not_an_integer() -> Self {
+        Fault::told("ERR value is not an integer or out of range")
+    }
+
+    pub(crate) fn not_a_float() -> Self {
+        Fault::told("ERR value is not a valid float")
+    }
+
+    pub(crate) fn wrong_type() -> Self {
+        Fault::told("WRONGTYPE Operation against a key holding the wrong kind of value")
+    }
+
+    /// As a server tells it.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Fault::Told(text) => text.clone(),
+            Fault::Store(error) => of_store(error),
+            Fault::Changed(key) => format!("ERR key '{key}' has changed"),
+            Fault::Done(_) => "ERR a node has answered".to_owned(),
+            Fault::TurnOver => "TRYAGAIN the turn is over; nothing was done".to_owned(),
+        }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Fault::Store(error)
+    }
+}
+
+impl From<Fault> for Answer {
+    fn from(fault: Fault) -> Self {
+        if let Fault::Done(answer) = fault {
+            return *answer;
+        }
+        Answer::Error(fault.text())
+    }
+}
+
+/// The line for an error of the store. What may be tried again says so by its code, as servers do: `TRYAGAIN`.
+pub(crate) fn of_store(error: &Error) -> String {
+    match error {
+        Error::Invalid { error, .. } => of_operation(error),
+        Error::Unknown(id) => {
+            format!("UNKNOWN it is not known whether it was done; ask with GATEWAY OUTCOME {id}")
+        }
+        Error::Refused(reason) => match reason.split_once(' ') {
+            Some((code, _)) if code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase()) => {
+                reason.clone()
+            }
+            _ => format!("ERR {reason}"),
+        },
+        Error::Closed => "ERR the gateway is closing".to_owned(),
+        error if error.is_retryable() => format!("TRYAGAIN {error}"),
+        error => format!("ERR {error}"),
+    }
+}
+
+/// The line for an operation that cannot be done: the server's own, where it has one.
+pub(crate) fn of_operation(error: &OpError) -> String {
+    match error {
+        OpError::WrongType { .. } => Fault::wrong_type().text(),
+        OpError::NotNumeric(_, what) if what.contains("integer") => Fault::not_an_integer().text(),
+        OpError::NotNumeric(..) => Fault::not_a_float().text(),
+        OpError::Overflow(what, _) if what.contains("float") || what.contains("score") => {
+            "ERR increment would produce NaN or Infinity".to_owned()
+        }
+        OpError::Overflow(..) => "ERR increment or decrement would overflow".to_owned(),
+        OpError::NotANumber(_) => "ERR resulting score is not a number (NaN)".to_owned(),
+        error => format!("ERR {error}"),
+    }
+}

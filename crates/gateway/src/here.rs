@@ -1,0 +1,378 @@
+//! What the gateway answers by itself.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes as Word;
+
+use crate::answer::{Answer, Protocol};
+use crate::client::{Client, Wants};
+use crate::table::Command;
+
+impl Client {
+    pub(crate) async fn here(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
+        Some(match command.name {
+            "MULTI" => self.multi(),
+            "EXEC" => self.exec().await,
+            "DISCARD" => self.discard(),
+            "WATCH" => self.watch(words).await,
+            "UNWATCH" => self.unwatch(),
+            "AUTH" => self.auth(words).await,
+            "HELLO" => self.hello(words).await,
+            "QUIT" => {
+                self.state.is_closing = true;
+                Answer::Ok
+            }
+            "RESET" => {
+                self.reset();
+                Answer::Simple("RESET")
+            }
+            "CLIENT" => return self.client(words),
+            "COMMAND" => crate::about::answer(words),
+            "INFO" => self.info(words).await,
+            "GATEWAY" => self.gateway(words).await,
+            _ => self.answer_of_here(command, words),
+        })
+    }
+
+    /// Those that change nothing, also in MULTI.
+    pub(crate) fn answer_of_here(&self, command: &Command, words: &[Word]) -> Answer {
+        match (command.name, words) {
+            ("PING", [_]) if self.is_listening_in_resp2() => Answer::strings(["pong".into(), "".into()]),
+            ("PING", [_]) => Answer::Simple("PONG"),
+            ("PING", [_, text]) if self.is_listening_in_resp2() => {
+                Answer::Array(vec![Answer::text("pong"), bulk(text)])
+            }
+            ("PING", [_, text]) => bulk(text),
+            ("PING", _) => Answer::error("ERR wrong number of arguments for 'ping' command"),
+            ("ECHO", [_, text]) => bulk(text),
+            ("SELECT", [_, database]) => {
+                match std::str::from_utf8(database).ok().and_then(|it| it.parse::<i64>().ok()) {
+                    Some(0) => Answer::Ok,
+                    Some(_) => Answer::error(
+                        "ERR DB index is out of range: the gateway has database 0 only, as a cluster has",
+                    ),
+                    None => Answer::error("ERR value is not an integer or out of range"),
+                }
+            }
+            ("TIME", _) => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                Answer::strings([now.as_secs().to_string().into(), now.subsec_micros().to_string().into()])
+            }
+            ("LOLWUT", _) => {
+                Answer::Verbatim(format!("Claret gateway {}\n", env!("CARGO_PKG_VERSION")).into())
+            }
+            ("UNWATCH", _) => Answer::Ok,
+            ("COMMAND", _) => crate::about::answer(words),
+            (name, _) => Answer::Error(format!(
+                "ERR Command not allowed inside a transaction: '{}'",
+                name.to_ascii_lowercase()
+            )),
+        }
+    }
+
+    fn is_listening_in_resp2(&self) -> bool {
+        self.state.listening.is_some() && self.state.protocol == Protocol::Resp2
+    }
+
+    fn reset(&mut self) {
+        self.state.queue = None;
+        self.state.watch.forget();
+        self.state.listening = None;
+        self.state.wants = Wants::All;
+        self.set_protocol(Protocol::Resp2);
+        self.session = self.shared.users.anybody.clone();
+        self.entry.set_name("");
+        self.entry.set_user("default");
+    }
+
+    pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
+        self.state.protocol = protocol;
+        self.replies.set_protocol(protocol);
+        self.entry.set_protocol(if protocol == Protocol::Resp3 { 3 } else { 2 });
+    }
+
+    async fn auth(&mut self, words: &[Word]) -> Answer {
+        let (user, password) = match words {
+            [_, password] => (None, password),
+            [_, user, password] => (Some(user), password),
+            _ => return Answer::error("ERR syntax error"),
+        };
+        match self.log_in(user.map_or(b"default", |user| user), password).await {
+            Ok(()) => Answer::Ok,
+            Err(error) => error,
+        }
+    }
+
+    async fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<(), Answer> {
+        if self.state.listening.is_some() {
+            return Err(Answer::error(
+                "ERR a connection that listens to channels cannot change its user: RESET it first",
+            ));
+        }
+        let wrong = || Answer::error("WRONGPASS invalid username-password pair or user is disabled.");
+        let user = std::str::from_utf8(user).map_err(|_| wrong())?;
+        let password = std::str::from_utf8(password).map_err(|_| wrong())?;
+        let session = self.shared.users.log_in(user, password).await.map_err(|error| {
+            use crate::session::NoEntry;
+            match error {
+                NoEntry::NoUsers => Answer::error(
+                    "ERR AUTH <password> called without any password configured for the default user. The gateway keeps its records \
+                     in its own process: there are no users.",
+                ),
+                NoEntry::TooMany => Answer::Error(format!(
+                    "ERR over {} users are logged in at the gateway: try again later, or raise --users",
+                    self.shared.limits.users_max
+                )),
+                NoEntry::Refused(claret::cluster::ConnectError::Denied { reason, .. }) => match reason.split(' ').next() {
+                    Some("WRONGPASS") => wrong(),
+                    // To a password where none is set.
+                    _ => Answer::Error(reason),
+                },
+                NoEntry::Refused(error) => Answer::Error(format!("CLUSTERDOWN {error}")),
+            }
+        })?;
+        // What it watches is still to be as it was; its turn is the old user's.
+        self.end_turn_if(true);
+        self.entry.set_user(user);
+        self.session = Some(session);
+        Ok(())
+    }
+
+    async fn hello(&mut self, words: &[Word]) -> Answer {
+        let asked = match Hello::of(&words[1..], self.state.protocol) {
+            Ok(asked) => asked,
+            Err(error) => return Answer::Error(error),
+        };
+        if let Some((user, password)) = &asked.login
+            && let Err(error) = self.log_in(user, password).await
+        {
+            return error;
+        }
+        if self.session.is_none() {
+            return Answer::error(
+                "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option \
+                 can be used to authenticate the client and select the RESP protocol version at the same time",
+            );
+        }
+        if self.state.listening.is_some() && asked.protocol != self.state.protocol {
+            return Answer::error(
+                "ERR a connection that listens to channels cannot change its protocol: RESET it first",
+            );
+        }
+        if let Some(name) = &asked.name {
+            match valid_name(name) {
+                Some(name) => self.entry.set_name(name),
+                None => return bad_name(),
+            }
+        }
+        self.set_protocol(asked.protocol);
+        let number = if asked.protocol == Protocol::Resp3 { 3 } else { 2 };
+        let text = |text: &'static str| Answer::text(text);
+        let mut map =
+            vec![text("server"), text("redis"), text("version"), text(crate::about::SERVER_VERSION)];
+        map.extend([text("proto"), Answer::Int(number), text("id"), Answer::Int(self.entry.id as i64)]);
+        map.extend([text("mode"), text("standalone"), text("role"), text("master")]);
+        map.extend([text("modules"), Answer::Array(Vec::new())]);
+        Answer::Map(map)
+    }
+
+    fn client(&mut self, words: &[Word]) -> Option<Answer> {
+        let name = words[1].to_ascii_uppercase();
+        Some(match (&name[..], &words[2..]) {
+            (b"ID", []) => Answer::Int(self.entry.id as i64),
+            (b"GETNAME", []) => match self.entry.name() {
+                name if name.is_empty() => Answer::Nil,
+                name => Answer::text(name),
+            },
+            (b"SETNAME", [name]) => match valid_name(name) {
+                Some(name) => {
+                    self.entry.set_name(name);
+                    Answer::Ok
+                }
+                None => bad_name(),
+            },
+            (b"SETINFO", [what, text]) => match (what.to_ascii_uppercase().as_slice(), valid_name(text)) {
+                (b"LIB-NAME", Some(text)) => {
+                    self.entry.set_library(Some(text), None);
+                    Answer::Ok
+                }
+                (b"LIB-VER", Some(text)) => {
+                    self.entry.set_library(None, Some(text));
+                    Answer::Ok
+                }
+                (b"LIB-NAME" | b"LIB-VER", None) => {
+                    let what = String::from_utf8_lossy(what).to_ascii_lowercase();
+                    Answer::Error(format!(
+                        "ERR {what} cannot contain spaces, newlines or special characters."
+                    ))
+                }
+                (_, _) => Answer::Error(format!("ERR Unrecognized option '{}'", what.escape_ascii())),
+            },
+            (b"INFO", []) => Answer::Verbatim((self.entry.line() + "\n").into()),
+            (b"LIST", _) => Answer::Verbatim(self.shared.registry.list(&self.entry.user()).into()),
+            (b"KILL", filter) => self.client_kill(filter),
+            (b"REPLY", [how]) => return self.client_reply(how),
+            (b"NO-EVICT" | b"NO-TOUCH", [_]) => Answer::Ok,
+            (b"GETREDIR", []) => Answer::Int(-1),
+            (b"HELP", []) => Answer::strings(
+                [
+                    "CLIENT GETNAME|ID|INFO|LIST",
+                    "CLIENT SETNAME name",
+                    "CLIENT SETINFO LIB-NAME|LIB-VER text",
+                    "CLIENT KILL ID id | ADDR ip:port",
+                    "CLIENT REPLY ON|OFF|SKIP",
+                ]
+                .map(Into::into),
+            ),
+            (b"TRACKING" | b"CACHING" | b"TRACKINGINFO" | b"PAUSE" | b"UNPAUSE" | b"UNBLOCK", _) => {
+                let shown = String::from_utf8_lossy(&name).to_ascii_lowercase();
+                if self.shared.metrics.refuse("CLIENT") {
+                    self.shared.log(&format!("client {shown} is refused: it is of one server"));
+                }
+                Answer::Error(format!(
+                    "ERR 'client {shown}' is not for the gateway: it is of one server: connect to a node for it"
+                ))
+            }
+            _ => Answer::Error(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{}'. Try CLIENT HELP.",
+                words[1].escape_ascii()
+            )),
+        })
+    }
+
+    fn client_kill(&mut self, filter: &[Word]) -> Answer {
+        let text = |word: &Word| String::from_utf8_lossy(word).into_owned();
+        // Those of other users are not this one's to see, or to end.
+        let user = self.entry.user();
+        match filter {
+            [address] => {
+                let address = text(address);
+                match self.shared.registry.kill(|entry| entry.address == address && entry.user() == user) {
+                    0 => Answer::error("ERR No such client"),
+                    _ => Answer::Ok,
+                }
+            }
+            [what, id] if what.eq_ignore_ascii_case(b"ID") => match text(id).parse::<u64>() {
+                Ok(id) => {
+                    let found = self.shared.registry.find(id).filter(|entry| entry.user() == user);
+                    found.iter().for_each(|entry| entry.kill());
+                    Answer::count(found.iter().count())
+                }
+                Err(_) => Answer::error("ERR client-id should be greater than 0"),
+            },
+            [what, address] if what.eq_ignore_ascii_case(b"ADDR") => {
+                let address = text(address);
+                Answer::count(
+                    self.shared.registry.kill(|entry| entry.address == address && entry.user() == user),
+                )
+            }
+            _ => Answer::error("ERR syntax error"),
+        }
+    }
+
+    fn client_reply(&mut self, how: &Word) -> Option<Answer> {
+        self.state.wants = match how.to_ascii_uppercase().as_slice() {
+            b"ON" => {
+                self.state.wants = Wants::All;
+                return Some(Answer::Ok);
+            }
+            b"OFF" => Wants::None,
+            // This command itself has no answer, and is not counted: what comes next is the one.
+            b"SKIP" if self.state.wants != Wants::None => Wants::NotThis,
+            b"SKIP" => Wants::None,
+            _ => return Some(Answer::error("ERR syntax error")),
+        };
+        None
+    }
+
+    async fn gateway(&mut self, words: &[Word]) -> Answer {
+        let name = words[1].to_ascii_uppercase();
+        match (&name[..], &words[2..]) {
+            (b"OUTCOME", [id]) => self.outcome(id).await,
+            (b"HELP", []) => Answer::strings(
+                [
+                    "GATEWAY OUTCOME id",
+                    "    What became of a transaction that was answered with UNKNOWN: committed, aborted, not-yet or forgotten.",
+                    "GATEWAY HELP",
+                    "    This text. INFO gateway has the counters; COMMAND DOCS says what becomes of each command.",
+                ]
+                .map(Into::into),
+            ),
+            _ => Answer::Error(format!(
+                "ERR unknown subcommand '{}'. Try GATEWAY HELP.",
+                words[1].escape_ascii()
+            )),
+        }
+    }
+
+    async fn outcome(&mut self, id: &Word) -> Answer {
+        let text = String::from_utf8_lossy(id);
+        let id = match text.parse::<claret::OutcomeId>() {
+            Ok(id) => id,
+            Err(error) => return Answer::Error(format!("ERR {error}")),
+        };
+        let Some(session) = self.session.clone() else {
+            return Answer::error("NOAUTH Authentication required.");
+        };
+        let store = match session.store().await {
+            Ok(store) => store,
+            Err(error) => return Answer::Error(format!("CLUSTERDOWN {error}")),
+        };
+        match store.outcome(&id).await {
+            Ok(outcome) => Answer::text(format!("{outcome:?}").to_ascii_lowercase()),
+            Err(error) => crate::fault::Fault::Store(error).into(),
+        }
+    }
+}
+
+/// What HELLO asks for.
+struct Hello {
+    protocol: Protocol,
+    login: Option<(Word, Word)>,
+    name: Option<Word>,
+}
+
+impl Hello {
+    fn of(mut rest: &[Word], protocol: Protocol) -> Result<Self, String> {
+        let mut asked = Hello { protocol, login: None, name: None };
+        if let Some((version, behind)) = rest.split_first() {
+            asked.protocol = match &version[..] {
+                b"2" => Protocol::Resp2,
+                b"3" => Protocol::Resp3,
+                other if !other.is_empty() && other.iter().all(u8::is_ascii_digit) => {
+                    return Err("NOPROTO unsupported protocol version".to_owned());
+                }
+                _ => return Err("ERR Protocol version is not an integer or out of range".to_owned()),
+            };
+            rest = behind;
+        }
+        while let Some((option, behind)) = rest.split_first() {
+            rest = match behind {
+                [user, password, behind @ ..] if option.eq_ignore_ascii_case(b"AUTH") => {
+                    asked.login = Some((user.clone(), password.clone()));
+                    behind
+                }
+                [given, behind @ ..] if option.eq_ignore_ascii_case(b"SETNAME") => {
+                    asked.name = Some(given.clone());
+                    behind
+                }
+                _ => return Err(format!("ERR Syntax error in HELLO option '{}'", option.escape_ascii())),
+            };
+        }
+        Ok(asked)
+    }
+}
+
+fn bulk(word: &Word) -> Answer {
+    Answer::Bulk(claret_types::Bytes::copy_from(word))
+}
+
+/// Names go into lists with one line a connection.
+fn valid_name(name: &[u8]) -> Option<&str> {
+    let is_plain = name.len() <= 256 && name.iter().all(|byte| (b'!'..=b'~').contains(byte));
+    is_plain.then(|| std::str::from_utf8(name).expect("it is ASCII"))
+}
+
+fn bad_name() -> Answer {
+    Answer::error("ERR Client names cannot contain spaces, newlines or special characters.")
+}

@@ -1,0 +1,71 @@
+//! A server that any Redis client can use, with a store of Claret behind it: a Redis or Valkey cluster with the module, or records in
+//! this process. MULTI, EXEC and WATCH work over all slots, as Claret's transactions. `docs/gateway.md` in the repository says what
+//! becomes of each command, and has the rules (G1...).
+//!
+//! `claret gateway` runs it. In a program of one's own:
+//!
+//! ```no_run
+//! use std::net::TcpListener;
+//!
+//! use claret_gateway::{Behind, Door, Gateway, GatewayHandle};
+//!
+//! let store = claret::Store::in_memory();
+//! let door = Door::Tcp(TcpListener::bind("127.0.0.1:6380")?);
+//! Gateway::new(Behind::Store(store)).run(vec![door], &GatewayHandle::default(), || println!("ready"))?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+// The files:
+//
+// | file | what |
+// |---|---|
+// | `server`, `stream`, `tls`, `limits` | listening, and what carries bytes; what clients may cost |
+// | `connection`, `request`, `replies`, `answer` | bytes in, requests out; answers in their order, in both protocols |
+// | `table/` | what becomes of each command, as data |
+// | `client`, `carry_out`, `here`, `about`, `info`, `whole` | one client; where its commands go |
+// | `multi`, `queue`, `watch`, `turn`, `hot` | MULTI, EXEC and WATCH |
+// | `transactions`, `commands/` | commands as operations of Claret |
+// | `on_node`, `asking`, `listening` | what a node does as it is |
+// | `session`, `shared`, `registry`, `metrics` | users; what all connections share |
+//
+// A thread runs all connections of its clients, each a task. A command that goes to one node as it is takes no task: its bytes join
+// what leaves for that node, and the answer's bytes join what leaves for the client.
+
+mod about;
+mod answer;
+mod asking;
+mod carry_out;
+mod client;
+mod commands;
+mod connection;
+mod fault;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
+mod here;
+mod hot;
+mod info;
+mod limits;
+mod listen;
+mod listening;
+mod metrics;
+mod multi;
+mod on_node;
+mod planted;
+mod queue;
+mod registry;
+mod replies;
+mod request;
+mod server;
+mod session;
+mod shared;
+mod stream;
+mod table;
+mod tls;
+mod transactions;
+mod turn;
+mod watch;
+mod whole;
+
+pub use limits::GatewayLimits;
+pub use server::{Behind, Door, Gateway, GatewayError, GatewayHandle};

@@ -1,0 +1,82 @@
+//! SUBSCRIBE and its kin.
+
+use std::sync::Arc;
+
+use bytes::{Bytes as Word, BytesMut};
+
+use crate::answer::{Answer, Protocol};
+use crate::client::{Client, crosses_slots};
+use crate::listening::Listening;
+use crate::table::{Command, NoKeys};
+
+impl Client {
+    /// SUBSCRIBE and its kin. The node confirms, so the gateway answers nothing.
+    pub(crate) async fn listen(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
+        let slot = match command.slot(words) {
+            Ok(slot) => slot,
+            Err(NoKeys::SeveralSlots) => return Some(crosses_slots(command).into()),
+            Err(NoKeys::Malformed) => None,
+        };
+        if self.state.listening.is_none() {
+            if command.name.contains("UNSUBSCRIBE") {
+                return Some(nothing_left(command, words, self.state.protocol));
+            }
+            if let Err(error) = self.begin_listening(slot).await {
+                return Some(Answer::Error(format!("CLUSTERDOWN {error}")));
+            }
+        }
+        let node = self.node_of(slot).await;
+        let listening = self.state.listening.as_ref().expect("it was begun");
+        if slot.is_some() && node.is_some_and(|node| node != listening.node) {
+            return Some(Answer::error(
+                "CROSSSLOT a connection listens at one node, and the slot of this channel is on another: use a connection for each, or \
+                 SUBSCRIBE, whose messages come from everywhere",
+            ));
+        }
+        let asked = listening.say(words);
+        match self.unless_gone(asked).await? {
+            Some(0) => self.state.listening = None,
+            Some(_) => {}
+            // The node is gone, and with it what was listened to: the client has to begin again.
+            None => self.state.is_closing = true,
+        }
+        None
+    }
+
+    async fn node_of(&self, slot: Option<u16>) -> Option<String> {
+        let nodes = self.session.as_ref()?.nodes()?;
+        nodes.plain(self.state.protocol).await.ok()?.node_of(slot.unwrap_or_default())
+    }
+
+    async fn begin_listening(&mut self, slot: Option<u16>) -> Result<(), String> {
+        let session = self.session.clone().ok_or("nobody is logged in")?;
+        let nodes = session.nodes().ok_or("there is no node")?;
+        let plain = nodes.plain(self.state.protocol).await.map_err(|error| error.to_string())?;
+        let node = plain.node_of(slot.unwrap_or_default()).ok_or("no node is known")?;
+        let raw = nodes.raw(self.state.protocol, &node).await.map_err(|error| error.to_string())?;
+        let (replies, entry) = (Arc::clone(&self.replies), Arc::clone(&self.entry));
+        let metrics = Arc::clone(&self.shared.metrics);
+        let unread_max = self.shared.limits.unread_messages_max;
+        self.state.listening = Some(Listening::begin(raw, replies, entry, metrics, unread_max));
+        Ok(())
+    }
+}
+
+/// UNSUBSCRIBE by somebody who listens to nothing: each channel is confirmed, or none.
+fn nothing_left(command: &Command, words: &[Word], protocol: Protocol) -> Answer {
+    let name = command.name.to_ascii_lowercase();
+    let mut out = BytesMut::new();
+    let mut confirm = |channel: Answer| {
+        out.extend_from_slice(if protocol == Protocol::Resp3 { b">3\r\n" } else { b"*3\r\n" });
+        for part in [Answer::text(name.clone()), channel, Answer::Int(0)] {
+            part.write(&mut out, protocol);
+        }
+    };
+    match &words[1..] {
+        [] => confirm(Answer::Nil),
+        channels => {
+            channels.iter().for_each(|channel| confirm(Answer::Bulk(claret_types::Bytes::copy_from(channel))))
+        }
+    }
+    Answer::Raw(out.freeze())
+}

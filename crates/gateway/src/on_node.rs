@@ -1,0 +1,333 @@
+//! What is done by one node on a connection that nobody else uses meanwhile: MULTI with commands that are no operations of Claret's
+//! types, scripts, commands that may block, and those that may have to wait for a key.
+
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes as Word, BytesMut};
+use claret::cluster::{ConnectError, Raw};
+use claret_types::{Bytes, Operation, Reply};
+
+use crate::answer::{Answer, Protocol};
+use crate::client::{Client, crosses_slots};
+use crate::fault::Fault;
+use crate::queue::{Queue, Slots};
+use crate::request::{self, Request};
+use crate::session::{Nodes, Session};
+use crate::table::{Command, NoKeys};
+use crate::transactions::{Ended, digest};
+
+/// How long something is sent again to a node whose keys are held or whose slots move.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// And how long it rests between.
+const REST: Duration = Duration::from_millis(2);
+
+/// How long a node may take for an EXEC, or to say whether a key is there.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+impl Client {
+    /// MULTI and EXEC on the node of its keys. What is watched has to be there, too: it is watched on the node as well, then compared,
+    /// so that nothing can change between.
+    pub(crate) async fn carry_out_on_node(
+        &mut self,
+        session: &Session,
+        queue: &Queue,
+        watched: &[(Bytes, Reply)],
+        expected: &[(Bytes, Operation)],
+    ) -> Ended {
+        let nodes = session.nodes().expect("it was queued for a node");
+        let mut slot = match queue.slots {
+            Slots::One(slot) => Some(slot),
+            Slots::None | Slots::Several => None,
+        };
+        for (key, _) in watched {
+            let its = claret::cluster::slot_of(key);
+            if *slot.get_or_insert(its) != its {
+                return Err(Fault::told(format!(
+                    "CROSSSLOT key '{key}' is watched, and this is done by the node of another slot: give all its keys a common {{tag}}"
+                )));
+            }
+        }
+        let protocol = self.state.protocol;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let plain = nodes.plain(protocol).await.map_err(away)?;
+            let node = plain.node_of(slot.unwrap_or_default()).ok_or_else(no_node)?;
+            let mut raw = nodes.borrow(protocol, &node).await.map_err(away)?;
+            let asked = exec_at(session, &mut raw, queue, watched, expected).await?;
+            nodes.give_back(protocol, &node, raw);
+            // The keys are held by a transaction, or their slot moves: nothing was done.
+            match asked {
+                Asked::Answered(answer) => return Err(Fault::Done(Box::new(Answer::Raw(answer)))),
+                Asked::Changed => {
+                    return Err(Fault::Changed(watched.first().map(|it| it.0.clone()).unwrap_or_default()));
+                }
+                Asked::Refused(text) => return Err(Fault::told(text)),
+                Asked::Later(text) if Instant::now() >= until => return Err(Fault::told(text)),
+                Asked::Later(_) => {
+                    let queued =
+                        queue.all.iter().find_map(|queued| first_key(queued.command, queued.words()));
+                    find_out(nodes, protocol, queued.or(watched.first().map(|(key, _)| &**key))).await;
+                }
+            }
+        }
+    }
+
+    /// A command between WATCH and MULTI that only a node can do: only what WATCH saw may be seen by it.
+    pub(crate) async fn at_node_as_watched(
+        &mut self,
+        session: &Session,
+        command: &'static Command,
+        words: &[Word],
+        keys: &[Bytes],
+    ) -> Result<Answer, Fault> {
+        let watched: Vec<_> = keys
+            .iter()
+            .filter_map(|key| Some((key.clone(), self.state.watch.digest_of(key)?.clone())))
+            .collect();
+        let queue = Queue::of_one(command, Request::of(words.to_vec()));
+        match self.carry_out_on_node(session, &queue, &watched, &[]).await {
+            // An array of one.
+            Err(Fault::Done(answer)) => match *answer {
+                Answer::Raw(bytes) if bytes.starts_with(b"*1\r\n") => Ok(Answer::Raw(bytes.slice(4..))),
+                answer => Ok(answer),
+            },
+            Err(Fault::Changed(_)) => {
+                self.state.watch.is_broken = true;
+                self.apart(session, command, words).await
+            }
+            Err(fault) => Err(fault),
+            Ok(_) => unreachable!("a node answers"),
+        }
+    }
+
+    /// A command on a connection of its own: what waits there is in nobody's way, and if the client goes, so does that.
+    pub(crate) async fn apart(
+        &mut self,
+        session: &Session,
+        command: &Command,
+        words: &[Word],
+    ) -> Result<Answer, Fault> {
+        let slot = match command.slot(words) {
+            Ok(slot) => slot,
+            Err(NoKeys::SeveralSlots) => return Err(crosses_slots(command)),
+            Err(NoKeys::Malformed) => None,
+        };
+        let nodes = session.nodes().expect("it is at nodes");
+        let protocol = self.state.protocol;
+        let answer = self.unless_gone(ask_apart(nodes, protocol, command, slot, words)).await;
+        answer.unwrap_or_else(|| Err(Fault::told("ERR the client is gone"))).map(Answer::Raw)
+    }
+
+    /// A command that may block.
+    pub(crate) async fn block(&mut self, command: &Command, words: &[Word]) -> Answer {
+        let session = self.session.clone().expect("it was admitted");
+        let metrics = std::sync::Arc::clone(&self.shared.metrics);
+        metrics.blocked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let answer = self.apart(&session, command, words).await;
+        metrics.blocked.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        answer.unwrap_or_else(Answer::from)
+    }
+}
+
+/// What an EXEC at a node came to.
+enum Asked {
+    /// As the node says it.
+    Answered(bytes::Bytes),
+    /// Something that is watched is not as it was.
+    Changed,
+    /// A command was not taken.
+    Refused(String),
+    /// Nothing was done, and it may be later, or elsewhere.
+    Later(String),
+}
+
+/// Watches, compares, and sends all of it. The connection is as before then, unless an error comes back.
+async fn exec_at(
+    session: &Session,
+    raw: &mut Raw,
+    queue: &Queue,
+    watched: &[(Bytes, Reply)],
+    expected: &[(Bytes, Operation)],
+) -> Result<Asked, Fault> {
+    if !watched.is_empty() {
+        let mut words: Vec<&[u8]> = vec![b"WATCH"];
+        words.extend(watched.iter().map(|(key, _)| &**key));
+        let answer = ask(raw, &words).await?;
+        if let Some(text) = error_of(&answer) {
+            return Ok(later_or_refused(text));
+        }
+        if !is_as_watched(session, watched, expected).await? {
+            ask(raw, &[b"UNWATCH"]).await?;
+            return Ok(Asked::Changed);
+        }
+    }
+    let mut out = BytesMut::new();
+    request::write(&mut out, &[b"MULTI"]);
+    queue.all.iter().for_each(|queued| out.extend_from_slice(&queued.request.raw));
+    // A transaction that has voted on what is watched, and has not written it yet, holds it: then this EXEC is refused.
+    watched.iter().for_each(|(key, _)| request::write(&mut out, &[&b"EXISTS"[..], key]));
+    request::write(&mut out, &[b"EXEC"]);
+    raw.send(&out).await.map_err(lost)?;
+    let mut refused = None;
+    for _ in 0..=queue.all.len() + watched.len() {
+        let said = next(raw).await?;
+        if let Some(text) = error_of(&said) {
+            refused.get_or_insert(text);
+        }
+    }
+    let answer = next(raw).await?;
+    Ok(match (error_of(&answer), refused) {
+        // Which command was not taken tells more than that EXEC did nothing.
+        (Some(_), Some(text)) => later_or_refused(text),
+        (Some(text), None) => Asked::Later(text),
+        (None, _) => Asked::Answered(without_last(&answer, watched.len())),
+    })
+}
+
+fn error_of(answer: &[u8]) -> Option<String> {
+    let text = answer.strip_prefix(b"-")?;
+    Some(String::from_utf8_lossy(text).trim_end().to_owned())
+}
+
+fn later_or_refused(text: String) -> Asked {
+    let is_later =
+        ["MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN", "LOADING"].iter().any(|code| text.starts_with(code));
+    if is_later { Asked::Later(format!("TRYAGAIN nothing was done: {text}")) } else { Asked::Refused(text) }
+}
+
+/// Whether all that was seen since WATCH is still so, at one moment; and what WATCH saw.
+async fn is_as_watched(
+    session: &Session,
+    watched: &[(Bytes, Reply)],
+    expected: &[(Bytes, Operation)],
+) -> Result<bool, Fault> {
+    let store = session.store().await.map_err(away)?;
+    let digests = watched.iter().map(|(key, seen)| (key.clone(), digest().demanding(seen)));
+    match store.run_all(digests.chain(expected.iter().cloned())).await {
+        Ok(_) => Ok(true),
+        Err(claret::Error::Invalid { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// An array without its last elements, each of which is `:0` or `:1`.
+fn without_last(answer: &bytes::Bytes, count: usize) -> bytes::Bytes {
+    let line_end = answer.windows(2).position(|two| two == b"\r\n");
+    let head = line_end
+        .and_then(|end| Some((end, std::str::from_utf8(answer.get(1..end)?).ok()?.parse::<usize>().ok()?)));
+    let Some((end, all)) = head.filter(|(_, all)| count > 0 && *all >= count && answer.starts_with(b"*"))
+    else {
+        return answer.clone();
+    };
+    let mut out = BytesMut::new();
+    out.extend_from_slice(format!("*{}\r\n", all - count).as_bytes());
+    out.extend_from_slice(&answer[end + 2..answer.len() - 4 * count]);
+    out.freeze()
+}
+
+/// Asks on a connection of its own, and once more where a node says that the keys are elsewhere.
+async fn ask_apart(
+    nodes: &Nodes,
+    protocol: Protocol,
+    command: &Command,
+    slot: Option<u16>,
+    words: &[Word],
+) -> Result<bytes::Bytes, Fault> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let plain = nodes.plain(protocol).await.map_err(away)?;
+        let node = plain.node_of(slot.unwrap_or_default()).ok_or_else(no_node)?;
+        let mut raw = nodes.borrow(protocol, &node).await.map_err(away)?;
+        let mut out = BytesMut::new();
+        request::write(&mut out, words);
+        raw.send(&out).await.map_err(lost)?;
+        let answer = heard(&mut raw, command.changes_nothing()).await?;
+        nodes.give_back(protocol, &node, raw);
+        let is_elsewhere = answer.starts_with(b"-MOVED ") || answer.starts_with(b"-ASK ");
+        if !is_elsewhere || Instant::now() >= until {
+            return Ok(answer);
+        }
+        // A script may say so, too, and then it was done: what counts is where the slot is.
+        find_out(nodes, protocol, first_key(command, words)).await;
+        let is_moving = answer.starts_with(b"-ASK ");
+        if !is_moving && plain.node_of(slot.unwrap_or_default()).as_ref() == Some(&node) {
+            return Ok(answer);
+        }
+    }
+}
+
+/// A question that is sent after its key finds out where its slot is. It rests a little, so that whoever asks again asks later.
+async fn find_out(nodes: &Nodes, protocol: Protocol, key: Option<&[u8]>) {
+    tokio::time::sleep(REST).await;
+    if let (Ok(plain), Some(key)) = (nodes.plain(protocol).await, key) {
+        let slot = claret::cluster::slot_of(key);
+        let words = [&b"EXISTS"[..], key];
+        let asked = crate::asking::at_slot(plain, Some(slot), &words, true);
+        let _ = tokio::time::timeout(PATIENCE, asked).await;
+    }
+}
+
+fn first_key<'a>(command: &Command, words: &'a [Word]) -> Option<&'a [u8]> {
+    let at = command.keys.of(words).ok()?.next()?;
+    Some(&words[at])
+}
+
+async fn ask<W: AsRef<[u8]>>(raw: &mut Raw, words: &[W]) -> Result<bytes::Bytes, Fault> {
+    let mut out = BytesMut::new();
+    request::write(&mut out, words);
+    raw.send(&out).await.map_err(lost)?;
+    next(raw).await
+}
+
+/// The next answer, which has to come soon.
+async fn next(raw: &mut Raw) -> Result<bytes::Bytes, Fault> {
+    match tokio::time::timeout(SILENCE_MAX, heard(raw, false)).await {
+        Ok(heard) => heard,
+        Err(_) => Err(Fault::told(format!(
+            "UNKNOWN {} has been silent for {SILENCE_MAX:?}; it may have been done; look whether it was",
+            raw.node()
+        ))),
+    }
+}
+
+/// The next answer; what a node says of its own accord is none.
+async fn heard(raw: &mut Raw, is_read: bool) -> Result<bytes::Bytes, Fault> {
+    loop {
+        let said =
+            raw.next().await.map_err(|error| Fault::told(crate::replies::of_plain(&error, is_read)))?;
+        if !said.is_push {
+            return Ok(said.bytes);
+        }
+    }
+}
+
+fn no_node() -> Fault {
+    Fault::told("CLUSTERDOWN no node is known for the slot")
+}
+
+fn away(error: ConnectError) -> Fault {
+    Fault::told(format!("CLUSTERDOWN {error}"))
+}
+
+fn lost(error: claret::cluster::PlainError) -> Fault {
+    Fault::told(crate::replies::of_plain(&error, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_elements_are_taken_off() {
+        let of = |text: &str, count| {
+            String::from_utf8(without_last(&bytes::Bytes::copy_from_slice(text.as_bytes()), count).to_vec())
+                .unwrap()
+        };
+        assert_eq!(of("*3\r\n+OK\r\n:1\r\n:0\r\n", 2), "*1\r\n+OK\r\n");
+        assert_eq!(of("*1\r\n:1\r\n", 1), "*0\r\n");
+        assert_eq!(of("*-1\r\n", 1), "*-1\r\n");
+        assert_eq!(of("_\r\n", 1), "_\r\n");
+        assert_eq!(of("*1\r\n+OK\r\n", 0), "*1\r\n+OK\r\n");
+    }
+}

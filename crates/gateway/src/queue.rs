@@ -1,0 +1,137 @@
+//! What is queued between MULTI and EXEC.
+
+use bytes::Bytes as Word;
+
+use crate::fault::Fault;
+use crate::limits::GatewayLimits;
+use crate::request::Request;
+use crate::table::{Command, NoKeys, Way};
+
+/// A queued command.
+pub(crate) struct Queued {
+    pub(crate) command: &'static Command,
+    pub(crate) request: Request,
+}
+
+impl Queued {
+    pub(crate) fn words(&self) -> &[Word] {
+        &self.request.words
+    }
+}
+
+/// The slots of keys so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Slots {
+    #[default]
+    None,
+    One(u16),
+    Several,
+}
+
+impl Slots {
+    fn with(self, other: Result<Option<u16>, NoKeys>) -> Self {
+        match (self, other) {
+            (_, Err(NoKeys::SeveralSlots)) => Slots::Several,
+            (slots, Ok(None) | Err(NoKeys::Malformed)) => slots,
+            (Slots::None, Ok(Some(slot))) => Slots::One(slot),
+            (Slots::One(known), Ok(Some(slot))) if known == slot => self,
+            (_, Ok(Some(_))) => Slots::Several,
+        }
+    }
+}
+
+/// See the module's text.
+#[derive(Default)]
+pub(crate) struct Queue {
+    pub(crate) all: Vec<Queued>,
+    pub(crate) slots: Slots,
+    /// The first that a node has to carry out.
+    pub(crate) of_node: Option<&'static Command>,
+    bytes: usize,
+    has_failed: bool,
+}
+
+impl Queue {
+    /// What is not queued, but done at once.
+    pub(crate) fn is_for_now(name: &str) -> bool {
+        matches!(name, "MULTI" | "EXEC" | "DISCARD" | "WATCH" | "QUIT" | "RESET")
+    }
+
+    /// A command was not taken: EXEC does nothing.
+    pub(crate) fn fail(&mut self) {
+        self.has_failed = true;
+        self.all.clear();
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// A queue of one command, for one node.
+    pub(crate) fn of_one(command: &'static Command, request: Request) -> Self {
+        let slots = Slots::None.with(command.slot(&request.words));
+        let all = vec![Queued { command, request }];
+        Queue { all, slots, of_node: Some(command), bytes: 0, has_failed: false }
+    }
+
+    /// Queues a command.
+    ///
+    /// # Errors
+    /// It cannot be in this transaction: why, and what would help.
+    pub(crate) fn add(
+        &mut self,
+        command: &'static Command,
+        request: Request,
+        limits: &GatewayLimits,
+        is_here: bool,
+    ) -> Result<(), Fault> {
+        if self.has_failed {
+            return Ok(());
+        }
+        let shown = || command.name.to_ascii_lowercase();
+        let is_answered =
+            matches!(command.name, "PING" | "ECHO" | "SELECT" | "TIME" | "LOLWUT" | "UNWATCH" | "COMMAND");
+        if matches!(command.way, Way::Whole | Way::PubSub) || (command.way == Way::Here && !is_answered) {
+            return Err(Fault::told(format!("ERR Command not allowed inside a transaction: '{}'", shown())));
+        }
+        let bytes = request.raw.len() + 64 + 32 * request.words.len();
+        if self.all.len() >= limits.queued_max || self.bytes + bytes > limits.queued_bytes_max {
+            return Err(Fault::told(format!(
+                "ERR over {} commands or {} bytes between MULTI and EXEC: split the transaction",
+                limits.queued_max, limits.queued_bytes_max
+            )));
+        }
+        let request = request.detached();
+        let slots = self.slots.with(command.slot(&request.words));
+        let needs_node = matches!(command.way, Way::Node | Way::Blocking | Way::Script).then_some(command);
+        let of_node = self.of_node.or(needs_node);
+        if let Some(of_node) = of_node
+            && (slots == Slots::Several || is_here)
+        {
+            return Err(Fault::told(format!(
+                "CROSSSLOT '{}' is done by one node, and this MULTI has keys of other slots: give all its keys a common {{tag}}, or \
+                 leave it out",
+                of_node.name.to_ascii_lowercase()
+            )));
+        }
+        if of_node.is_some() && (command.is_own || self.all.iter().any(|queued| queued.command.is_own)) {
+            return Err(Fault::told(format!(
+                "ERR '{}' is an operation of the gateway, and this MULTI is done by one node as it is: leave one of the two out",
+                shown()
+            )));
+        }
+        let is_local =
+            |command: &Command| command.way == Way::Here && !matches!(command.name, "PING" | "ECHO" | "TIME");
+        if of_node.is_some() && (is_local(command) || self.all.iter().any(|queued| is_local(queued.command)))
+        {
+            return Err(Fault::told(format!(
+                "ERR '{}' is answered by the gateway, and this MULTI is done by one node as it is: leave one of the two out",
+                shown()
+            )));
+        }
+        (self.slots, self.of_node) = (slots, of_node);
+        self.bytes += bytes;
+        self.all.push(Queued { command, request });
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! The answers of one connection, in the order of its commands, whoever brings them: nodes, which answer in any order, or the
+//! gateway itself.
+
+use std::collections::VecDeque;
+use std::task::{Context, Waker};
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use claret::cluster::{Forward, PlainError};
+use parking_lot::Mutex;
+
+use crate::answer::{Answer, Protocol};
+use crate::metrics::{Metrics, Path};
+
+/// See the module's text. Shared with the connections to nodes.
+pub(crate) struct Replies {
+    inner: Mutex<Inner>,
+    metrics: std::sync::Arc<Metrics>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// The number of the first that waits.
+    first: u32,
+    waiting: VecDeque<Waiting>,
+    /// What is to be written.
+    out: BytesMut,
+    /// Answers that are there and wait for earlier ones, in bytes.
+    early: usize,
+    /// Commands that wait for their answers, in bytes.
+    asked: usize,
+    protocol: Protocol,
+    waker: Option<Waker>,
+    /// Nobody reads them any more.
+    is_gone: bool,
+}
+
+struct Waiting {
+    /// What a node is asked, as long as it may have to be asked again.
+    command: Bytes,
+    answer: Option<Bytes>,
+    is_read: bool,
+    /// The client asked for no answer.
+    is_muted: bool,
+    since: Instant,
+}
+
+impl Inner {
+    fn settle(&mut self) {
+        while let Some(Waiting { answer: Some(_), .. }) = self.waiting.front() {
+            let Some(Waiting { answer: Some(answer), is_muted, .. }) = self.waiting.pop_front() else {
+                return;
+            };
+            self.first = self.first.wrapping_add(1);
+            self.early -= answer.len();
+            if !is_muted {
+                self.out.extend_from_slice(&answer);
+            }
+        }
+    }
+}
+
+impl Replies {
+    pub(crate) fn new(metrics: std::sync::Arc<Metrics>) -> Self {
+        Replies { inner: Mutex::default(), metrics }
+    }
+
+    pub(crate) fn set_protocol(&self, protocol: Protocol) {
+        self.inner.lock().protocol = protocol;
+    }
+
+    /// A command waits for its answer from a node: its number.
+    pub(crate) fn wait(&self, command: Bytes, is_read: bool, is_muted: bool, since: Instant) -> u32 {
+        let mut inner = self.inner.lock();
+        let no = inner.first.wrapping_add(inner.waiting.len() as u32);
+        inner.asked += command.len();
+        inner.waiting.push_back(Waiting { command, answer: None, is_read, is_muted, since });
+        no
+    }
+
+    /// An answer of the gateway's own, behind all that wait.
+    pub(crate) fn answer(&self, answer: &Answer, protocol: Protocol, is_muted: bool) {
+        if is_muted {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        if inner.waiting.is_empty() {
+            return answer.write(&mut inner.out, protocol);
+        }
+        let mut bytes = BytesMut::new();
+        answer.write(&mut bytes, protocol);
+        inner.early += bytes.len();
+        inner.waiting.push_back(Waiting {
+            command: Bytes::new(),
+            answer: Some(bytes.freeze()),
+            is_read: true,
+            is_muted: false,
+            since: Instant::now(),
+        });
+    }
+
+    /// Something that is no answer: a message that the client listens to.
+    pub(crate) fn push(&self, message: &[u8]) {
+        let mut inner = self.inner.lock();
+        inner.out.extend_from_slice(message);
+        if let Some(waker) = inner.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// How many commands wait, and the bytes of what is asked and of what the client has not read.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let inner = self.inner.lock();
+        (inner.waiting.len(), inner.out.len() + inner.early + inner.asked)
+    }
+
+    /// Takes what is to be written. When nothing is, the task is woken once something is, or once no command waits.
+    pub(crate) fn take(&self, out: &mut BytesMut, cx: &mut Context<'_>) {
+        let mut inner = self.inner.lock();
+        match inner.out.is_empty() {
+            true => inner.waker = Some(cx.waker().clone()),
+            false if out.is_empty() => std::mem::swap(&mut inner.out, out),
+            false => out.extend_from_slice(&std::mem::take(&mut inner.out)),
+        }
+    }
+
+    /// Nobody reads answers any more.
+    pub(crate) fn leave(&self) {
+        let mut inner = self.inner.lock();
+        inner.is_gone = true;
+        inner.out = BytesMut::new();
+    }
+}
+
+impl Forward for Replies {
+    fn encode(&self, no: u32, out: &mut BytesMut) {
+        let inner = self.inner.lock();
+        let at = no.wrapping_sub(inner.first) as usize;
+        if let Some(waiting) = inner.waiting.get(at) {
+            out.extend_from_slice(&waiting.command);
+        }
+    }
+
+    fn receive(&self, no: u32, reply: Result<&[u8], PlainError>) {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let at = no.wrapping_sub(inner.first) as usize;
+        let Some(waiting) = inner.waiting.get_mut(at) else { return };
+        inner.asked -= std::mem::take(&mut waiting.command).len();
+        let is_error = !matches!(reply, Ok([first, ..]) if !matches!(first, b'-' | b'!'));
+        self.metrics.done(Path::Forwarded, waiting.since, is_error);
+        let told;
+        let bytes = match reply {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let mut line = BytesMut::new();
+                Answer::Error(of_plain(&error, waiting.is_read)).write(&mut line, inner.protocol);
+                told = line;
+                &told[..]
+            }
+        };
+        if inner.is_gone {
+            waiting.answer = Some(Bytes::new());
+            inner.settle();
+            return;
+        }
+        if at == 0 {
+            if !waiting.is_muted {
+                inner.out.extend_from_slice(bytes);
+            }
+            inner.waiting.pop_front();
+            inner.first = inner.first.wrapping_add(1);
+            inner.settle();
+        } else {
+            inner.early += bytes.len();
+            waiting.answer = Some(Bytes::copy_from_slice(bytes));
+        }
+        // Whoever waits for fewer commands that wait is woken by each.
+        if (!inner.out.is_empty() || at == 0)
+            && let Some(waker) = inner.waker.take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+/// The line for a command that has no reply. What may have been done says so by a code of its own.
+pub(crate) fn of_plain(error: &PlainError, is_read: bool) -> String {
+    match error {
+        PlainError::Lost { .. } if is_read => format!("TRYAGAIN nothing was changed: {error}"),
+        PlainError::Lost { .. } => format!("UNKNOWN {error}; look whether it was"),
+        PlainError::Server(said) => said.to_string(),
+        PlainError::Away(_) | PlainError::NoSuchNode(_) => format!("CLUSTERDOWN {error}"),
+        other => format!("ERR {other}"),
+    }
+}

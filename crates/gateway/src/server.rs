@@ -1,0 +1,378 @@
+//! The server: it listens, lets connections in, and ends in good order.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use claret::Store;
+use claret::cluster::{ClusterBuilder, ConnectError};
+use thiserror::Error;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::task::{JoinSet, LocalSet};
+use tokio_rustls::TlsAcceptor;
+
+use crate::client::Client;
+use crate::limits::GatewayLimits;
+use crate::metrics::Metrics;
+use crate::registry::Registry;
+use crate::session::{Backing, Nodes, Session, Users};
+use crate::shared::{Draining, Shared};
+use crate::stream::Stream;
+
+/// What is behind a gateway.
+#[derive(Clone, Debug)]
+pub enum Behind {
+    /// A cluster, or a single server, with the module.
+    Servers(Box<ClusterBuilder>),
+    /// Records in this process.
+    Store(Store),
+}
+
+/// How a gateway is set up. Made by [`Gateway::new`].
+#[must_use]
+pub struct Gateway {
+    behind: Behind,
+    limits: GatewayLimits,
+    watch: Duration,
+    drain: Duration,
+    is_open: bool,
+    tls: Option<TlsAcceptor>,
+    logger: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// Where clients connect.
+#[derive(Debug)]
+pub enum Door {
+    /// A TCP socket that listens.
+    Tcp(std::net::TcpListener),
+    /// A Unix socket, made at this path.
+    Unix(PathBuf),
+}
+
+/// Why a gateway does not run.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum GatewayError {
+    /// The servers cannot be reached, or refuse.
+    #[error("{0}")]
+    Connect(#[from] ConnectError),
+    /// It cannot listen there.
+    #[error("cannot listen at {at}: {reason}; choose another address")]
+    Listen {
+        /// The address.
+        at: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// The certificate or its key cannot be used.
+    #[error("TLS: {0}")]
+    Tls(String),
+}
+
+/// Ends a gateway, and shows what it counts. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct GatewayHandle {
+    draining: Arc<Draining>,
+    metrics: Arc<Metrics>,
+}
+
+impl GatewayHandle {
+    /// No more connections come in, and those that are there end when what they are doing is done.
+    pub fn stop(&self) {
+        self.draining.begin();
+    }
+
+    /// What the gateway counts, as Prometheus reads it.
+    pub fn prometheus(&self) -> String {
+        self.metrics.prometheus()
+    }
+}
+
+impl Gateway {
+    /// Before what is behind it.
+    pub fn new(behind: Behind) -> Self {
+        Gateway {
+            behind,
+            limits: GatewayLimits::default(),
+            watch: Duration::from_millis(100),
+            drain: Duration::from_secs(10),
+            is_open: false,
+            tls: None,
+            logger: Arc::new(|_| {}),
+        }
+    }
+
+    /// What clients may cost.
+    pub fn limits(mut self, limits: GatewayLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How long WATCH queues for a hot key, and then holds it, at most; by default 100 ms. Zero: it never does.
+    pub fn watch_time(mut self, time: Duration) -> Self {
+        self.watch = time;
+        self
+    }
+
+    /// How long connections have to end after [`GatewayHandle::stop`]; by default 10 s.
+    pub fn drain_time(mut self, time: Duration) -> Self {
+        self.drain = time;
+        self
+    }
+
+    /// Clients that have not said who they are act as the user of the URL. Without this they are the servers' default user, if that one
+    /// needs no password.
+    pub fn open(mut self) -> Self {
+        self.is_open = true;
+        self
+    }
+
+    /// Clients of TCP speak TLS, with this certificate chain and its key, both PEM files; with `authority`, another PEM file, they have
+    /// to show a certificate of it.
+    ///
+    /// # Errors
+    /// [`GatewayError::Tls`].
+    pub fn tls(mut self, chain: &str, key: &str, authority: Option<&str>) -> Result<Self, GatewayError> {
+        self.tls = Some(crate::tls::acceptor(chain, key, authority).map_err(GatewayError::Tls)?);
+        Ok(self)
+    }
+
+    /// Where lines of its log go.
+    pub fn logger(mut self, logger: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.logger = Arc::new(logger);
+        self
+    }
+
+    /// Serves clients on this thread until [`GatewayHandle::stop`]. `ready` is called once it does.
+    ///
+    /// # Errors
+    /// See [`GatewayError`].
+    pub fn run(
+        self,
+        doors: Vec<Door>,
+        handle: &GatewayHandle,
+        ready: impl FnOnce(),
+    ) -> Result<(), GatewayError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime
+            .map_err(|error| GatewayError::Listen { at: "this process".into(), reason: error.to_string() })?;
+        let local = LocalSet::new();
+        runtime.block_on(local.run_until(self.serve(doors, handle, ready)))
+    }
+
+    async fn serve(
+        self,
+        doors: Vec<Door>,
+        handle: &GatewayHandle,
+        ready: impl FnOnce(),
+    ) -> Result<(), GatewayError> {
+        let users = self.users().await?;
+        let shared = Rc::new(Shared {
+            users,
+            limits: self.limits,
+            watch: self.watch,
+            parting: Duration::from_secs(1),
+            metrics: Arc::clone(&handle.metrics),
+            registry: Arc::<Registry>::default(),
+            draining: Arc::clone(&handle.draining),
+            started: Instant::now(),
+            logger: Arc::clone(&self.logger),
+        });
+        let mut accepting = JoinSet::new();
+        let count = Rc::new(Cell::new(0));
+        let mut sockets = Vec::new();
+        for door in doors {
+            let (shared, count, tls) = (Rc::clone(&shared), Rc::clone(&count), self.tls.clone());
+            match door {
+                Door::Tcp(listener) => {
+                    let listener = tcp(listener)?;
+                    accepting.spawn_local(accept_tcp(listener, shared, count, tls));
+                }
+                Door::Unix(path) => {
+                    let listener = unix(&path)?;
+                    sockets.push(path);
+                    accepting.spawn_local(accept_unix(listener, shared, count));
+                }
+            }
+        }
+        ready();
+        handle.draining.ended().await;
+        accepting.abort_all();
+        let until = Instant::now() + self.drain;
+        while count.get() > 0 && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        sockets.iter().for_each(|path| drop(std::fs::remove_file(path)));
+        if count.get() > 0 {
+            shared.log(&format!("{} connections were cut off after {:?}", count.get(), self.drain));
+        }
+        Ok(())
+    }
+
+    /// Connects once, so that what is wrong with the servers is said at the beginning.
+    async fn users(&self) -> Result<Users, GatewayError> {
+        let users_max = self.limits.users_max;
+        let builder = match &self.behind {
+            Behind::Store(store) => {
+                let session = Session::new("default".into(), Backing::Here(store.clone()));
+                return Ok(Users::new(None, Some(session), users_max));
+            }
+            Behind::Servers(builder) => (**builder).clone(),
+        };
+        let nodes = Nodes::new(builder.clone());
+        nodes.plain(crate::answer::Protocol::Resp2).await?;
+        let session = Session::new("default".into(), Backing::Nodes(Box::new(nodes)));
+        session.store().await?;
+        if self.is_open || !builder.has_login()? {
+            return Ok(Users::new(Some(builder), Some(session), users_max));
+        }
+        // Strangers are the default user, if that one needs no password.
+        let strangers = builder.clone().without_login();
+        let anybody = strangers
+            .clone()
+            .dedicated(None)
+            .await
+            .is_ok()
+            .then(|| Session::new("default".into(), Backing::Nodes(Box::new(Nodes::new(strangers)))));
+        Ok(Users::new(Some(builder), anybody, users_max))
+    }
+}
+
+fn tcp(listener: std::net::TcpListener) -> Result<TcpListener, GatewayError> {
+    let at = listener.local_addr().map(|at| at.to_string()).unwrap_or_default();
+    let failed = |error: io::Error| GatewayError::Listen { at: at.clone(), reason: error.to_string() };
+    listener.set_nonblocking(true).map_err(failed)?;
+    TcpListener::from_std(listener).map_err(failed)
+}
+
+/// A socket that a gateway left which was killed is in nobody's use: nobody answers there.
+fn unix(path: &PathBuf) -> Result<UnixListener, GatewayError> {
+    let failed =
+        |error: io::Error| GatewayError::Listen { at: path.display().to_string(), reason: error.to_string() };
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if std::os::unix::net::UnixStream::connect(path).is_ok() {
+                return Err(failed(error));
+            }
+            std::fs::remove_file(path).map_err(failed)?;
+            UnixListener::bind(path).map_err(failed)
+        }
+        bound => bound.map_err(failed),
+    }
+}
+
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How long accepting rests when the system has no more sockets.
+const REST: Duration = Duration::from_millis(50);
+
+async fn accept_tcp(
+    listener: TcpListener,
+    shared: Rc<Shared>,
+    count: Rc<Cell<usize>>,
+    tls: Option<TlsAcceptor>,
+) {
+    loop {
+        let (stream, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                shared.log(&format!("cannot accept a connection: {error}"));
+                tokio::time::sleep(REST).await;
+                continue;
+            }
+        };
+        let _ = stream.set_nodelay(true);
+        let (shared, count, tls) = (Rc::clone(&shared), Rc::clone(&count), tls.clone());
+        tokio::task::spawn_local(async move {
+            let Some(_place) = Place::take(&shared, &count) else {
+                return reject(Stream::Tcp(stream), &shared).await;
+            };
+            let stream = match tls {
+                None => Stream::Tcp(stream),
+                Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
+                    _ => return,
+                },
+            };
+            serve(stream, shared, address.to_string()).await;
+        });
+    }
+}
+
+async fn accept_unix(listener: UnixListener, shared: Rc<Shared>, count: Rc<Cell<usize>>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(REST).await;
+            continue;
+        };
+        let (shared, count) = (Rc::clone(&shared), Rc::clone(&count));
+        tokio::task::spawn_local(async move {
+            let Some(_place) = Place::take(&shared, &count) else {
+                return reject(Stream::Unix(stream), &shared).await;
+            };
+            serve(Stream::Unix(stream), shared, "unix:0".to_owned()).await;
+        });
+    }
+}
+
+async fn serve(stream: Stream, shared: Rc<Shared>, address: String) {
+    let entry = shared.registry.enter(address);
+    let _leave = Leave { registry: Arc::clone(&shared.registry), id: entry.id };
+    Client::new(stream, shared, entry).serve().await;
+}
+
+/// Takes a connection off the list, however it ends.
+struct Leave {
+    registry: Arc<Registry>,
+    id: u64,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.registry.leave(self.id);
+    }
+}
+
+async fn reject(mut stream: Stream, shared: &Shared) {
+    Metrics::count(&shared.metrics.rejected);
+    let _ = stream.write_all(b"-ERR max number of clients reached\r\n").await;
+    let _ = stream.shutdown().await;
+}
+
+/// One of the connections that there may be.
+struct Place {
+    count: Rc<Cell<usize>>,
+    metrics: Arc<Metrics>,
+}
+
+impl Place {
+    fn take(shared: &Shared, count: &Rc<Cell<usize>>) -> Option<Self> {
+        if count.get() >= shared.limits.connections_max {
+            return None;
+        }
+        count.set(count.get() + 1);
+        Metrics::count(&shared.metrics.accepted);
+        shared.metrics.connected.fetch_add(1, Ordering::Relaxed);
+        Some(Place { count: Rc::clone(count), metrics: Arc::clone(&shared.metrics) })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.count.set(self.count.get() - 1);
+        self.metrics.connected.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,241 @@
+//! Commands as transactions of the store: one alone, and those of MULTI.
+
+use claret::{AtCommit, Error, OpError, Store, Tx};
+use claret_types::{Bytes, Operation, Reply};
+
+use crate::answer::Answer;
+use crate::commands::{self, Direct};
+use crate::fault::Fault;
+use crate::planted;
+use crate::queue::Queued;
+use crate::table::{Command, Way};
+
+/// How a transaction of commands ended: the answers, or why nothing was done.
+pub(crate) type Ended = Result<Vec<Answer>, Fault>;
+
+/// The operation whose answer tells any two contents of a key apart.
+pub(crate) fn digest() -> Operation {
+    Operation::from(claret_types::KeyspaceOp::Digest)
+}
+
+/// Words as the store takes them, without the name.
+pub(crate) fn arguments(words: &[bytes::Bytes]) -> Vec<Bytes> {
+    words[1..].iter().map(|word| Bytes::copy_from(word)).collect()
+}
+
+/// A command alone, as a transaction of its own.
+pub(crate) async fn alone(store: &Store, command: &Command, words: &[bytes::Bytes]) -> Result<Answer, Fault> {
+    let words = arguments(words);
+    if let Some(direct) = commands::direct(command.name, &words) {
+        let direct = direct?;
+        let replies = store.run_all(direct.calls.iter().cloned()).await?;
+        return Ok(direct.answer(replies));
+    }
+    let words = &words;
+    store.try_transaction(|tx| async move { step(&tx, command.name, words).await }).await
+}
+
+/// A command in a transaction that is open.
+pub(crate) async fn step(tx: &Tx, name: &'static str, words: &[Bytes]) -> Result<Answer, Fault> {
+    match commands::run(tx, name, words).await {
+        Some(answer) => answer,
+        None => Err(Fault::told(format!("ERR '{}' is not done in a transaction", name.to_ascii_lowercase()))),
+    }
+}
+
+/// What is to be done by one EXEC.
+pub(crate) struct Plan {
+    /// What has to be so: operations that demand their answers.
+    pub(crate) expected: Vec<(Bytes, Operation)>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// A command of it.
+pub(crate) enum Step {
+    Direct(Direct),
+    Computed(&'static str, Vec<Bytes>),
+    /// The gateway answers it; nothing is done.
+    Answered(Answer),
+}
+
+impl Plan {
+    /// # Errors
+    /// A command has words that it cannot have.
+    pub(crate) fn of(
+        queued: &[Queued],
+        expected: Vec<(Bytes, Operation)>,
+        here: impl Fn(&Queued) -> Answer,
+    ) -> Result<Self, Fault> {
+        let mut steps = Vec::with_capacity(queued.len());
+        for queued in queued {
+            if queued.command.way == Way::Here {
+                steps.push(Step::Answered(here(queued)));
+                continue;
+            }
+            let words = arguments(queued.words());
+            steps.push(match commands::direct(queued.command.name, &words) {
+                Some(direct) => Step::Direct(direct?),
+                None => Step::Computed(queued.command.name, words),
+            });
+        }
+        Ok(Plan { expected, steps })
+    }
+
+    /// Carries it out as a transaction: the answers.
+    ///
+    /// # Errors
+    /// [`Fault::Changed`] if something that was watched is not as it was; otherwise why nothing was done.
+    pub(crate) async fn commit(self, store: &Store) -> Ended {
+        if !planted::comes_in_pieces() {
+            return self.commit_whole(store).await;
+        }
+        let (mut expected, mut answers) = (self.expected, Vec::new());
+        for step in self.steps {
+            let piece = Plan { expected: std::mem::take(&mut expected), steps: vec![step] };
+            answers.extend(piece.commit_whole(store).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn commit_whole(self, store: &Store) -> Ended {
+        let is_known = self.steps.iter().all(|step| !matches!(step, Step::Computed(..)));
+        if is_known {
+            return self.commit_at_once(store).await;
+        }
+        let plan = &self;
+        store.try_transaction(|tx| async move { plan.clone_of_steps().run(&tx).await }).await?.all()
+    }
+
+    /// All operations are known: one step.
+    async fn commit_at_once(self, store: &Store) -> Ended {
+        let batch = store.batch();
+        for (key, op) in self.expected {
+            let _ = batch.push::<Reply>(key, op);
+        }
+        let seen = batch.len();
+        for step in &self.steps {
+            if let Step::Direct(direct) = step {
+                for (key, op) in &direct.calls {
+                    let _ = batch.push::<Reply>(key.clone(), op.clone());
+                }
+            }
+        }
+        if batch.is_empty() {
+            return Ok(self.steps.into_iter().map(|step| step.answer(&mut std::iter::empty())).collect());
+        }
+        let replies = batch.commit().await.map_err(changed)?;
+        let mut replies = replies.into_inner().into_iter().skip(seen);
+        Ok(self.steps.into_iter().map(|step| step.answer(&mut replies)).collect())
+    }
+
+    fn clone_of_steps(&self) -> Plan {
+        let steps = self.steps.iter().map(|step| match step {
+            Step::Direct(direct) => Step::Direct(direct.clone()),
+            Step::Computed(name, words) => Step::Computed(name, words.clone()),
+            Step::Answered(answer) => Step::Answered(answer.clone()),
+        });
+        Plan { expected: self.expected.clone(), steps: steps.collect() }
+    }
+
+    /// Carries it out in a transaction that is open. What is known up front at its end goes with the commit, and costs no round trip of
+    /// its own: its answers are told after it.
+    ///
+    /// # Errors
+    /// [`Fault::Changed`] if something that was watched is not as it was; otherwise why it cannot be done.
+    pub(crate) async fn run(self, tx: &Tx) -> Result<Told, Fault> {
+        // All are sent before the first is waited for.
+        let asked: Vec<_> = self.expected.into_iter().map(|(key, op)| tx.execute(key, op)).collect();
+        for found in asked {
+            found.await.map_err(changed)?;
+        }
+        let computed = self.steps.iter().rposition(|step| matches!(step, Step::Computed(..)));
+        let mut steps = self.steps;
+        let rest = steps.split_off(computed.map_or(0, |at| at + 1));
+        let mut answers = Vec::with_capacity(steps.len() + rest.len());
+        for next in steps {
+            answers.push(match next {
+                Step::Answered(answer) => answer,
+                Step::Computed(name, words) => step(tx, name, &words).await?,
+                Step::Direct(direct) => direct.run(tx).await?,
+            });
+        }
+        let last = tx.at_commit();
+        for step in &rest {
+            if let Step::Direct(direct) = step {
+                for (key, op) in &direct.calls {
+                    let _ = last.push::<Reply>(key.clone(), op.clone());
+                }
+            }
+        }
+        Ok(Told { answers, rest, last })
+    }
+}
+
+/// What a plan is answered, once its transaction has committed.
+pub(crate) struct Told {
+    answers: Vec<Answer>,
+    rest: Vec<Step>,
+    last: AtCommit,
+}
+
+impl Told {
+    /// The answers.
+    ///
+    /// # Errors
+    /// It has not committed.
+    pub(crate) fn all(self) -> Ended {
+        let mut replies = self.last.replies()?.into_inner().into_iter();
+        let mut answers = self.answers;
+        answers.extend(self.rest.into_iter().map(|step| step.answer(&mut replies)));
+        Ok(answers)
+    }
+}
+
+impl Step {
+    /// The answer of what was done at once.
+    fn answer(self, replies: &mut impl Iterator<Item = Reply>) -> Answer {
+        match self {
+            Step::Answered(answer) => answer,
+            Step::Direct(direct) => {
+                let own: Vec<Reply> = replies.by_ref().take(direct.calls.len()).collect();
+                direct.answer(own)
+            }
+            Step::Computed(..) => unreachable!("all operations are known"),
+        }
+    }
+}
+
+/// What the store says of what was expected.
+fn changed(error: Error) -> Fault {
+    match error {
+        Error::Invalid { key, error: OpError::Unexpected { .. } } => Fault::Changed(key),
+        other => Fault::Store(other),
+    }
+}
+
+/// How an EXEC ended. An operation that demands an answer may fail in a way of its own, where its key holds another type now: so after an
+/// error of one of these keys it is asked whether all that was expected is still so.
+pub(crate) async fn change_or(ended: Ended, store: &Store, expected: Vec<(Bytes, Operation)>) -> Ended {
+    let key = match &ended {
+        Err(Fault::Store(Error::Invalid { key, .. })) if expected.iter().any(|(known, _)| known == key) => {
+            key.clone()
+        }
+        _ => return ended,
+    };
+    match store.run_all(expected).await {
+        Ok(_) => ended,
+        Err(_) => Err(Fault::Changed(key)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{commands, table};
+
+    #[test]
+    fn each_command_that_the_table_has_in_transactions_can_be_done_in_one() {
+        for command in table::all().iter().filter(|command| command.way.is_transactional()) {
+            assert!(commands::is_known(command.name), "{}", command.name);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! WATCH: what was watched, what was seen of it, and the turn that a connection has on hot keys (G6, G7 of docs/gateway.md).
+
+use std::collections::HashMap;
+
+use bytes::Bytes as Word;
+use claret_types::{Bytes, Operation, Reply};
+
+use crate::planted;
+use crate::table::Command;
+use crate::transactions::digest;
+use crate::turn::Turn;
+
+/// A key that is watched.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    pub(crate) key: Bytes,
+    /// What the whole of it was when WATCH was answered.
+    pub(crate) digest: Reply,
+    /// Whether the digest counts though something was read: it was written, or not read by operations alone.
+    is_digest_checked: bool,
+    /// What this connection read of it since: operations that demand the answers that they gave.
+    seen: Vec<Operation>,
+}
+
+/// Bounds what is kept of what a connection reads from one key. What comes behind is read with the digest.
+const SEEN_MAX: usize = 16;
+
+/// The same of one operation, in bytes.
+const SEEN_BYTES_MAX: usize = 1_024;
+
+/// See the module's text.
+#[derive(Default)]
+pub(crate) struct Watch {
+    keys: Vec<Watched>,
+    places: HashMap<Bytes, usize>,
+    /// Of all keys.
+    bytes: usize,
+    /// EXEC answers nil, whatever is there: what a client read was not what WATCH saw.
+    pub(crate) is_broken: bool,
+    /// The transaction that holds hot ones of them.
+    pub(crate) turn: Option<Turn>,
+}
+
+impl Watch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// How many keys there are, and how many bytes they have.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.keys.len(), self.bytes)
+    }
+
+    pub(crate) fn has(&self, key: &[u8]) -> bool {
+        self.places.contains_key(key)
+    }
+
+    pub(crate) fn add(&mut self, key: Bytes, digest: Reply) {
+        self.bytes += key.len();
+        self.places.insert(key.clone(), self.keys.len());
+        self.keys.push(Watched { key, digest, is_digest_checked: false, seen: Vec::new() });
+    }
+
+    pub(crate) fn keys(&self) -> &[Watched] {
+        &self.keys
+    }
+
+    /// The keys that a command uses and this watches, each once.
+    pub(crate) fn of_command(&self, command: &Command, words: &[Word]) -> Vec<Bytes> {
+        let Ok(places) = command.keys.of(words) else { return Vec::new() };
+        if self.keys.is_empty() {
+            return Vec::new();
+        }
+        let mut found: Vec<usize> =
+            places.filter_map(|at| self.places.get(&words[at][..]).copied()).collect();
+        found.sort_unstable();
+        found.dedup();
+        found.into_iter().map(|at| self.keys[at].key.clone()).collect()
+    }
+
+    /// Whether a command, sent as it is, would see or change what is watched.
+    pub(crate) fn concerns(&self, command: &Command, words: &[Word]) -> bool {
+        !self.keys.is_empty()
+            && command.keys.of(words).is_ok_and(|mut places| places.any(|at| self.has(&words[at])))
+    }
+
+    /// Forgets everything; a turn ends.
+    pub(crate) fn forget(&mut self) {
+        *self = Watch::default();
+    }
+
+    fn find(&mut self, key: &[u8]) -> Option<&mut Watched> {
+        let at = *self.places.get(key)?;
+        self.keys.get_mut(at)
+    }
+
+    /// Whether there is room for what one more operation sees of a key.
+    pub(crate) fn has_room(&self, key: &[u8], op: &Operation) -> bool {
+        let watched = self.places.get(key).map(|at| &self.keys[*at]);
+        op.size() <= SEEN_BYTES_MAX && watched.is_some_and(|watched| watched.seen.len() < SEEN_MAX)
+    }
+
+    /// What an operation saw of a key.
+    pub(crate) fn note_seen(&mut self, key: &[u8], op: &Operation, reply: &Reply) {
+        if let Some(watched) = self.find(key) {
+            watched.seen.push(op.demanding(reply));
+        }
+    }
+
+    /// Something else than operations used a key: all of it counts, from WATCH on.
+    pub(crate) fn note_whole(&mut self, keys: &[Bytes]) {
+        for key in keys {
+            if let Some(watched) = self.find(key) {
+                watched.is_digest_checked = true;
+            }
+        }
+    }
+
+    /// The digest that WATCH saw.
+    pub(crate) fn digest_of(&self, key: &[u8]) -> Option<&Reply> {
+        self.places.get(key).map(|at| &self.keys[*at].digest)
+    }
+
+    pub(crate) fn holds(&self, key: &Bytes) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.holds(key))
+    }
+
+    /// What has to be so for the EXEC: operations that demand their answers. Of keys that the turn holds nothing: nobody could change
+    /// them.
+    pub(crate) fn expected(&self) -> Vec<(Bytes, Operation)> {
+        let mut all = Vec::new();
+        for watched in self.keys.iter().filter(|watched| !self.holds(&watched.key)) {
+            if watched.is_digest_checked || watched.seen.is_empty() {
+                all.push((watched.key.clone(), digest().demanding(&watched.digest)));
+            }
+            all.extend(watched.seen.iter().map(|op| (watched.key.clone(), op.clone())));
+        }
+        planted::expected(all)
+    }
+
+    /// A key to blame where it is not known which one has changed.
+    pub(crate) fn first_key(&self) -> Bytes {
+        self.keys.first().map(|watched| watched.key.clone()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table;
+
+    fn words(line: &str) -> Vec<Word> {
+        line.split(' ').map(|word| Word::copy_from_slice(word.as_bytes())).collect()
+    }
+
+    #[test]
+    fn what_is_expected_is_what_was_seen_or_else_the_digest() {
+        let mut watch = Watch::default();
+        watch.add("a".into(), Reply::Int(1));
+        watch.add("b".into(), Reply::Int(2));
+        let get = digest();
+        assert_eq!(watch.expected().len(), 2);
+        watch.note_seen(b"a", &get, &Reply::Nil);
+        watch.note_seen(b"a", &get, &Reply::Nil);
+        assert_eq!(watch.expected().len(), 3, "two answers of one, the digest of the other");
+        watch.note_whole(&["a".into()]);
+        assert_eq!(watch.expected().len(), 4, "and of the first again");
+        assert!(watch.expected().iter().all(|(_, op)| op.expects()));
+        let mget = table::named(b"mget").expect("a command");
+        assert_eq!(watch.of_command(mget, &words("MGET b x b a")), [Bytes::from("a"), Bytes::from("b")]);
+        assert!(watch.concerns(mget, &words("MGET x b")) && !watch.concerns(mget, &words("MGET x y")));
+        (0..SEEN_MAX).for_each(|_| watch.note_seen(b"b", &get, &Reply::Nil));
+        assert!(!watch.has_room(b"b", &get) && watch.has_room(b"a", &get));
+        watch.forget();
+        assert!(watch.expected().is_empty() && !watch.has(b"a"));
+    }
+}

@@ -1,0 +1,274 @@
+//! What is of all nodes: gathered, or sent to each of them.
+
+use bytes::{Bytes as Word, BytesMut};
+use claret::Store;
+use claret::cluster::Plain;
+use claret_types::Bytes;
+
+use crate::answer::Answer;
+use crate::asking;
+use crate::client::Client;
+use crate::fault::Fault;
+use crate::session::Backing;
+use crate::table::Command;
+
+/// What becomes of the answers of all nodes.
+enum Gather {
+    /// The first node is asked alone.
+    First,
+    /// Each is asked; the first error counts, else the first answer.
+    Same,
+    /// They are added up.
+    Sum,
+    /// Arrays one behind the other.
+    Join,
+}
+
+/// Keys that one KEYS of records in this process answers at most.
+const KEYS_MAX: usize = 1 << 20;
+
+impl Client {
+    pub(crate) async fn whole(&mut self, command: &Command, words: &[Word]) -> Answer {
+        let Some(session) = self.session.clone() else {
+            return Answer::error("NOAUTH Authentication required.");
+        };
+        let done = match &session.backing {
+            Backing::Here(store) => in_process(store, command, words).await,
+            Backing::Nodes(nodes) => {
+                if command.name == "ACL" && words.len() == 2 && words[1].eq_ignore_ascii_case(b"WHOAMI") {
+                    return Answer::text(session.user.clone());
+                }
+                match nodes.plain(self.state.protocol).await {
+                    Ok(plain) => at_nodes(plain, command, words).await,
+                    Err(error) => Err(Fault::told(format!("CLUSTERDOWN {error}"))),
+                }
+            }
+        };
+        done.unwrap_or_else(Answer::from)
+    }
+}
+
+/// The nodes, in an order that stays.
+fn sorted_nodes(plain: &Plain) -> Result<Vec<String>, Fault> {
+    let mut nodes = plain.nodes();
+    nodes.sort();
+    match nodes.is_empty() {
+        true => Err(Fault::told("CLUSTERDOWN no node is known")),
+        false => Ok(nodes),
+    }
+}
+
+async fn at_nodes(plain: &Plain, command: &Command, words: &[Word]) -> Result<Answer, Fault> {
+    let nodes = sorted_nodes(plain)?;
+    if command.name == "SCAN" {
+        return scan(plain, &nodes, words).await;
+    }
+    if command.name == "RANDOMKEY" {
+        return random_key(plain, &nodes).await;
+    }
+    check_subcommand(command, words)?;
+    let gather = gather_of(command, words);
+    let asked = match gather {
+        Gather::First => &nodes[..1],
+        Gather::Same | Gather::Sum | Gather::Join => &nodes[..],
+    };
+    let mut answers = Vec::new();
+    for node in asked {
+        let answer = asking::at(plain, node, words, command.changes_nothing() && is_question(words)).await?;
+        if answer.starts_with(b"-") {
+            return Ok(Answer::Raw(answer));
+        }
+        answers.push(answer);
+    }
+    match gather {
+        Gather::First | Gather::Same => Ok(Answer::Raw(answers.swap_remove(0))),
+        Gather::Sum => {
+            let sum = answers.iter().map(|answer| number(answer, b':').unwrap_or_default().0).sum();
+            Ok(Answer::Int(sum))
+        }
+        Gather::Join => Ok(Answer::Raw(joined(&answers))),
+    }
+}
+
+/// Subcommands that may go over a connection that others use: none of them changes it, or waits.
+const SUBCOMMANDS: [(&str, &[&str]); 7] = [
+    ("SCRIPT", &["LOAD", "EXISTS", "FLUSH", "HELP"]),
+    ("FUNCTION", &["LOAD", "DELETE", "FLUSH", "LIST", "DUMP", "RESTORE", "STATS", "HELP"]),
+    ("CONFIG", &["GET", "SET", "RESETSTAT", "REWRITE", "HELP"]),
+    (
+        "ACL",
+        &[
+            "CAT", "DELUSER", "DRYRUN", "GENPASS", "GETUSER", "HELP", "LIST", "LOAD", "LOG", "SAVE",
+            "SETUSER", "USERS", "WHOAMI",
+        ],
+    ),
+    ("SLOWLOG", &["GET", "LEN", "RESET", "HELP"]),
+    ("LATENCY", &["DOCTOR", "GRAPH", "HELP", "HISTOGRAM", "HISTORY", "LATEST", "RESET"]),
+    ("PUBSUB", &["CHANNELS", "HELP", "NUMPAT", "NUMSUB", "SHARDCHANNELS", "SHARDNUMSUB"]),
+];
+
+fn check_subcommand(command: &Command, words: &[Word]) -> Result<(), Fault> {
+    let known = SUBCOMMANDS.iter().find(|(name, _)| *name == command.name);
+    let (Some((_, known)), Some(word)) = (known, words.get(1)) else { return Ok(()) };
+    match known.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes())) {
+        true => Ok(()),
+        false => Err(Fault::told(format!(
+            "ERR '{} {}' is not for the gateway, which has {}: connect to a node for it",
+            command.name.to_ascii_lowercase(),
+            word[..word.len().min(64)].escape_ascii().to_string().to_ascii_lowercase(),
+            known.join(", ").to_ascii_lowercase()
+        ))),
+    }
+}
+
+/// Whether a command with subcommands only asks.
+fn is_question(words: &[Word]) -> bool {
+    let changes: [&[u8]; 3] = [b"LOAD", b"FLUSH", b"RESET"];
+    !words.get(1).is_some_and(|word| changes.iter().any(|change| word.eq_ignore_ascii_case(change)))
+}
+
+fn gather_of(command: &Command, words: &[Word]) -> Gather {
+    let sub = words.get(1).map(|word| word.to_ascii_uppercase()).unwrap_or_default();
+    match (command.name, &sub[..]) {
+        ("DBSIZE", _) => Gather::Sum,
+        ("KEYS", _) => Gather::Join,
+        ("FLUSHALL" | "FLUSHDB" | "SAVE" | "BGSAVE" | "BGREWRITEAOF", _) => Gather::Same,
+        ("SCRIPT", b"LOAD" | b"FLUSH" | b"KILL") => Gather::Same,
+        ("FUNCTION", b"LOAD" | b"DELETE" | b"FLUSH" | b"RESTORE" | b"KILL") => Gather::Same,
+        ("CONFIG", b"SET" | b"RESETSTAT" | b"REWRITE") => Gather::Same,
+        ("ACL", b"SETUSER" | b"DELUSER" | b"LOAD" | b"SAVE") => Gather::Same,
+        ("SLOWLOG" | "LATENCY", b"RESET") => Gather::Same,
+        ("ACL", b"LOG") if words.len() == 3 && words[2].eq_ignore_ascii_case(b"RESET") => Gather::Same,
+        ("PUBSUB", b"CHANNELS" | b"SHARDCHANNELS") => Gather::Join,
+        ("PUBSUB", b"NUMPAT") => Gather::Sum,
+        _ => Gather::First,
+    }
+}
+
+/// `:7\r\n` or `*7\r\n`: the number, and what is behind it.
+fn number(answer: &[u8], sign: u8) -> Option<(i64, &[u8])> {
+    let line = answer.strip_prefix(&[sign])?;
+    let end = line.windows(2).position(|two| two == b"\r\n")?;
+    let number = std::str::from_utf8(&line[..end]).ok()?.parse().ok()?;
+    Some((number, &line[end + 2..]))
+}
+
+/// Arrays one behind the other.
+fn joined(answers: &[bytes::Bytes]) -> bytes::Bytes {
+    let parts: Vec<_> = answers.iter().filter_map(|answer| number(answer, answer[0])).collect();
+    let mut out = BytesMut::new();
+    let count: i64 = parts.iter().map(|(count, _)| count.max(&0)).sum();
+    out.extend_from_slice(format!("*{count}\r\n").as_bytes());
+    parts.iter().for_each(|(_, rest)| out.extend_from_slice(rest));
+    out.freeze()
+}
+
+/// A page of SCAN. Its cursor says which node is next, and that node's own cursor: `own * nodes + place`.
+async fn scan(plain: &Plain, nodes: &[String], words: &[Word]) -> Result<Answer, Fault> {
+    let invalid = || Fault::told("ERR invalid cursor");
+    let cursor: u64 =
+        std::str::from_utf8(&words[1]).ok().and_then(|it| it.parse().ok()).ok_or_else(invalid)?;
+    let count = nodes.len() as u64;
+    let (own, place) = (cursor / count, (cursor % count) as usize);
+    let mut asked = words.to_vec();
+    asked[1] = own.to_string().into();
+    let answer = asking::at(plain, &nodes[place], &asked, true).await?;
+    let Some((2, rest)) = number(&answer, b'*') else { return Ok(Answer::Raw(answer)) };
+    let Some((length, text)) = number(rest, b'$') else { return Ok(Answer::Raw(answer)) };
+    let length = usize::try_from(length).unwrap_or_default().min(text.len());
+    let next: u64 =
+        std::str::from_utf8(&text[..length]).ok().and_then(|it| it.parse().ok()).ok_or_else(invalid)?;
+    let keys = text.get(length + 2..).unwrap_or_default();
+    let next = match (next, place + 1 < nodes.len()) {
+        (0, true) => place as u64 + 1,
+        (0, false) => 0,
+        (own, _) => {
+            own.checked_mul(count).and_then(|own| own.checked_add(place as u64)).ok_or_else(|| {
+                Fault::told("ERR the node's cursor is too large for the gateway: scan the nodes one by one")
+            })?
+        }
+    };
+    let mut out = BytesMut::new();
+    let next = next.to_string();
+    out.extend_from_slice(format!("*2\r\n${}\r\n{next}\r\n", next.len()).as_bytes());
+    out.extend_from_slice(keys);
+    Ok(Answer::Raw(out.freeze()))
+}
+
+async fn random_key(plain: &Plain, nodes: &[String]) -> Result<Answer, Fault> {
+    let first = rand::random_range(0..nodes.len());
+    let mut last = Answer::Nil;
+    for at in 0..nodes.len() {
+        let node = &nodes[(first + at) % nodes.len()];
+        let answer = asking::at(plain, node, &[b"RANDOMKEY"], true).await?;
+        let is_nothing = answer.starts_with(b"$-1") || answer.starts_with(b"_");
+        last = Answer::Raw(answer);
+        if !is_nothing {
+            break;
+        }
+    }
+    Ok(last)
+}
+
+/// The same of records in this process.
+async fn in_process(store: &Store, command: &Command, words: &[Word]) -> Result<Answer, Fault> {
+    match (command.name, words) {
+        ("KEYS", [_, pattern]) => Ok(Answer::strings(keys(store, pattern).await?)),
+        ("DBSIZE", [_]) => Ok(Answer::count(keys(store, b"*").await?.len())),
+        ("RANDOMKEY", [_]) => {
+            let mut all = keys(store, b"*").await?;
+            match all.is_empty() {
+                true => Ok(Answer::Nil),
+                false => Ok(Answer::Bulk(all.swap_remove(rand::random_range(0..all.len())))),
+            }
+        }
+        ("SCAN", [_, cursor, options @ ..]) => {
+            if &cursor[..] != b"0" {
+                return Ok(Answer::Array(vec![Answer::text("0"), Answer::Array(Vec::new())]));
+            }
+            let all = keys(store, pattern_of(options)?).await?;
+            Ok(Answer::Array(vec![Answer::text("0"), Answer::strings(all)]))
+        }
+        ("FLUSHALL" | "FLUSHDB", _) => {
+            for key in keys(store, b"*").await? {
+                let delete = claret_types::KeyspaceOp::Delete { returning: false };
+                store.run_all([(key, delete.into())]).await?;
+            }
+            Ok(Answer::Ok)
+        }
+        ("CONFIG", [_, sub, ..]) if sub.eq_ignore_ascii_case(b"GET") => Ok(Answer::Map(Vec::new())),
+        ("ACL", [_, sub]) if sub.eq_ignore_ascii_case(b"WHOAMI") => Ok(Answer::text("default")),
+        (name, _) => Err(Fault::told(format!(
+            "ERR '{}' needs a server, and this gateway keeps its records in its own process: start it with --store \
+             redis://HOST:PORT",
+            name.to_ascii_lowercase()
+        ))),
+    }
+}
+
+fn pattern_of(mut options: &[Word]) -> Result<&[u8], Fault> {
+    let mut pattern: &[u8] = b"*";
+    while let [option, value, rest @ ..] = options {
+        match option.to_ascii_uppercase().as_slice() {
+            b"MATCH" => pattern = value,
+            b"COUNT"
+                if std::str::from_utf8(value).is_ok_and(|it| it.parse::<i64>().is_ok_and(|it| it > 0)) => {}
+            b"COUNT" => return Err(Fault::not_an_integer()),
+            _ => return Err(Fault::syntax()),
+        }
+        options = rest;
+    }
+    if options.is_empty() { Ok(pattern) } else { Err(Fault::syntax()) }
+}
+
+async fn keys(store: &Store, pattern: &[u8]) -> Result<Vec<Bytes>, Fault> {
+    let mut all = Vec::new();
+    let mut pages = store.keys(Bytes::copy_from(pattern));
+    while let Some(page) = pages.next_page().await? {
+        all.extend(page);
+        if all.len() > KEYS_MAX {
+            return Err(Fault::told(format!("ERR over {KEYS_MAX} keys: give a narrower pattern")));
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,38 @@
+//! Records in the gateway's own process.
+
+use crate::support::in_process;
+
+#[test]
+fn it_is_a_small_server() {
+    let gateway = in_process();
+    let mut client = gateway.client();
+    let said = client.asks([
+        "SET k 1 NX",
+        "SET k 2 NX",
+        "INCR k",
+        "MULTI",
+        "HSET h f 1 g 2",
+        "HVALS h",
+        "LPUSH l a b c",
+        "LREM l 1 b",
+        "ZADD z GT 5 m",
+        "EXEC",
+        "HGETALL h",
+        "LRANGE l 0 -1",
+        "TYPE z",
+        "DBSIZE",
+        "SCAN 0 MATCH h*",
+        "FLUSHALL",
+        "DBSIZE",
+    ]);
+    assert_eq!(said[..3], ["OK", "nil", "2"]);
+    assert_eq!(
+        said[9..14],
+        ["[2, [\"1\", \"2\"], 3, 1, 1]", "[\"f\", \"1\", \"g\", \"2\"]", "[\"c\", \"a\"]", "zset", "4"]
+    );
+    assert_eq!(said[14..], ["[\"0\", [\"h\"]]", "OK", "0"]);
+    for line in ["XADD s * f v", "EVAL 'return 1' 0", "BLPOP l 0", "SUBSCRIBE c", "CONFIG SET a b"] {
+        let said = client.ask(line);
+        assert!(said.contains("needs a server") && said.contains("--store redis://"), "{line}: {said}");
+    }
+}

@@ -1,0 +1,10 @@
+//! The gateway before a real cluster, and before records in its own process: what clients see.
+
+mod embedded;
+mod front_door;
+mod listening;
+mod multi;
+mod nodes;
+mod support;
+mod users;
+mod watching;

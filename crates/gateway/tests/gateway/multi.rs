@@ -1,0 +1,162 @@
+//! MULTI and EXEC over any slots (G3 to G5), and commands with keys in several.
+
+use crate::support::{apart, gateway};
+
+#[test]
+fn a_multi_over_all_nodes_is_done_as_one() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let [a, b, c] = apart("multi:one:");
+    let said = client.asks([
+        "MULTI",
+        &format!("INCRBY {a} 30"),
+        &format!("SET {b} x EX 100"),
+        &format!("RPUSH {c} 1 2"),
+        &format!("GET {a}"),
+        "PING",
+        "EXEC",
+    ]);
+    assert_eq!(said, ["OK", "QUEUED", "QUEUED", "QUEUED", "QUEUED", "QUEUED", "[30, OK, 2, \"30\", PONG]"]);
+    assert_eq!(client.ask(&format!("TTL {b}")), "100");
+    let said = client.asks([
+        "EXEC",
+        "DISCARD",
+        "MULTI",
+        "MULTI",
+        &format!("DEL {a}"),
+        "DISCARD",
+        &format!("GET {a}"),
+    ]);
+    assert_eq!(
+        said,
+        [
+            "-ERR EXEC without MULTI",
+            "-ERR DISCARD without MULTI",
+            "OK",
+            "-ERR MULTI calls can not be nested",
+            "QUEUED",
+            "OK",
+            "\"30\""
+        ]
+    );
+}
+
+#[test]
+fn exec_does_all_or_nothing() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let [a, b, _] = apart("multi:all:");
+    assert_eq!(client.ask(&format!("RPUSH {b} x")), "1");
+    let said =
+        client.asks(["MULTI", &format!("SET {a} 1"), &format!("INCR {b}"), "EXEC", &format!("EXISTS {a}")]);
+    let wrong = "-EXECABORT Transaction discarded because of: WRONGTYPE Operation against a key holding the wrong kind of value";
+    assert_eq!(said, ["OK", "QUEUED", "QUEUED", wrong, "0"]);
+    // What servers refuse when it is queued.
+    let said = client.asks(["MULTI", "NOSUCH x", &format!("SET {a} 1"), "EXEC", "MULTI", "GET", "EXEC"]);
+    assert!(said[1].starts_with("-ERR unknown command 'NOSUCH'"), "{}", said[1]);
+    assert_eq!(said[3], "-EXECABORT Transaction discarded because of previous errors.");
+    assert_eq!(said[5], "-ERR wrong number of arguments for 'get' command");
+    assert_eq!(said[6], "-EXECABORT Transaction discarded because of previous errors.");
+    assert_eq!(client.ask(&format!("EXISTS {a}")), "0");
+}
+
+#[test]
+fn commands_with_keys_in_several_slots_are_one_transaction() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let [a, b, c] = apart("multi:keys:");
+    let said = client.asks([
+        &format!("MSET {a} 1 {b} 2"),
+        &format!("MGET {a} {b} {c}"),
+        &format!("EXISTS {a} {b} {c} {a}"),
+        &format!("RENAME {a} {c}"),
+        &format!("MGET {a} {b} {c}"),
+        &format!("COPY {c} {a}"),
+        &format!("DEL {a} {b} {c}"),
+        &format!("SADD {a} x y"),
+        &format!("SADD {b} y z"),
+        &format!("SINTER {a} {b}"),
+        &format!("SMOVE {a} {c} x"),
+        &format!("SUNIONSTORE {c} {b} {c}"),
+        &format!("RPUSH list:{a} 1 2 3"),
+        &format!("LMOVE list:{a} list:{b} LEFT RIGHT"),
+        &format!("RPOPLPUSH list:{a} list:{b}"),
+        &format!("LRANGE list:{b} 0 -1"),
+        &format!("MSETNX {b} 1 new:{b} 2"),
+    ]);
+    assert_eq!(said[..5], ["OK", "[\"1\", \"2\", nil]", "3", "OK", "[nil, \"2\", \"1\"]"]);
+    assert_eq!(said[5..12], ["1", "3", "2", "2", "[\"y\"]", "1", "3"]);
+    assert_eq!(said[12..], ["3", "\"1\"", "\"3\"", "[\"3\", \"1\"]", "0"]);
+    assert_eq!(client.ask(&format!("RENAME {a}none {b}")), "-ERR no such key");
+}
+
+#[test]
+fn what_a_node_alone_can_do_has_to_be_on_one() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let [a, b, _] = apart("multi:node:");
+    let tagged = |key: &str| format!("{{{a}}}:{key}");
+    let (stream, other) = (tagged("stream"), tagged("other"));
+    let said = client.asks(["MULTI", &format!("XADD {stream} 1-1 f v"), &format!("SET {other} 1"), "EXEC"]);
+    assert_eq!(said, ["OK", "QUEUED", "QUEUED", "[\"1-1\", OK]"]);
+    let said = client.asks([
+        "MULTI",
+        &format!("XADD {stream} 2-1 f v"),
+        &format!("SET {b} 1"),
+        "EXEC",
+        &format!("XLEN {stream}"),
+    ]);
+    assert!(said[2].starts_with("-CROSSSLOT 'xadd' is done by one node"), "{}", said[2]);
+    assert_eq!(said[3..], ["-EXECABORT Transaction discarded because of previous errors.", "1"]);
+    let script = "\"return redis.call('incr', KEYS[1])\"";
+    let said =
+        client.asks([&format!("EVAL {script} 1 {b}"), "MULTI", &format!("EVAL {script} 1 {b}"), "EXEC"]);
+    assert_eq!(said, ["1", "OK", "QUEUED", "[2]"]);
+    assert!(client.ask(&format!("EVAL {script} 2 {a} {b}")).starts_with("-CROSSSLOT 'eval'"));
+    assert!(client.ask(&format!("PFMERGE {a} {b}")).starts_with("-CROSSSLOT 'pfmerge'"));
+}
+
+#[test]
+fn operations_that_no_server_has_are_commands() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let [a, b, _] = apart("multi:own:");
+    let said = client.asks([
+        &format!("BCREATE {a} 2 0 100"),
+        "MULTI",
+        &format!("BDECRBY.RETURNING {a} 1"),
+        &format!("SADD {b} ada"),
+        "EXEC",
+        &format!("BGET {a}"),
+        "MULTI",
+        &format!("BDECRBY {a} 5"),
+        &format!("SADD {b} bob"),
+        "EXEC",
+        &format!("SMEMBERS {b}"),
+    ]);
+    assert_eq!(said[..6], ["OK", "OK", "QUEUED", "QUEUED", "[1, 1]", "1"]);
+    assert!(
+        said[9].starts_with("-EXECABORT Transaction discarded because of: ERR insufficient"),
+        "{}",
+        said[9]
+    );
+    assert_eq!(said[10], "[\"ada\"]");
+}
+
+#[test]
+fn a_pipeline_is_answered_in_its_order() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let keys: Vec<String> = (0..500).map(|no| format!("pipeline:{no}")).collect();
+    let mut all = String::new();
+    for (no, key) in keys.iter().enumerate() {
+        all += &format!("SET {key} {no}\r\nMGET {key} pipeline:0\r\nGET {key}\r\n");
+    }
+    client.send(all.as_bytes());
+    for no in 0..keys.len() {
+        assert_eq!(
+            [client.hear(), client.hear(), client.hear()],
+            ["OK".to_owned(), format!("[\"{no}\", \"0\"]"), format!("\"{no}\"")]
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! What is of all nodes, and what a node does as it is.
+
+use crate::support::{Running, apart, cluster};
+use claret_rig::{Cluster, Module};
+
+#[test]
+fn what_is_of_all_nodes_is_gathered() {
+    let module = Module::of_sources().expect("the module");
+    let cluster = Cluster::options(3, 0).module(module).start().expect("a cluster");
+    let gateway = Running::before(&cluster.url());
+    let mut client = gateway.client();
+    for no in 0..300 {
+        client.say(&format!("SET whole:{no} {no}"));
+    }
+    (0..300).for_each(|_| assert_eq!(client.hear(), "OK"));
+    assert_eq!(client.ask("DBSIZE"), "300");
+    let mut cursor = "0".to_owned();
+    let mut found = std::collections::HashSet::new();
+    loop {
+        let page = client.ask(&format!("SCAN {cursor} MATCH whole:* COUNT 37"));
+        let (next, keys) = page.trim_start_matches("[\"").split_once("\", [").expect("a page");
+        keys.trim_end_matches("]]").split(", ").filter(|key| !key.is_empty()).for_each(|key| {
+            found.insert(key.to_owned());
+        });
+        cursor = next.to_owned();
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(found.len(), 300);
+    assert_eq!(client.ask("KEYS whole:29?").matches("whole:29").count(), 10);
+    assert!(client.ask("RANDOMKEY").contains("whole:"));
+    assert_eq!(client.ask("SCAN x"), "-ERR invalid cursor");
+    let sha = client.ask("SCRIPT LOAD \"return redis.call('get', KEYS[1])\"");
+    let sha = sha.trim_matches('"');
+    for no in 0..20 {
+        assert_eq!(
+            client.ask(&format!("EVALSHA {sha} 1 whole:{no}")),
+            format!("\"{no}\""),
+            "every node has it"
+        );
+    }
+    assert_eq!(client.ask("CONFIG SET maxmemory-samples 7"), "OK");
+    for server in 0..3 {
+        let set: Vec<String> =
+            cluster.query(server, &["CONFIG", "GET", "maxmemory-samples"]).expect("a setting");
+        assert_eq!(set[1], "7");
+    }
+    assert_eq!(client.asks(["FLUSHALL", "DBSIZE", "RANDOMKEY"]), ["OK", "0", "nil"]);
+}
+
+#[test]
+fn answers_are_those_of_the_protocol_that_was_chosen() {
+    let gateway = Running::before(&cluster().url());
+    let mut client = gateway.client();
+    let [a, b, c] = apart("nodes:resp:");
+    client.asks([&format!("HSET {a} f 1"), &format!("SADD {b} x"), &format!("ZADD {c} 1.5 m")]);
+    let asked = [
+        &format!("HGETALL {a}"),
+        &format!("SMEMBERS {b}"),
+        &format!("ZSCORE {c} m"),
+        &format!("GET none:{a}"),
+        &format!("ZRANGE {c} 0 -1 WITHSCORES"),
+        &format!("BLPOP none:{a} 0.01"),
+    ];
+    let old = ["[\"f\", \"1\"]", "[\"x\"]", "\"1.5\"", "nil", "[\"m\", \"1.5\"]", "nil[]"];
+    let new = ["{\"f\", \"1\"}", "<\"x\">", "1.5f", "nil", "[[\"m\", 1.5f]]", "nil"];
+    for (version, expected) in [("2", old), ("3", new)] {
+        assert!(client.ask(&format!("HELLO {version}")).contains("\"proto\", "));
+        for (line, expected) in asked.iter().zip(expected) {
+            assert_eq!(client.ask(line), expected, "{line} in RESP{version}");
+            if line.starts_with("BLPOP") || line.starts_with("GET") {
+                continue;
+            }
+            // The same by a transaction.
+            client.asks(["MULTI", line]);
+            assert_eq!(client.ask("EXEC"), format!("[{expected}]"), "{line} in MULTI in RESP{version}");
+        }
+    }
+    assert_eq!(client.ask("HELLO 4"), "-NOPROTO unsupported protocol version");
+}
+
+#[test]
+fn pops_that_block_wait_and_go_with_their_client() {
+    let gateway = Running::before(&cluster().url());
+    let (mut client, mut waits, mut goes) = (gateway.client(), gateway.client(), gateway.client());
+    let [a, b, _] = apart("nodes:pop:");
+    goes.say(&format!("BLPOP {a} 0"));
+    while !client.ask("INFO gateway").contains("gateway_blocked_clients:1") {
+        std::thread::yield_now();
+    }
+    drop(goes);
+    while !client.ask("INFO gateway").contains("gateway_blocked_clients:0") {
+        std::thread::yield_now();
+    }
+    waits.say(&format!("BLPOP {a} 0"));
+    while !client.ask("INFO gateway").contains("gateway_blocked_clients:1") {
+        std::thread::yield_now();
+    }
+    // A transaction over several nodes brings it.
+    client.asks(["MULTI", &format!("RPUSH {a} item"), &format!("SET {b} 1"), "EXEC"]);
+    assert_eq!(waits.hear(), format!("[\"{a}\", \"item\"]"));
+    assert!(waits.ask(&format!("BLPOP {a} {b} 1")).starts_with("-CROSSSLOT 'blpop'"));
+    assert_eq!(waits.ask(&format!("XREAD COUNT 1 STREAMS {a}:s 0")), "nil[]");
+}
+
+#[test]
+fn what_cannot_be_says_what_to_do_instead() {
+    let gateway = Running::before(&cluster().url());
+    let mut client = gateway.client();
+    for (line, way_out) in [
+        ("WAIT 1 0", "min-replicas-to-write"),
+        ("CLUSTER SLOTS", "connect to a node"),
+        ("MONITOR", "connect to that node"),
+        ("MOVE k 1", "RENAME"),
+        ("CLIENT TRACKING on", "connect to a node"),
+        ("SELECT 1", "database 0 only"),
+    ] {
+        let said = client.ask(line);
+        assert!(said.starts_with("-ERR") && said.contains(way_out), "{line}: {said}");
+    }
+    let info = client.ask("INFO gateway");
+    assert!(info.contains("gateway_refused_wait:1") && info.contains("gateway_refused_client:1"), "{info}");
+    assert!(
+        client
+            .ask("NOSUCH a b")
+            .starts_with("-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b'")
+    );
+    assert_eq!(client.asks(["SELECT 0", "PING hi", "ECHO x"]), ["OK", "\"hi\"", "\"x\""]);
+    assert!(client.ask("COMMAND DOCS GET").contains("\"gateway\", \"operation\""));
+    assert_eq!(client.ask("COMMAND GETKEYS MSET a 1 b 2"), "[\"a\", \"b\"]");
+}
