@@ -37,6 +37,11 @@ impl Bank {
         Bank { accounts, drawer: names(format!("{{{prefix}/drawer}}{round}/")) }
     }
 
+    /// Those that are spread over all shards.
+    pub(super) fn accounts(&self) -> &[String] {
+        &self.accounts
+    }
+
     /// The keys of the drawer.
     pub(super) fn drawer(&self) -> &[String] {
         &self.drawer

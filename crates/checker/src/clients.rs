@@ -10,11 +10,12 @@ use claret::{Bytes, Operation, Store};
 
 use crate::bank::{self, Bank};
 use crate::clock::Clock;
+use crate::gateways::Gateways;
 use crate::history::{Entry, History, Outcome};
 use crate::intent::Keys;
 use crate::journal::Journal;
 use crate::plan::{Progress, Settings};
-use crate::{intent, plain, traffic};
+use crate::{intent, plain, through, traffic};
 
 /// What the clients of a process share.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) progress: &'a Arc<Progress>,
     /// Where they write down what they do, if the process may be killed.
     pub(crate) journal: Option<&'a Arc<Journal>>,
+    /// What some of them speak to.
+    pub(crate) gateways: Option<&'a Arc<Gateways>>,
 }
 
 /// Begins a round, before any process does.
@@ -49,20 +52,26 @@ pub(crate) async fn run(
     plain: Option<&Plain>,
     settings: &Settings,
     clock: Clock,
-    Shared { keys, progress, journal }: Shared<'_>,
+    Shared { keys, progress, journal, gateways }: Shared<'_>,
 ) -> Result<History, String> {
     let bank = Bank::new(&settings.prefix, settings.round);
     let mut tasks = tokio::task::JoinSet::new();
-    for number in 0..settings.clients + settings.plain {
+    let through = if gateways.is_some() { settings.gateway_clients } else { 0 };
+    for number in 0..settings.clients + settings.plain + through {
         let (bank, progress) = (bank.clone(), Arc::clone(progress));
         let shared = (keys.clone(), journal.cloned());
         let client = traffic::Client::new(store.clone(), settings, clock, shared, number as u64);
+        let others = settings.clients + settings.plain;
+        let gateway = gateways.filter(|_| number >= others).map(|all| (Arc::clone(all), number - others));
         let plain = plain.filter(|_| number >= settings.clients).cloned();
         tasks.spawn(async move {
-            match plain {
-                Some(plain) => plain::work(client, &plain, &bank, &progress).await,
-                None if number % 8 == 7 => bank::work(client, &bank, &progress).await,
-                None => traffic::work(client, &progress).await,
+            match (gateway, plain) {
+                (Some((gateways, number)), _) => {
+                    through::work(client, (&gateways, number), &bank, &progress).await
+                }
+                (None, Some(plain)) => plain::work(client, &plain, &bank, &progress).await,
+                (None, None) if number % 8 == 7 => bank::work(client, &bank, &progress).await,
+                (None, None) => traffic::work(client, &progress).await,
             }
         });
     }

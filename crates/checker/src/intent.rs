@@ -264,7 +264,7 @@ impl Intent {
         }
     }
 
-    /// The same as a plain Redis command, of a kind that gives way to others.
+    /// The same as a plain Redis command; of bounded counters and generators, as gateways know them.
     pub(crate) fn command(&self) -> Vec<Bytes> {
         let (name, rest) = match (self.kind, self.action) {
             (Kind::Set, Action::Write(it) | Action::Answer(it)) => ("SADD", vec![it.to_string()]),
@@ -276,6 +276,10 @@ impl Intent {
             (Kind::List, _) => ("LRANGE", vec!["0".into(), "-1".into()]),
             (Kind::Register, Action::Write(it)) => ("SET", vec![it.to_string()]),
             (Kind::Register, Action::Answer(it)) => ("GETSET", vec![it.to_string()]),
+            (Kind::Bounded, Action::Change(by @ 0..)) => ("BINCRBY.RETURNING", vec![by.to_string()]),
+            (Kind::Bounded, Action::Change(by)) => ("BDECRBY.RETURNING", vec![(-by).to_string()]),
+            (Kind::Bounded, _) => ("BGET", vec![]),
+            (Kind::Generator, _) => ("UID.NEXT", vec![]),
             _ => ("GET", vec![]),
         };
         let words = [name.to_owned(), self.key.clone()].into_iter().chain(rest);

@@ -22,7 +22,8 @@
 //! judges the lists alone. The rest is judged by sums and real time (`sums.rs`). Anomalies planted into the finished
 //! history test the judges (`planted.rs`).
 //!
-//! On a cluster several processes may take part, and some clients may use plain commands on the same keys.
+//! On a cluster several processes may take part, and some clients may use plain commands on the same keys. Before any store
+//! there may be gateways, and some clients speak to these alone, by `MULTI` and `WATCH` (`through.rs`).
 //!
 //! # Faults
 //!
@@ -32,6 +33,7 @@
 //!
 //! What a fault means for the history:
 //! - A killed process has recorded what it was about to do (`journal.rs`): that happened or not.
+//! - A gateway that ends cuts its connections. What was sent on one and not answered happened or not.
 //! - A record that expires or is flushed **ends**: the history has a transaction that leaves nothing of it. An expiry lies
 //!   between the call of `PEXPIRE` and its reply, plus the milliseconds it was given. A flush lies between its call and its
 //!   reply, and ends each record of its node by itself (P36), not all at once. An end is *certain* if the command was
@@ -44,6 +46,7 @@ mod bank;
 mod clients;
 mod clock;
 mod fault;
+mod gateways;
 mod history;
 mod injection;
 mod intent;
@@ -58,12 +61,14 @@ mod report;
 mod rounds;
 mod sums;
 mod target;
+mod through;
 mod torture;
 mod traffic;
 mod verdict;
 mod way;
 
 pub use fault::Fault;
+pub use gateways::Through;
 pub use history::Why;
 pub use plan::{Plan, Progress};
 pub use processes::{StartWorker, Worker};

@@ -44,7 +44,7 @@ pub(super) async fn work(
     Ok(history)
 }
 
-fn command(intent: &Intent) -> Command {
+pub(super) fn command(intent: &Intent) -> Command {
     let mut words = intent.command().into_iter();
     let name = words.next().expect("a name");
     let command = Command::new(name).key(words.next().expect("a key"));

@@ -13,6 +13,10 @@ pub struct Plan {
     pub clients: u64,
     /// Clients beside them that use plain commands, over all processes.
     pub plain: u64,
+    /// Gateways before the store, in this process.
+    pub gateways: u64,
+    /// Clients beside them that speak to the gateways, in this process.
+    pub gateway_clients: u64,
     /// How many processes share them, this one included.
     pub processes: u64,
     /// Records in use at one time, a quarter of each kind that gives way to others.
@@ -39,6 +43,7 @@ impl Plan {
         Settings {
             clients: self.clients.div_ceil(self.processes) as usize,
             plain: self.plain.div_ceil(self.processes) as usize,
+            gateway_clients: self.gateway_clients as usize,
             until: 0,
             round: 0,
             keys: self.keys,
@@ -59,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) clients: usize,
     /// Clients of this process that use plain commands.
     pub(crate) plain: usize,
+    /// Clients of gateways, of the process that has gateways; the others number their clients as if they had them.
+    pub(crate) gateway_clients: usize,
     /// When the round ends, by the run's [`Clock`](crate::clock::Clock).
     pub(crate) until: u64,
     /// The round, from 0.

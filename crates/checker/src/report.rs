@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::gateways::Through;
 use crate::history::{History, Outcome, Step, Why};
 use crate::planted::Planted;
 use crate::verdict::{Verdict, judge_all};
@@ -42,6 +43,8 @@ pub struct Report {
     pub ends: u64,
     /// Transactions by plain commands.
     pub plain: u64,
+    /// What went through gateways, as their clients counted it.
+    pub through_gateways: Through,
     /// How long the longest transaction took, in milliseconds.
     pub longest_ms: u64,
     /// How often each fault struck.

@@ -18,6 +18,7 @@ use crate::bank::Bank;
 use crate::clients::{self, Shared};
 use crate::clock::Clock;
 use crate::fault::Fault;
+use crate::gateways::Gateways;
 use crate::history::History;
 use crate::injection::{FaultyCluster, Injected, Injector, LEASE, add_ends};
 use crate::intent::Keys;
@@ -48,6 +49,7 @@ struct Run<'a> {
     store: Store,
     plain: Option<Plain>,
     cluster: Option<Arc<FaultyCluster>>,
+    gateways: Option<Arc<Gateways>>,
     clock: Clock,
     processes: Arc<Mutex<Processes>>,
     progress: Arc<Progress>,
@@ -85,6 +87,10 @@ async fn all_rounds(
     let clock = Clock::new(None);
     let url = target.url().unwrap_or_default();
     let processes = Processes::start(plan.processes, start, url, &plan.prefix, clock)?;
+    let gateways = match plan.gateways {
+        0 => None,
+        count => Some(Arc::new(block_in_place(|| Gateways::start(target.behind(&store), count as usize))?)),
+    };
     let has_ends = plan.faults.iter().any(|fault| fault.ends_records());
     let mut run = Run {
         plan,
@@ -92,6 +98,7 @@ async fn all_rounds(
         store,
         plain,
         cluster: target.cluster(),
+        gateways,
         clock,
         processes: Arc::new(Mutex::new(processes)),
         progress: Arc::clone(progress),
@@ -112,8 +119,13 @@ async fn all_rounds(
             break;
         }
     }
+    let mut report = run.tally.into_report();
+    if let Some(gateways) = &run.gateways {
+        block_in_place(|| gateways.end());
+        report.through_gateways = gateways.counts();
+    }
     run.store.close().await;
-    Ok(run.tally.into_report())
+    Ok(report)
 }
 
 impl Run<'_> {
@@ -126,11 +138,16 @@ impl Run<'_> {
         let keys = Keys::new(settings);
         settings.until = block_in_place(|| self.processes().begin(settings.round, length))?;
         let running = self.inject(&keys);
-        let shared = Shared { keys: &keys, progress: &self.progress, journal: None };
+        let restart = self.restart();
+        let gateways = self.gateways.as_ref();
+        let shared = Shared { keys: &keys, progress: &self.progress, journal: None, gateways };
         let mut history =
             clients::run(&self.store, self.plain.as_ref(), settings, self.clock, shared).await?;
         if self.progress.stop.load(Ordering::Relaxed) {
             self.processes().stop();
+        }
+        if let Some(restart) = restart {
+            restart.await.map_err(|error| format!("starting a gateway again ended badly: {error}"))??;
         }
         let mut injected = Vec::new();
         for (fault, task) in running {
@@ -172,6 +189,17 @@ impl Run<'_> {
             }
             Err(error) => self.tally.note_anomaly(error),
         }
+    }
+
+    /// Where faults strike, one of the gateways ends in each round, and begins again.
+    fn restart(&mut self) -> Option<JoinHandle<Result<(), String>>> {
+        let gateways = self.gateways.clone().filter(|_| !self.plan.faults.is_empty())?;
+        let wait = Duration::from_millis(self.random.random_range(0..ROUND_MS.0));
+        let number = self.random.random_range(0..gateways.count());
+        Some(tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            spawn_blocking(move || gateways.restart(number)).await.map_err(|error| error.to_string())?
+        }))
     }
 
     /// Begins the faults of a round: the next one, and in every third round another beside it.
@@ -237,7 +265,7 @@ pub async fn take_part(
         let journal = Journal::begin(&told.file).map(Arc::new);
         let journal = journal.map_err(|error| format!("writing {}: {error}", told.file.display()))?;
         let keys = Keys::new(&settings);
-        let shared = Shared { keys: &keys, progress, journal: Some(&journal) };
+        let shared = Shared { keys: &keys, progress, journal: Some(&journal), gateways: None };
         let history: History = clients::run(&store, plain.as_ref(), &settings, clock, shared).await?;
         journal.end().map_err(|error| format!("writing {}: {error}", told.file.display()))?;
         say_rested(history.broken.as_deref());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use claret::cluster::Plain;
 use claret::{Mode, Store};
+use claret_gateway::Behind;
 use claret_rig::{Cluster, Module, RigError, delete_keys_everywhere};
 
 use crate::injection::FaultyCluster;
@@ -101,6 +102,14 @@ impl Target {
         }
         let plain = builder().connect_plain().await.map_err(|error| error.to_string())?;
         Ok((store, Some(plain)))
+    }
+
+    /// What gateways of the run are before: the servers, or this store in this process.
+    pub(crate) fn behind(&self, store: &Store) -> Behind {
+        match &self.url {
+            Some(url) => Behind::Servers(Box::new(Store::cluster(url).mode(self.mode))),
+            None => Behind::Store(store.clone()),
+        }
     }
 
     /// Deletes the keys of the run, where the cluster does not go as a whole.

@@ -37,8 +37,9 @@ impl Client {
         (keys, journal): (Keys, Option<Arc<Journal>>),
         number: u64,
     ) -> Self {
-        let each = (settings.clients + settings.plain) as u64;
-        let is_plain = number >= settings.clients as u64;
+        let each = (settings.clients + settings.plain + settings.gateway_clients) as u64;
+        let is_plain =
+            number as usize >= settings.clients && (number as usize) < settings.clients + settings.plain;
         let number = (settings.round * settings.processes + settings.process) * each + number;
         let seed = settings.seed.wrapping_mul(1_000_003).wrapping_add(number);
         let random = SmallRng::seed_from_u64(seed);
@@ -69,7 +70,7 @@ impl Client {
     }
 
     /// One to five operations. Every fourth transaction is on lists alone, for the judge who knows only these.
-    fn draw(&mut self) -> Vec<Intent> {
+    pub(super) fn draw(&mut self) -> Vec<Intent> {
         let now = self.clock.now();
         let lists = self.random.random_range(0..4) == 0;
         let draw = |client: &mut Self| match client.random.random_range(0..8) {

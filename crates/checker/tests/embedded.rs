@@ -11,6 +11,8 @@ fn plan(seed: u64) -> Plan {
     Plan {
         clients: 16,
         plain: 0,
+        gateways: 0,
+        gateway_clients: 0,
         processes: 1,
         keys: 16,
         rotation: Duration::from_millis(50),

@@ -46,6 +46,56 @@ fn a_cluster_with_plain_clients_and_two_processes_is_judged_well() {
     assert!(summary["plain"].as_u64() > Some(50), "{summary}");
 }
 
+#[test]
+fn a_cluster_behind_two_gateways_is_judged_well() {
+    let module = Module::of_sources().expect("the module");
+    let summary = check(
+        claret()
+            .env("CLARET_MODULE", module.path)
+            .args([
+                "--store",
+                "cluster",
+                "--shards",
+                "3",
+                "--seconds",
+                "5",
+                "--clients",
+                "16",
+                "--plain",
+                "4",
+            ])
+            .args(["--gateways", "2", "--gateway-clients", "16"]),
+        PLANTED,
+    );
+    let through = &summary["through_gateways"];
+    assert_eq!(through["gateways"], 2, "{summary}");
+    for counted in ["multi", "watch", "nil"] {
+        assert!(through[counted].as_u64() > Some(5), "{counted}: {summary}");
+    }
+}
+
+/// The faults that strike connections, and gateways that end meanwhile: about twenty seconds.
+#[test]
+fn gateways_end_and_connections_break_and_nothing_is_torn_lost_or_left_locked() {
+    let module = Module::of_sources().expect("the module");
+    let faults = ["--store", "cluster", "--shards", "3", "--faults", "cut,stop,expire", "--seconds", "15"];
+    let summary = check(
+        claret().env("CLARET_MODULE", module.path).args(faults).args([
+            "--clients",
+            "24",
+            "--processes",
+            "2",
+            "--gateways",
+            "2",
+            "--gateway-clients",
+            "12",
+        ]),
+        PLANTED + 1,
+    );
+    assert!(summary["through_gateways"]["restarts"].as_u64() > Some(1), "{summary}");
+    assert!(summary["through_gateways"]["committed"].as_u64() > Some(50), "{summary}");
+}
+
 /// About a minute, on the server that `CLARET_SERVER` names. Each fault strikes, and the run lasts until it has; locks that
 /// are not free within the bound are anomalies.
 #[test]
@@ -61,9 +111,14 @@ fn faults_strike_a_cluster_with_replicas_and_nothing_is_torn_lost_or_left_locked
 
 #[test]
 fn what_is_of_servers_alone_is_refused_by_name() {
-    for given in
-        [["--plain", "3"], ["--processes", "2"], ["--shards", "3"], ["--faults", "cut"], ["--replicas", "1"]]
-    {
+    for given in [
+        ["--gateway-clients", "3"],
+        ["--plain", "3"],
+        ["--processes", "2"],
+        ["--shards", "3"],
+        ["--faults", "cut"],
+        ["--replicas", "1"],
+    ] {
         let output = claret().args(given).output().expect("the program runs");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && text.contains(given[0]), "{text}");

@@ -24,7 +24,8 @@ use crate::output;
 #[command(
     after_help = "Examples:\n  claret check-store\n  claret check-store --clients 64 --seconds 30\n  claret \
                         check-store --store cluster --shards 3 --plain 16 --processes 2\n  claret \
-                        check-store --store cluster --replicas 1 --faults --minutes 10\n\nThe exit code is 1 if \
+                        check-store --store cluster --replicas 1 --faults --minutes 10\n  claret \
+                        check-store --store cluster --gateways 2 --faults --minutes 10\n\nThe exit code is 1 if \
                         the results cannot be explained by any serial order, or if a planted anomaly is not found."
 )]
 pub(crate) struct Args {
@@ -45,6 +46,14 @@ pub(crate) struct Args {
     /// embedded.
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=4096))]
     plain: Option<u64>,
+    /// Gateways before the store, in this process, at free ports of 127.0.0.1. With --faults one of them ends in each round, and
+    /// begins again.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=64))]
+    gateways: u64,
+    /// Clients beside the others that speak to the gateways alone, by MULTI, WATCH and single commands (default 8 where there are
+    /// gateways).
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    gateway_clients: Option<u64>,
     /// Processes among which the clients are divided (default 1; with --faults 3); more than one is not of --store embedded.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=16))]
     processes: Option<u64>,
@@ -151,6 +160,10 @@ impl Args {
         self.plain.unwrap_or(if self.faults.is_some() { 16 } else { 0 })
     }
 
+    fn gateway_clients(&self) -> u64 {
+        if self.gateways == 0 { 0 } else { self.gateway_clients.unwrap_or(8) }
+    }
+
     fn seed(&self) -> u64 {
         self.seed.unwrap_or(1)
     }
@@ -188,6 +201,8 @@ impl Args {
         Plan {
             clients: self.clients,
             plain: self.plain(),
+            gateways: self.gateways,
+            gateway_clients: self.gateway_clients(),
             processes: self.processes(),
             keys: self.keys,
             rotation: Duration::from_millis(self.rotation),
@@ -208,6 +223,7 @@ impl Args {
         for (name, value) in [
             ("--clients", self.clients),
             ("--plain", self.plain()),
+            ("--gateways", self.gateways),
             ("--processes", self.processes()),
             ("--keys", self.keys),
             ("--rotation", self.rotation),
@@ -216,6 +232,9 @@ impl Args {
             ("--epoch", worker.epoch),
         ] {
             command.args([name, &value.to_string()]);
+        }
+        if self.gateways > 0 {
+            command.args(["--gateway-clients", &self.gateway_clients().to_string()]);
         }
         if self.has_pauses() {
             command.arg("--pauses");
@@ -247,6 +266,9 @@ impl Args {
         let is_own = store == StoreArg::Cluster;
         if (self.replicas > 0 || self.server.is_some()) && !is_own && self.process.is_none() {
             return Err("--replicas and --server are of --store cluster".into());
+        }
+        if self.gateway_clients.is_some() && self.gateways == 0 {
+            return Err("--gateway-clients speak to gateways: say --gateways 1 at least".into());
         }
         if self.shards.is_some() && !is_own {
             return Err(format!("--shards is of --store cluster, and this is --store {}", self.store));

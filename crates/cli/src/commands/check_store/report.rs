@@ -1,6 +1,6 @@
 //! Prints the report of a check in words.
 
-use claret_checker::Report;
+use claret_checker::{Report, Through};
 
 use crate::output;
 
@@ -21,6 +21,13 @@ pub(super) fn tell(report: &Report) {
     output::say!("{changes} changes of bounded counters, {ids} unique numbers");
     if *plain > 0 {
         output::say!("{plain} of all these by plain commands");
+    }
+    let Through { gateways, committed, multi, watch, nil, left, restarts } = report.through_gateways;
+    if gateways > 0 {
+        output::say!(
+            "{committed} of all these through {gateways} gateways: {multi} by MULTI, {watch} by WATCH and MULTI, where {nil} EXECs \
+             answered nil; {left} connections were left in the midst, {restarts} gateways began again"
+        );
     }
     if !report.struck.is_empty() {
         output::say!(
