@@ -16,7 +16,6 @@ use crate::queue::{Queue, Queued};
 use crate::table::Command;
 use crate::transactions::{self, Ended, Plan, digest};
 use crate::turn::Turn;
-use crate::watch::Watch;
 
 impl Client {
     pub(crate) fn multi(&mut self) -> Answer {
@@ -88,11 +87,11 @@ impl Client {
             // What the turn does not hold is still to be as it was.
             let plan = self.plan(&queue.all)?;
             let turn = self.state.watch.turn.take().expect("there is one");
-            if let Some(ended) = turn.exec(plan).await {
-                return ended.map_err(|fault| given_way(fault, &self.state.watch));
+            match turn.exec(plan).await {
+                Some(ended) if !is_given_way(&ended) => return ended,
+                // It was over, or has given way, and nothing of it was done: what WATCH saw may still be so.
+                _ => Metrics::count(&self.shared.metrics.watch_given_up),
             }
-            // It was over before, and nothing of it was done.
-            Metrics::count(&self.shared.metrics.watch_given_up);
         }
         let plan = self.plan(&queue.all)?;
         let expected = plan.expected.clone();
@@ -296,14 +295,9 @@ fn no_store(error: claret::cluster::ConnectError) -> Fault {
     Fault::told(format!("CLUSTERDOWN {error}"))
 }
 
-/// Whoever gave way has to run its loop again.
-fn given_way(fault: Fault, watch: &Watch) -> Fault {
-    match fault {
-        Fault::Store(Error::Restart | Error::Attempts { .. } | Error::Deadline { .. }) => {
-            Fault::Changed(watch.first_key())
-        }
-        other => other,
-    }
+/// Whether a transaction had to give way, or was too late: nothing of it was done.
+fn is_given_way(ended: &Ended) -> bool {
+    matches!(ended, Err(Fault::Store(Error::Restart | Error::Attempts { .. } | Error::Deadline { .. })))
 }
 
 /// EXEC did nothing: why. What may succeed later, and what is not known, keep their codes.

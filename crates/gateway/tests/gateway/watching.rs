@@ -237,3 +237,22 @@ fn loops_that_redis_ends_end_here() {
     client.asks([&format!("WATCH {k}"), &format!("LLEN {k}")]);
     assert!(client.asks(["MULTI", &format!("INCR {k}"), "EXEC"])[2].contains("WRONGTYPE"));
 }
+
+/// Bug: a flush takes a turn away, and then EXEC answered nil though nothing that was watched had changed. Mend: what WATCH saw is checked.
+#[test]
+fn a_turn_that_is_taken_away_is_no_change() {
+    let module = claret_rig::Module::of_sources().expect("the module");
+    let cluster = claret_rig::Cluster::options(2, 0).module(module).start().expect("a cluster");
+    let gateway = Running::before(&cluster.url());
+    let (mut client, mut other) = (gateway.client(), gateway.client());
+    for _ in 0..2 {
+        client.ask("WATCH k");
+        other.ask("INCR k");
+        assert_eq!(client.asks(["MULTI", "PING", "EXEC"])[2], "nil[]");
+        other.ask("DEL k");
+    }
+    assert_eq!(client.ask("WATCH k"), "OK");
+    assert_eq!(other.ask("FLUSHALL"), "OK");
+    assert_eq!(client.asks(["MULTI", "PING", "EXEC"])[2], "[PONG]");
+    assert!(client.ask("INFO gateway").contains("gateway_watch_queued_total:1"));
+}
