@@ -1,8 +1,14 @@
 //! Patterns as Redis has them: `*` is any bytes, `?` any one, `[ab]`, `[^ab]` and `[a-z]` one of these, `\\` takes the next
 //! byte as it is.
 
-/// Whether all of a text is as the pattern says. O(pattern * text).
-pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+/// Whether all of a text is as the pattern says, which is one as [`Store::keys`](crate::Store::keys) takes it: `*` is any bytes, `?` any
+/// one, `[ab]`, `[^ab]` and `[a-z]` one of these, `\\` takes the next byte as it is. O(pattern * text).
+///
+/// ```
+/// assert!(claret::matches_pattern(b"cart:*", b"cart:7"));
+/// assert!(!claret::matches_pattern(b"cart:[ab]", b"cart:c"));
+/// ```
+pub fn matches_pattern(pattern: &[u8], text: &[u8]) -> bool {
     let (mut pattern, mut text) = (pattern, text);
     // After the last star: the rest of the pattern, and where the text is tried next. To stretch an earlier star would find
     // nothing that stretching the last one does not.
@@ -90,10 +96,13 @@ mod tests {
         ];
         for (pattern, yes, no) in cases {
             for text in *yes {
-                assert!(matches(pattern.as_bytes(), text.as_bytes()), "'{pattern}' takes '{text}'");
+                assert!(matches_pattern(pattern.as_bytes(), text.as_bytes()), "'{pattern}' takes '{text}'");
             }
             for text in *no {
-                assert!(!matches(pattern.as_bytes(), text.as_bytes()), "'{pattern}' does not take '{text}'");
+                assert!(
+                    !matches_pattern(pattern.as_bytes(), text.as_bytes()),
+                    "'{pattern}' does not take '{text}'"
+                );
             }
         }
     }
@@ -102,6 +111,6 @@ mod tests {
     #[test]
     fn many_stars_are_no_harm() {
         let pattern = "a*".repeat(500) + "b";
-        assert!(!matches(pattern.as_bytes(), "a".repeat(5000).as_bytes()));
+        assert!(!matches_pattern(pattern.as_bytes(), "a".repeat(5000).as_bytes()));
     }
 }

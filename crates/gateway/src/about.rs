@@ -1,6 +1,7 @@
 //! `COMMAND`, from the table.
 
 use bytes::Bytes as Word;
+use claret::matches_pattern;
 
 use crate::answer::Answer;
 use crate::table::{self, Command, Keys};
@@ -63,30 +64,10 @@ fn list_by(by: &Word, pattern: &Word) -> Answer {
             "write" => command.writes,
             group => command.group.replace('-', "") == group.trim_start_matches('@').replace('-', ""),
         },
-        b"PATTERN" => claret_glob(&pattern, &lower(command)),
+        b"PATTERN" => matches_pattern(pattern.as_bytes(), lower(command).as_bytes()),
         _ => false,
     };
     Answer::strings(table::all().iter().filter(is_meant).map(|command| lower(command).into()))
-}
-
-/// Patterns with `*` alone, which is all that names of commands need.
-fn claret_glob(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
-    }
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
 }
 
 /// A command as `COMMAND INFO` has it.

@@ -102,6 +102,7 @@ impl Client {
         }
         self.state.queue = None;
         self.state.watch.forget();
+        self.send_gathered().await;
         // Commands that came before the end of what it sent are answered.
         let end = async {
             if self.connection.drained(0).await {
@@ -215,8 +216,9 @@ impl Client {
         if self.uses_hot_key(command, &request.words) {
             return Err(request);
         }
-        self.entry.note(command.name);
-        let no = self.replies.wait(request.raw, command.changes_nothing(), false, Instant::now());
+        let now = Instant::now();
+        self.entry.note(command.name, now);
+        let no = self.replies.wait(request.raw, command.changes_nothing(), false, now);
         self.gathered.push((no, slot));
         Ok(())
     }
@@ -253,7 +255,7 @@ impl Client {
                 return self.answer(&Answer::Error(error));
             }
         };
-        self.entry.note(command.name);
+        self.entry.note(command.name, since);
         if self.state.queue.is_some() && !Queue::is_for_now(command.name) {
             self.send_gathered().await;
             return self.enqueue(command, request);
@@ -352,9 +354,8 @@ impl Client {
     }
 
     fn enqueue(&mut self, command: &'static Command, request: Request) {
-        let is_here = self.session.as_ref().is_some_and(|session| session.nodes().is_none());
         let queue = self.state.queue.as_mut().expect("it is open");
-        let answer = match queue.add(command, request, &self.shared.limits, is_here) {
+        let answer = match queue.add(command, request, &self.shared.limits) {
             Ok(()) => Answer::Simple("QUEUED"),
             Err(fault) => {
                 queue.fail();

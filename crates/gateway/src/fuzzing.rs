@@ -105,7 +105,7 @@ fn judge(request: Request, queue: &mut Queue) {
         assert!(direct.calls.iter().all(|(key, _)| words.iter().any(|word| word[..] == key[..])));
     }
     if !Queue::is_for_now(command.name) {
-        let _ = queue.add(command, request, &LIMITS, true);
+        let _ = queue.add(command, request, &LIMITS);
     }
 }
 
@@ -147,7 +147,7 @@ pub fn conversation(input: &[u8]) {
 
 /// A gateway before this store.
 fn gateway(store: &Store) -> Rc<Shared> {
-    let session = Session::new("default".into(), Backing::Here(store.clone()));
+    let session = Session::new(Backing::Here(store.clone()));
     Rc::new(Shared {
         users: Users::new(None, Some(session), LIMITS.users_max),
         limits: LIMITS,

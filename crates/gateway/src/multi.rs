@@ -86,9 +86,12 @@ impl Client {
         if self.state.watch.turn.is_some() {
             // What the turn does not hold is still to be as it was.
             let plan = self.plan(&queue.all)?;
+            let expected = plan.expected.clone();
             let turn = self.state.watch.turn.take().expect("there is one");
             match turn.exec(plan).await {
-                Some(ended) if !is_given_way(&ended) => return ended,
+                Some(ended) if !is_given_way(&ended) => {
+                    return transactions::change_or(ended, store, expected).await;
+                }
                 // It was over, or has given way, and nothing of it was done: what WATCH saw may still be so.
                 _ => Metrics::count(&self.shared.metrics.watch_given_up),
             }
@@ -193,15 +196,13 @@ impl Client {
         let session = self.session.clone()?;
         let keys = self.state.watch.of_command(command, words);
         let is_of_turn = keys.iter().any(|key| self.state.watch.holds(key));
-        if command.writes && command.way.is_transactional() || command.blocks {
-            // It takes effect now, outside of the transaction, and must not wait for this connection itself.
-            self.state.watch.note_whole(&keys);
-            self.end_turn_if(is_of_turn);
-            return None;
-        }
         if !command.way.is_transactional() {
             self.state.watch.note_whole(&keys);
+            // It must not wait for this connection itself.
             self.end_turn_if(is_of_turn);
+            if command.may_wait(words) {
+                return None;
+            }
             return Some(self.at_node_as_watched(&session, command, words, &keys).await);
         }
         let store = match session.store().await {
@@ -209,10 +210,12 @@ impl Client {
             Err(error) => return Some(Err(no_store(error))),
         };
         let answered = match commands::direct(command.name, &transactions::arguments(words)) {
-            Some(Ok(direct)) if self.can_be_seen(&direct) => self.see(store, &direct).await,
+            Some(Ok(direct)) if !command.writes && self.can_be_seen(&direct) => {
+                self.see(store, &direct).await
+            }
             _ => {
                 self.end_turn_if(is_of_turn);
-                self.read_with_digests(store, command, words, &keys).await
+                self.with_digests(store, command, words, &keys).await
             }
         };
         if answered.is_err() {
@@ -249,9 +252,9 @@ impl Client {
         Ok(direct.answer(vec![reply]))
     }
 
-    /// Reads watched keys otherwise. What it shows has to be what WATCH saw, at that moment: the digest alone would not tell of what was
-    /// changed and changed back.
-    async fn read_with_digests(
+    /// Uses watched keys otherwise; a write takes effect now, outside of the transaction. What the command shows has to be of what WATCH
+    /// saw, at that moment: the digest alone would not tell of what was changed and changed back.
+    async fn with_digests(
         &mut self,
         store: &Store,
         command: &'static Command,

@@ -168,7 +168,7 @@ async fn exec_at(
     // A transaction that has voted on what is watched, and has not written it yet, holds it: then this EXEC is refused.
     watched.iter().for_each(|(key, _)| request::write(&mut out, &[&b"EXISTS"[..], key]));
     request::write(&mut out, &[b"EXEC"]);
-    raw.send(&out).await.map_err(lost)?;
+    send(raw, &out).await?;
     let mut refused = None;
     for _ in 0..=queue.all.len() + watched.len() {
         let said = next(raw).await?;
@@ -177,6 +177,10 @@ async fn exec_at(
         }
     }
     let answer = next(raw).await?;
+    if matches!(&answer[..], b"*-1\r\n" | b"_\r\n") {
+        // Something changed after it was compared.
+        return Ok(Asked::Changed);
+    }
     Ok(match (error_of(&answer), refused) {
         // Which command was not taken tells more than that EXEC did nothing.
         (Some(_), Some(text)) => later_or_refused(text),
@@ -243,18 +247,25 @@ async fn ask_apart(
         request::write(&mut out, words);
         raw.send(&out).await.map_err(lost)?;
         let answer = heard(&mut raw, command.changes_nothing()).await?;
+        // A script may say so, too, and then it was done: what counts is what the node says of the key.
+        let key = first_key(command, words).filter(|_| is_elsewhere(&answer));
+        let is_redirected = match key {
+            Some(key) => is_elsewhere(&ask(&mut raw, &[&b"EXISTS"[..], key]).await?),
+            None => false,
+        };
         nodes.give_back(protocol, &node, raw);
-        let is_elsewhere = answer.starts_with(b"-MOVED ") || answer.starts_with(b"-ASK ");
-        if !is_elsewhere || Instant::now() >= until {
+        if !is_redirected {
             return Ok(answer);
         }
-        // A script may say so, too, and then it was done: what counts is where the slot is.
-        find_out(nodes, protocol, first_key(command, words)).await;
-        let is_moving = answer.starts_with(b"-ASK ");
-        if !is_moving && plain.node_of(slot.unwrap_or_default()).as_ref() == Some(&node) {
-            return Ok(answer);
+        if Instant::now() >= until {
+            return Err(Fault::told("TRYAGAIN the slot of the keys moves; nothing was done"));
         }
+        find_out(nodes, protocol, key).await;
     }
+}
+
+fn is_elsewhere(answer: &[u8]) -> bool {
+    answer.starts_with(b"-MOVED ") || answer.starts_with(b"-ASK ")
 }
 
 /// A question that is sent after its key finds out where its slot is. It rests a little, so that whoever asks again asks later.
@@ -276,19 +287,31 @@ fn first_key<'a>(command: &Command, words: &'a [Word]) -> Option<&'a [u8]> {
 async fn ask<W: AsRef<[u8]>>(raw: &mut Raw, words: &[W]) -> Result<bytes::Bytes, Fault> {
     let mut out = BytesMut::new();
     request::write(&mut out, words);
-    raw.send(&out).await.map_err(lost)?;
+    send(raw, &out).await?;
     next(raw).await
+}
+
+/// Sends something that has to be taken soon.
+async fn send(raw: &mut Raw, bytes: &[u8]) -> Result<(), Fault> {
+    match tokio::time::timeout(SILENCE_MAX, raw.send(bytes)).await {
+        Ok(sent) => sent.map_err(lost),
+        Err(_) => Err(silent(raw)),
+    }
 }
 
 /// The next answer, which has to come soon.
 async fn next(raw: &mut Raw) -> Result<bytes::Bytes, Fault> {
     match tokio::time::timeout(SILENCE_MAX, heard(raw, false)).await {
         Ok(heard) => heard,
-        Err(_) => Err(Fault::told(format!(
-            "UNKNOWN {} has been silent for {SILENCE_MAX:?}; it may have been done; look whether it was",
-            raw.node()
-        ))),
+        Err(_) => Err(silent(raw)),
     }
+}
+
+fn silent(raw: &Raw) -> Fault {
+    Fault::told(format!(
+        "UNKNOWN {} has been silent for {SILENCE_MAX:?}; it may have been done; look whether it was",
+        raw.node()
+    ))
 }
 
 /// The next answer; what a node says of its own accord is none.

@@ -83,7 +83,6 @@ impl Queue {
         command: &'static Command,
         request: Request,
         limits: &GatewayLimits,
-        is_here: bool,
     ) -> Result<(), Fault> {
         if self.has_failed {
             return Ok(());
@@ -106,7 +105,7 @@ impl Queue {
         let needs_node = matches!(command.way, Way::Node | Way::Blocking | Way::Script).then_some(command);
         let of_node = self.of_node.or(needs_node);
         if let Some(of_node) = of_node
-            && (slots == Slots::Several || is_here)
+            && slots == Slots::Several
         {
             return Err(Fault::told(format!(
                 "CROSSSLOT '{}' is done by one node, and this MULTI has keys of other slots: give all its keys a common {{tag}}, or \

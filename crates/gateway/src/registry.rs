@@ -20,21 +20,22 @@ pub(crate) struct Entry {
     kill: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Told {
     name: String,
     user: String,
     library: String,
     library_version: String,
     last: &'static str,
-    last_at: Option<Instant>,
+    last_at: Instant,
     protocol: u8,
 }
 
 impl Entry {
     /// The command that runs.
-    pub(crate) fn note(&self, name: &'static str) {
-        self.told.lock().last = name;
+    pub(crate) fn note(&self, name: &'static str, at: Instant) {
+        let mut told = self.told.lock();
+        (told.last, told.last_at) = (name, at);
     }
 
     pub(crate) fn set_name(&self, name: &str) {
@@ -87,7 +88,7 @@ impl Entry {
     /// As `CLIENT LIST` shows it.
     pub(crate) fn line(&self) -> String {
         let told = self.told.lock();
-        let idle = told.last_at.map_or(0, |at| at.elapsed().as_secs());
+        let idle = told.last_at.elapsed().as_secs();
         format!(
             "id={} addr={} name={} age={} idle={idle} flags=N db=0 user={} lib-name={} lib-ver={} resp={} cmd={}",
             self.id,
@@ -112,12 +113,20 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub(crate) fn enter(&self, address: String) -> Arc<Entry> {
-        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let (id, now) = (self.last.fetch_add(1, Ordering::Relaxed) + 1, Instant::now());
         let entry = Arc::new(Entry {
             id,
             address,
-            since: Instant::now(),
-            told: Mutex::new(Told { user: "default".into(), protocol: 2, ..Told::default() }),
+            since: now,
+            told: Mutex::new(Told {
+                name: String::new(),
+                user: "default".into(),
+                library: String::new(),
+                library_version: String::new(),
+                last: "",
+                last_at: now,
+                protocol: 2,
+            }),
             is_killed: AtomicBool::new(false),
             kill: Notify::new(),
         });
@@ -152,5 +161,28 @@ impl Registry {
 
     pub(crate) fn find(&self, id: u64) -> Option<Arc<Entry>> {
         self.all.lock().get(&id).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_a_connection_did_and_when() {
+        let registry = Registry::default();
+        let entry = registry.enter("127.0.0.1:7".into());
+        entry.set_user("ann");
+        entry.note("GET", Instant::now() - Duration::from_secs(5));
+        let list = registry.list("ann");
+        assert!(
+            list.contains("addr=127.0.0.1:7 ") && list.contains(" idle=5 ") && list.contains("cmd=get"),
+            "{list}"
+        );
+        assert_eq!(registry.list("bob"), "");
+        registry.leave(entry.id);
+        assert_eq!((registry.list("ann").as_str(), registry.len()), ("", 0));
     }
 }

@@ -226,14 +226,14 @@ impl Gateway {
         let users_max = self.limits.users_max;
         let builder = match &self.behind {
             Behind::Store(store) => {
-                let session = Session::new("default".into(), Backing::Here(store.clone()));
+                let session = Session::new(Backing::Here(store.clone()));
                 return Ok(Users::new(None, Some(session), users_max));
             }
             Behind::Servers(builder) => (**builder).clone(),
         };
         let nodes = Nodes::new(builder.clone());
         nodes.plain(crate::answer::Protocol::Resp2).await?;
-        let session = Session::new("default".into(), Backing::Nodes(Box::new(nodes)));
+        let session = Session::new(Backing::Nodes(Box::new(nodes)));
         session.store().await?;
         if self.is_open || !builder.has_login()? {
             return Ok(Users::new(Some(builder), Some(session), users_max));
@@ -245,7 +245,7 @@ impl Gateway {
             .dedicated(None)
             .await
             .is_ok()
-            .then(|| Session::new("default".into(), Backing::Nodes(Box::new(Nodes::new(strangers)))));
+            .then(|| Session::new(Backing::Nodes(Box::new(Nodes::new(strangers)))));
         Ok(Users::new(Some(builder), anybody, users_max))
     }
 }

@@ -3,12 +3,10 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::Duration;
 
 use claret::Store;
 use claret::cluster::{ClusterBuilder, ConnectError, Plain, Raw};
 use tokio::sync::OnceCell;
-use tokio::time::timeout;
 
 use crate::answer::Protocol;
 use crate::hot::HotKeys;
@@ -84,8 +82,14 @@ impl Nodes {
         loop {
             let spare = self.spare.borrow_mut().get_mut(&key).and_then(Vec::pop);
             let Some(mut raw) = spare else { return self.raw(protocol, node).await };
-            // One that has something to say without being asked was closed, or is not what it should be.
-            if timeout(Duration::ZERO, raw.next()).await.is_err() {
+            // One that has something to say without being asked was closed, or is not what it should be. (A timeout of zero takes up to
+            // a millisecond.)
+            let is_quiet = tokio::select! {
+                biased;
+                _ = raw.next() => false,
+                () = std::future::ready(()) => true,
+            };
+            if is_quiet {
                 return Ok(raw);
             }
         }
@@ -103,14 +107,13 @@ impl Nodes {
 
 /// A user, shared by its connections.
 pub(crate) struct Session {
-    pub(crate) user: String,
     pub(crate) backing: Backing,
     pub(crate) hot: RefCell<HotKeys>,
 }
 
 impl Session {
-    pub(crate) fn new(user: String, backing: Backing) -> Self {
-        Session { user, backing, hot: RefCell::default() }
+    pub(crate) fn new(backing: Backing) -> Self {
+        Session { backing, hot: RefCell::default() }
     }
 
     pub(crate) fn nodes(&self) -> Option<&Nodes> {
@@ -173,7 +176,7 @@ impl Users {
         if known.len() >= self.users_max || of_user(&known) >= PASSWORDS_MAX {
             return Err(NoEntry::TooMany);
         }
-        let session = Session::new(user.to_owned(), Backing::Nodes(Box::new(Nodes::new(builder))));
+        let session = Session::new(Backing::Nodes(Box::new(Nodes::new(builder))));
         Ok(Rc::clone(known.entry(key).or_insert_with(|| Rc::new(session))))
     }
 }

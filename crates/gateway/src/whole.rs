@@ -34,15 +34,10 @@ impl Client {
         };
         let done = match &session.backing {
             Backing::Here(store) => in_process(store, command, words).await,
-            Backing::Nodes(nodes) => {
-                if command.name == "ACL" && words.len() == 2 && words[1].eq_ignore_ascii_case(b"WHOAMI") {
-                    return Answer::text(session.user.clone());
-                }
-                match nodes.plain(self.state.protocol).await {
-                    Ok(plain) => at_nodes(plain, command, words).await,
-                    Err(error) => Err(Fault::told(format!("CLUSTERDOWN {error}"))),
-                }
-            }
+            Backing::Nodes(nodes) => match nodes.plain(self.state.protocol).await {
+                Ok(plain) => at_nodes(plain, command, words).await,
+                Err(error) => Err(Fault::told(format!("CLUSTERDOWN {error}"))),
+            },
         };
         done.unwrap_or_else(Answer::from)
     }
@@ -133,8 +128,8 @@ fn gather_of(command: &Command, words: &[Word]) -> Gather {
         ("DBSIZE", _) => Gather::Sum,
         ("KEYS", _) => Gather::Join,
         ("FLUSHALL" | "FLUSHDB" | "SAVE" | "BGSAVE" | "BGREWRITEAOF", _) => Gather::Same,
-        ("SCRIPT", b"LOAD" | b"FLUSH" | b"KILL") => Gather::Same,
-        ("FUNCTION", b"LOAD" | b"DELETE" | b"FLUSH" | b"RESTORE" | b"KILL") => Gather::Same,
+        ("SCRIPT", b"LOAD" | b"FLUSH") => Gather::Same,
+        ("FUNCTION", b"LOAD" | b"DELETE" | b"FLUSH" | b"RESTORE") => Gather::Same,
         ("CONFIG", b"SET" | b"RESETSTAT" | b"REWRITE") => Gather::Same,
         ("ACL", b"SETUSER" | b"DELUSER" | b"LOAD" | b"SAVE") => Gather::Same,
         ("SLOWLOG" | "LATENCY", b"RESET") => Gather::Same,

@@ -36,7 +36,7 @@ impl Listing {
             contents.filter(|(_, state)| !is_over(state)).map(|(key, _)| key.clone()).collect();
         drop(shard);
         // A pattern may take its time.
-        keys.retain(|key| glob::matches(&self.pattern, key));
+        keys.retain(|key| glob::matches_pattern(&self.pattern, key));
         match next {
             Some(place) => self.place = place,
             None => (self.shard, self.place) = (self.shard + 1, 0),

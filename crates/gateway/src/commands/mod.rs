@@ -20,7 +20,6 @@ mod direct;
 mod hashes;
 mod keys;
 mod lists;
-mod pattern;
 mod random;
 mod scan;
 mod scored;

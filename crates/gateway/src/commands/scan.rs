@@ -1,11 +1,11 @@
 //! `HSCAN`, `SSCAN` and `ZSCAN`: all elements in one page, whose cursor is 0. A record is read in one step of a transaction
 //! anyway, so a page each would read it as often as there are pages.
 
+use claret::matches_pattern;
 use claret_types::Bytes;
 
 use crate::answer::Answer;
 use crate::commands::Answered;
-use crate::commands::pattern::matches;
 use crate::commands::words::{int, is};
 use crate::fault::Fault;
 
@@ -35,8 +35,9 @@ pub(crate) fn page(name: &str, elements: Vec<(Bytes, Option<Bytes>)>, options: &
     } else {
         Scan::of(name, options)?
     };
-    let chosen =
-        elements.into_iter().filter(|(name, _)| scan.pattern.is_none_or(|pattern| matches(pattern, name)));
+    let chosen = elements
+        .into_iter()
+        .filter(|(name, _)| scan.pattern.is_none_or(|pattern| matches_pattern(pattern, name)));
     let words = chosen.flat_map(|(name, beside)| [Some(name), beside.filter(|_| !scan.only_names)]).flatten();
     Ok(Answer::Array(vec![Answer::text("0"), Answer::strings(words)]))
 }

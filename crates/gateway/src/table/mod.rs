@@ -96,6 +96,11 @@ impl Command {
         self.reads && !self.writes
     }
 
+    /// Whether it may wait for somebody: it blocks, and where that is an option, it is asked for.
+    pub(crate) fn may_wait(&self, words: &[Word]) -> bool {
+        self.blocks && (self.writes || words.iter().any(|word| word.eq_ignore_ascii_case(b"BLOCK")))
+    }
+
     /// The slot of all its keys; `Ok(None)` without keys.
     pub(crate) fn slot(&self, words: &[Word]) -> Result<Option<u16>, NoKeys> {
         let mut slot = None;

@@ -129,4 +129,5 @@ fn what_cannot_be_says_what_to_do_instead() {
     assert_eq!(client.asks(["SELECT 0", "PING hi", "ECHO x"]), ["OK", "\"hi\"", "\"x\""]);
     assert!(client.ask("COMMAND DOCS GET").contains("\"gateway\", \"operation\""));
     assert_eq!(client.ask("COMMAND GETKEYS MSET a 1 b 2"), "[\"a\", \"b\"]");
+    assert_eq!(client.ask("COMMAND LIST FILTERBY PATTERN [hl]set"), "[\"hset\", \"lset\"]");
 }
