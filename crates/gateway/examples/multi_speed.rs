@@ -1,5 +1,5 @@
-//! Measures transactions of four keys on four shards: `multi_speed rust|gateway STORE-URL GATEWAY-PORT SECONDS`. `rust` commits them as
-//! batches of the Rust client, `gateway` by MULTI and EXEC of a plain client. It prints a line of JSON. tools/gateway-speed runs it.
+//! Measures transactions of four keys on four shards: `multi_speed rust|gateway STORE-URL GATEWAY-PORT SECONDS CLIENTS`. `rust` commits
+//! them as batches of the Rust client, `gateway` by MULTI and EXEC of a plain client. It prints a line of JSON. tools/gateway-speed runs it.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 use claret::cluster::{Command, slot_of};
 use claret::{Records, Reply, Store};
 use tokio::task::JoinSet;
-
-const CLIENTS: usize = 64;
 
 type Failed = Box<dyn Error + Send + Sync>;
 
@@ -60,14 +58,14 @@ async fn by_multi(port: u16, client: usize, until: Instant) -> Result<Vec<Durati
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failed> {
     let words: Vec<String> = std::env::args().collect();
-    let [_, mode, url, port, seconds] = &words[..] else {
-        return Err("multi_speed rust|gateway STORE-URL GATEWAY-PORT SECONDS".into());
+    let [_, mode, url, port, seconds, count] = &words[..] else {
+        return Err("multi_speed rust|gateway STORE-URL GATEWAY-PORT SECONDS CLIENTS".into());
     };
-    let (port, seconds): (u16, f64) = (port.parse()?, seconds.parse()?);
+    let (port, seconds, count): (u16, f64, usize) = (port.parse()?, seconds.parse()?, count.parse()?);
     let store = Arc::new(Store::connect(url.as_str()).await?);
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     let mut clients = JoinSet::new();
-    for client in 0..CLIENTS {
+    for client in 0..count {
         match mode.as_str() {
             "rust" => drop(clients.spawn(by_batches(Arc::clone(&store), client, until))),
             "gateway" => drop(clients.spawn(by_multi(port, client, until))),

@@ -1,7 +1,5 @@
 //! What a client is answered, and how it is written in RESP2 and RESP3.
 
-use std::io::Write as _;
-
 use bytes::BytesMut;
 use claret_types::{Bytes, Reply};
 
@@ -139,13 +137,27 @@ fn line(out: &mut BytesMut, sign: u8, text: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn number_line(out: &mut BytesMut, sign: u8, number: i64) {
+/// A line of a sign and a number.
+pub(crate) fn number_line(out: &mut BytesMut, sign: u8, number: i64) {
     let mut text = [0; 24];
-    text[0] = sign;
-    let mut rest = &mut text[1..];
-    let _ = write!(rest, "{number}\r\n");
-    let left = rest.len();
-    out.extend_from_slice(&text[..24 - left]);
+    let end = text.len() - 2;
+    text[end..].copy_from_slice(b"\r\n");
+    let (mut at, mut rest) = (end, number.unsigned_abs());
+    loop {
+        at -= 1;
+        text[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        at -= 1;
+        text[at] = b'-';
+    }
+    at -= 1;
+    text[at] = sign;
+    out.extend_from_slice(&text[at..]);
 }
 
 fn bulk(out: &mut BytesMut, bytes: &[u8]) {

@@ -12,10 +12,11 @@ impl Client {
     pub(crate) async fn carry_out(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
         match command.way {
             Way::Here => self.here(command, words).await,
-            Way::Whole => Some(self.whole(command, words).await),
-            Way::PubSub => self.listen(command, words).await,
+            // In boxes: they are large, and EXEC passes by them.
+            Way::Whole => Some(Box::pin(self.whole(command, words)).await),
+            Way::PubSub => Box::pin(self.listen(command, words)).await,
             Way::Operation | Way::Steps | Way::Node | Way::Script | Way::Blocking => {
-                let answer = self.one(command, words).await;
+                let answer = Box::pin(self.one(command, words)).await;
                 // Nobody hears it.
                 (!self.state.is_closing).then_some(answer)
             }

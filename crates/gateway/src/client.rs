@@ -82,9 +82,10 @@ impl Client {
             let next = self.next().await;
             match next {
                 Next::Request(request) => {
-                    if let Err(request) = self.pass_on(request) {
-                        // In a box: it is large, and most commands pass by it.
-                        Box::pin(self.dispatch(request)).await;
+                    let command = table::named(&request.words[0]);
+                    let left = self.pass_on(command, request).and_then(|it| self.queue_up(command, it));
+                    if let Some(request) = left {
+                        self.dispatch(command, request).await;
                     }
                 }
                 Next::Pause => self.send_gathered().await,
@@ -198,29 +199,49 @@ impl Client {
     }
 
     /// What most commands are: one for one node, with nothing around it. It joins what leaves together. Any other is given back.
-    fn pass_on(&mut self, request: Request) -> Result<(), Request> {
+    fn pass_on(&mut self, command: Option<&'static Command>, request: Request) -> Option<Request> {
         let is_plain = self.state.queue.is_none()
             && self.state.listening.is_none()
             && self.state.watch.is_empty()
             && self.state.wants == Wants::All;
         let nodes = self.session.as_ref().and_then(|session| session.nodes());
         let is_open = nodes.is_some_and(|nodes| nodes.open_plain(self.state.protocol).is_some());
-        let command = table::named(&request.words[0]).filter(|_| is_plain && is_open);
-        let Some(command) = command.filter(|command| command.takes(request.words.len())) else {
-            return Err(request);
-        };
+        let command = command.filter(|command| is_plain && is_open && command.takes(request.words.len()));
+        let Some(command) = command else { return Some(request) };
         let is_sent = matches!(command.way, Way::Operation | Way::Steps | Way::Node) && !command.is_own;
         let Some(slot) = is_sent.then(|| command.slot(&request.words).ok()).flatten() else {
-            return Err(request);
+            return Some(request);
         };
         if self.uses_hot_key(command, &request.words) {
-            return Err(request);
+            return Some(request);
         }
         let now = Instant::now();
         self.entry.note(command.name, now);
         let no = self.replies.wait(request.raw, command.changes_nothing(), false, now);
         self.gathered.push((no, slot));
-        Ok(())
+        None
+    }
+
+    /// MULTI, and what is queued behind it, where no earlier command is on its way. Any other is given back.
+    fn queue_up(&mut self, command: Option<&'static Command>, request: Request) -> Option<Request> {
+        let is_one = |command: &&Command| match self.state.queue {
+            None => command.name == "MULTI" && self.replies.load().0 == 0,
+            Some(_) => command.way != Way::Refused && !Queue::is_for_now(command.name),
+        };
+        let command = command.filter(is_one).filter(|_| self.gathered.is_empty());
+        let Some(command) = command.filter(|_| self.admit(command, &request).is_ok()) else {
+            return Some(request);
+        };
+        let since = Instant::now();
+        self.entry.note(command.name, since);
+        if self.state.queue.is_some() {
+            self.enqueue(command, request);
+        } else {
+            let answer = self.multi();
+            self.shared.metrics.done(path_of(command), since, false);
+            self.answer(&answer);
+        }
+        None
     }
 
     /// Whether somebody may hold a key of it for long. It would wait at the node, and all behind it on the shared connection.
@@ -238,14 +259,14 @@ impl Client {
         places.any(|at| hot.is_hot(&Bytes::copy_from(&words[at]), now))
     }
 
-    async fn dispatch(&mut self, request: Request) {
+    async fn dispatch(&mut self, command: Option<&'static Command>, request: Request) {
         let since = Instant::now();
         if request.is_of_http() {
             self.shared.log("a connection was closed that speaks HTTP");
             self.state.is_closing = true;
             return;
         }
-        let command = match self.admit(&request) {
+        let command = match self.admit(command, &request) {
             Ok(command) => command,
             Err(error) => {
                 if let Some(queue) = &mut self.state.queue {
@@ -282,14 +303,15 @@ impl Client {
     }
 
     /// The command, if it is one and the client may send it now.
-    fn admit(&mut self, request: &Request) -> Result<&'static Command, String> {
-        let name = &request.words[0];
-        let Some(command) = table::named(name) else {
-            return Err(unknown(&request.words));
-        };
-        let shown = command.name.to_ascii_lowercase();
+    fn admit(
+        &self,
+        command: Option<&'static Command>,
+        request: &Request,
+    ) -> Result<&'static Command, String> {
+        let Some(command) = command else { return Err(unknown(&request.words)) };
+        let shown = || command.name.to_ascii_lowercase();
         if !command.takes(request.words.len()) {
-            return Err(format!("ERR wrong number of arguments for '{shown}' command"));
+            return Err(format!("ERR wrong number of arguments for '{}' command", shown()));
         }
         if self.session.is_none() && !matches!(command.name, "AUTH" | "HELLO" | "QUIT" | "RESET") {
             return Err("NOAUTH Authentication required.".to_owned());
@@ -297,20 +319,22 @@ impl Client {
         let is_old = self.state.protocol == Protocol::Resp2;
         if is_old && self.state.listening.is_some() && !Listening::allows(command) {
             return Err(format!(
-                "ERR Can't execute '{shown}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+                shown()
             ));
         }
         if command.way == Way::Refused {
             if self.shared.metrics.refuse(command.name) {
-                self.shared.log(&format!("{shown} is refused: {}", command.note));
+                self.shared.log(&format!("{} is refused: {}", shown(), command.note));
             }
-            return Err(format!("ERR '{shown}' is not for the gateway: {}", command.note));
+            return Err(format!("ERR '{}' is not for the gateway: {}", shown(), command.note));
         }
         let is_here = self.session.as_ref().is_some_and(|session| session.nodes().is_none());
         if is_here && matches!(command.way, Way::Node | Way::Blocking | Way::PubSub | Way::Script) {
             return Err(format!(
-                "ERR '{shown}' needs a server, and this gateway keeps its records in its own process: start it with \
-                 --store redis://HOST:PORT"
+                "ERR '{}' needs a server, and this gateway keeps its records in its own process: start it with \
+                 --store redis://HOST:PORT",
+                shown()
             ));
         }
         Ok(command)

@@ -14,10 +14,10 @@ impl Client {
             "MULTI" => self.multi(),
             "EXEC" => self.exec().await,
             "DISCARD" => self.discard(),
-            "WATCH" => self.watch(words).await,
+            "WATCH" => Box::pin(self.watch(words)).await,
             "UNWATCH" => self.unwatch(),
-            "AUTH" => self.auth(words).await,
-            "HELLO" => self.hello(words).await,
+            "AUTH" => Box::pin(self.auth(words)).await,
+            "HELLO" => Box::pin(self.hello(words)).await,
             "QUIT" => {
                 self.state.is_closing = true;
                 Answer::Ok
@@ -28,8 +28,8 @@ impl Client {
             }
             "CLIENT" => return self.client(words),
             "COMMAND" => crate::about::answer(words),
-            "INFO" => self.info(words).await,
-            "GATEWAY" => self.gateway(words).await,
+            "INFO" => Box::pin(self.info(words)).await,
+            "GATEWAY" => Box::pin(self.gateway(words)).await,
             _ => self.answer_of_here(command, words),
         })
     }

@@ -80,7 +80,7 @@ impl Client {
             let watched: Vec<_> =
                 self.state.watch.keys().iter().map(|it| (it.key.clone(), it.digest.clone())).collect();
             let expected = self.state.watch.expected();
-            return self.carry_out_on_node(&session, &queue, &watched, &expected).await;
+            return Box::pin(self.carry_out_on_node(&session, &queue, &watched, &expected)).await;
         }
         let store = session.store().await.map_err(no_store)?;
         if self.state.watch.turn.is_some() {
@@ -88,9 +88,9 @@ impl Client {
             let plan = self.plan(&queue.all)?;
             let expected = plan.expected.clone();
             let turn = self.state.watch.turn.take().expect("there is one");
-            match turn.exec(plan).await {
+            match Box::pin(turn.exec(plan)).await {
                 Some(ended) if !is_given_way(&ended) => {
-                    return transactions::change_or(ended, store, expected).await;
+                    return Box::pin(transactions::change_or(ended, store, expected)).await;
                 }
                 // It was over, or has given way, and nothing of it was done: what WATCH saw may still be so.
                 _ => Metrics::count(&self.shared.metrics.watch_given_up),

@@ -85,7 +85,7 @@ impl Client {
             .iter()
             .filter_map(|key| Some((key.clone(), self.state.watch.digest_of(key)?.clone())))
             .collect();
-        let queue = Queue::of_one(command, Request::of(words.to_vec()));
+        let queue = Queue::of_one(command, Request::of(words));
         match self.carry_out_on_node(session, &queue, &watched, &[]).await {
             // An array of one.
             Err(Fault::Done(answer)) => match *answer {

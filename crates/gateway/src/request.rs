@@ -2,7 +2,9 @@
 //! is bounded before any of it is kept, and a request that comes in many pieces is looked through once.
 
 use bytes::{Buf, Bytes, BytesMut};
+use smallvec::SmallVec;
 
+use crate::answer::number_line;
 use crate::limits::RequestLimits;
 
 /// A command and its words.
@@ -13,6 +15,9 @@ pub(crate) struct Request {
     /// The name, then the arguments. Never empty.
     pub(crate) words: Vec<Bytes>,
 }
+
+/// What is around a short word in an array.
+const HEAD_BYTES: usize = 12;
 
 /// Room for words that is kept between requests.
 const WORDS_KEPT_MAX: usize = 64;
@@ -178,7 +183,7 @@ impl RequestReader {
         let line = input.split_to(end + 1);
         let line = line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]);
         let Some(words) = split(line) else { return wrong("unbalanced quotes in request") };
-        Ok(Some(Request::of(words)))
+        Ok(Some(Request::of(&words)))
     }
 }
 
@@ -190,25 +195,39 @@ impl Request {
 
     /// The same with bytes of its own: it keeps nothing else that was read with it.
     pub(crate) fn detached(&self) -> Self {
-        Request::of(self.words.iter().map(|word| Bytes::copy_from_slice(word)).collect())
+        Request::of(&self.words)
     }
 
     /// A request of these words.
-    pub(crate) fn of(words: Vec<Bytes>) -> Self {
-        let mut raw = BytesMut::new();
-        write(&mut raw, &words);
-        Request { raw: raw.freeze(), words }
+    pub(crate) fn of(words: &[Bytes]) -> Self {
+        let mut raw = BytesMut::with_capacity(words.iter().map(|word| word.len() + HEAD_BYTES).sum());
+        let mut places: SmallVec<[usize; 8]> = SmallVec::new();
+        array(&mut raw, words.len());
+        for word in words {
+            string(&mut raw, word);
+            places.push(raw.len() - 2);
+        }
+        let raw = raw.freeze();
+        let its = |(end, word): (usize, &Bytes)| raw.slice(end - word.len()..end);
+        let words = places.into_iter().zip(words).map(its).collect();
+        Request { raw, words }
     }
 }
 
 /// Appends words as an array of strings.
 pub(crate) fn write<W: AsRef<[u8]>>(out: &mut BytesMut, words: &[W]) {
-    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-    for word in words.iter().map(AsRef::as_ref) {
-        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
+    array(out, words.len());
+    words.iter().for_each(|word| string(out, word.as_ref()));
+}
+
+fn array(out: &mut BytesMut, count: usize) {
+    number_line(out, b'*', count as i64);
+}
+
+fn string(out: &mut BytesMut, word: &[u8]) {
+    number_line(out, b'$', word.len() as i64);
+    out.extend_from_slice(word);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// A count or a length as servers read them: digits, perhaps behind a minus, without zeros before them. It is sent on as it is, so it

@@ -103,7 +103,8 @@ impl Plan {
             return self.commit_at_once(store).await;
         }
         let plan = &self;
-        store.try_transaction(|tx| async move { plan.clone_of_steps().run(&tx).await }).await?.all()
+        let told = store.try_transaction(|tx| async move { plan.clone_of_steps().run(&tx).await });
+        Box::pin(told).await?.all()
     }
 
     /// All operations are known: one step.
