@@ -6,6 +6,8 @@ use bytes::Bytes as Word;
 
 use crate::answer::{Answer, Protocol};
 use crate::client::{Client, Wants};
+use crate::fault::Fault;
+use crate::on_node::ask_beside;
 use crate::table::Command;
 
 impl Client {
@@ -25,6 +27,9 @@ impl Client {
             "RESET" => {
                 self.reset();
                 Answer::Simple("RESET")
+            }
+            "CLIENT" if words[1].eq_ignore_ascii_case(b"UNBLOCK") => {
+                Box::pin(self.client_unblock(words)).await
             }
             "CLIENT" => return self.client(words),
             "COMMAND" => crate::about::answer(words),
@@ -221,10 +226,11 @@ impl Client {
                     "CLIENT SETINFO LIB-NAME|LIB-VER text",
                     "CLIENT KILL ID id | ADDR ip:port",
                     "CLIENT REPLY ON|OFF|SKIP",
+                    "CLIENT UNBLOCK id [TIMEOUT|ERROR]",
                 ]
                 .map(Into::into),
             ),
-            (b"TRACKING" | b"CACHING" | b"TRACKINGINFO" | b"PAUSE" | b"UNPAUSE" | b"UNBLOCK", _) => {
+            (b"TRACKING" | b"CACHING" | b"TRACKINGINFO" | b"PAUSE" | b"UNPAUSE", _) => {
                 let shown = String::from_utf8_lossy(&name).to_ascii_lowercase();
                 if self.shared.metrics.refuse("CLIENT") {
                     self.shared.log(&format!("client {shown} is refused: it is of one server"));
@@ -267,6 +273,34 @@ impl Client {
                 )
             }
             _ => Answer::error("ERR syntax error"),
+        }
+    }
+
+    /// Has the node end the blocking command in which another connection waits.
+    async fn client_unblock(&mut self, words: &[Word]) -> Answer {
+        let [_, _, id, how @ ..] = words else {
+            return Answer::error("ERR wrong number of arguments for 'client|unblock' command");
+        };
+        let how = match how {
+            [] => &b"TIMEOUT"[..],
+            [how] if how.eq_ignore_ascii_case(b"TIMEOUT") || how.eq_ignore_ascii_case(b"ERROR") => how,
+            _ => return Answer::error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"),
+        };
+        let Some(id) = std::str::from_utf8(id).ok().and_then(|id| id.parse::<u64>().ok()) else {
+            return Fault::not_an_integer().into();
+        };
+        // Those of other users are not this one's.
+        let user = self.entry.user();
+        let found = self.shared.registry.find(id).filter(|entry| entry.user() == user);
+        let (Some(found), Some(session)) = (found, self.session.clone()) else { return Answer::Int(0) };
+        let Some(nodes) = session.nodes() else { return Answer::Int(0) };
+        let waits = found.waiting().await;
+        let Some((node, number)) = &*waits else { return Answer::Int(0) };
+        let number = number.to_string();
+        let asked = [&b"CLIENT"[..], b"UNBLOCK", number.as_bytes(), how];
+        match ask_beside(nodes, self.state.protocol, node, &asked).await {
+            Ok(answer) => Answer::Raw(answer),
+            Err(fault) => fault.into(),
         }
     }
 
@@ -320,7 +354,7 @@ impl Client {
         };
         match store.outcome(&id).await {
             Ok(outcome) => Answer::text(format!("{outcome:?}").to_ascii_lowercase()),
-            Err(error) => crate::fault::Fault::Store(error).into(),
+            Err(error) => Fault::Store(error).into(),
         }
     }
 }

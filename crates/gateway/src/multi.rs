@@ -88,12 +88,22 @@ impl Client {
             let plan = self.plan(&queue.all)?;
             let expected = plan.expected.clone();
             let turn = self.state.watch.turn.take().expect("there is one");
+            let keys = turn.keys().to_vec();
             match Box::pin(turn.exec(plan)).await {
                 Some(ended) if !is_given_way(&ended) => {
                     return Box::pin(transactions::change_or(ended, store, expected)).await;
                 }
                 // It was over, or has given way, and nothing of it was done: what WATCH saw may still be so.
                 _ => Metrics::count(&self.shared.metrics.watch_given_up),
+            }
+            // It queues once more. Without, it would hold other keys while it waits for these, and the next turn would give way for it.
+            let plan = self.plan(&queue.all)?;
+            let expected = plan.expected.clone();
+            if let Some((turn, _)) = Box::pin(Turn::take(store, keys, self.shared.watch)).await
+                && let Some(ended) = Box::pin(turn.exec(plan)).await
+                && !is_given_way(&ended)
+            {
+                return Box::pin(transactions::change_or(ended, store, expected)).await;
             }
         }
         let plan = self.plan(&queue.all)?;

@@ -11,6 +11,7 @@ use crate::answer::{Answer, Protocol};
 use crate::client::{Client, crosses_slots};
 use crate::fault::Fault;
 use crate::queue::{Queue, Slots};
+use crate::registry::Entry;
 use crate::request::{self, Request};
 use crate::session::{Nodes, Session};
 use crate::table::{Command, NoKeys};
@@ -115,7 +116,8 @@ impl Client {
         };
         let nodes = session.nodes().expect("it is at nodes");
         let protocol = self.state.protocol;
-        let answer = self.unless_gone(ask_apart(nodes, protocol, command, slot, words)).await;
+        let entry = std::sync::Arc::clone(&self.entry);
+        let answer = self.unless_gone(ask_apart(nodes, protocol, command, slot, words, &entry)).await;
         answer.unwrap_or_else(|| Err(Fault::told("ERR the client is gone"))).map(Answer::Raw)
     }
 
@@ -237,6 +239,7 @@ async fn ask_apart(
     command: &Command,
     slot: Option<u16>,
     words: &[Word],
+    entry: &Entry,
 ) -> Result<bytes::Bytes, Fault> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -244,9 +247,23 @@ async fn ask_apart(
         let node = plain.node_of(slot.unwrap_or_default()).ok_or_else(no_node)?;
         let mut raw = nodes.borrow(protocol, &node).await.map_err(away)?;
         let mut out = BytesMut::new();
+        let may_wait = command.may_wait(words);
+        if may_wait {
+            request::write(&mut out, &[&b"CLIENT"[..], b"ID"]);
+        }
         request::write(&mut out, words);
         raw.send(&out).await.map_err(lost)?;
+        if may_wait {
+            // By this others can have the node end it.
+            let id = next(&mut raw).await?;
+            let id =
+                id.strip_prefix(b":").and_then(|id| std::str::from_utf8(id).ok()?.trim_end().parse().ok());
+            entry.waits_at(id.map(|id| (node.clone(), id))).await;
+        }
         let answer = heard(&mut raw, command.changes_nothing()).await?;
+        if may_wait {
+            entry.waits_at(None).await;
+        }
         // A script may say so, too, and then it was done: what counts is what the node says of the key.
         let key = first_key(command, words).filter(|_| is_elsewhere(&answer));
         let is_redirected = match key {
@@ -282,6 +299,19 @@ async fn find_out(nodes: &Nodes, protocol: Protocol, key: Option<&[u8]>) {
 fn first_key<'a>(command: &Command, words: &'a [Word]) -> Option<&'a [u8]> {
     let at = command.keys.of(words).ok()?.next()?;
     Some(&words[at])
+}
+
+/// The answer of a node to something that does not wait there, also while a script keeps the connections that others use.
+pub(crate) async fn ask_beside<W: AsRef<[u8]>>(
+    nodes: &Nodes,
+    protocol: Protocol,
+    node: &str,
+    words: &[W],
+) -> Result<bytes::Bytes, Fault> {
+    let mut raw = nodes.borrow(protocol, node).await.map_err(away)?;
+    let answer = ask(&mut raw, words).await?;
+    nodes.give_back(protocol, node, raw);
+    Ok(answer)
 }
 
 async fn ask<W: AsRef<[u8]>>(raw: &mut Raw, words: &[W]) -> Result<bytes::Bytes, Fault> {

@@ -1,4 +1,4 @@
-//! All connections of the gateway, for CLIENT LIST and CLIENT KILL.
+//! All connections of the gateway, for CLIENT LIST, CLIENT KILL and CLIENT UNBLOCK.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,6 +18,9 @@ pub(crate) struct Entry {
     told: Mutex<Told>,
     is_killed: AtomicBool,
     kill: Notify,
+    /// The node at which it waits in a blocking command, and the number of its connection there. Whoever ends that holds it: until
+    /// then the connection is used for nothing else.
+    waits_at: tokio::sync::Mutex<Option<(String, i64)>>,
 }
 
 #[derive(Debug)]
@@ -71,6 +74,15 @@ impl Entry {
 
     pub(crate) fn is_killed(&self) -> bool {
         self.is_killed.load(Ordering::Acquire)
+    }
+
+    pub(crate) async fn waits_at(&self, place: Option<(String, i64)>) {
+        *self.waits_at.lock().await = place;
+    }
+
+    /// Where it waits; it goes on waiting, or has its answer, until this is dropped.
+    pub(crate) async fn waiting(&self) -> tokio::sync::MutexGuard<'_, Option<(String, i64)>> {
+        self.waits_at.lock().await
     }
 
     pub(crate) fn user(&self) -> String {
@@ -129,6 +141,7 @@ impl Registry {
             }),
             is_killed: AtomicBool::new(false),
             kill: Notify::new(),
+            waits_at: tokio::sync::Mutex::default(),
         });
         self.all.lock().insert(id, Arc::clone(&entry));
         entry

@@ -1,7 +1,7 @@
 //! A turn on hot keys: a transaction that WATCH opens and EXEC commits (G7 of docs/gateway.md).
 //!
 //! It is a task of its own. Dropping the turn rolls it back. It ends by itself when its time is over, or when it is given way: then
-//! the connection still has what WATCH saw, and EXEC checks that.
+//! the connection still has what WATCH saw, and EXEC checks that, in another turn if it gets one soon.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -54,6 +54,10 @@ impl Turn {
         let turn = Turn { keys, steps, task: Some(task) };
         let digests = timeout(time, begun).await.ok()?.ok()?;
         Some((turn, digests))
+    }
+
+    pub(crate) fn keys(&self) -> &[Bytes] {
+        &self.keys
     }
 
     pub(crate) fn holds(&self, key: &Bytes) -> bool {

@@ -5,11 +5,12 @@ use claret::Store;
 use claret::cluster::Plain;
 use claret_types::Bytes;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Protocol};
 use crate::asking;
 use crate::client::Client;
 use crate::fault::Fault;
-use crate::session::Backing;
+use crate::on_node::ask_beside;
+use crate::session::{Backing, Nodes};
 use crate::table::Command;
 
 /// What becomes of the answers of all nodes.
@@ -35,6 +36,9 @@ impl Client {
         let done = match &session.backing {
             Backing::Here(store) => in_process(store, command, words).await,
             Backing::Nodes(nodes) => match nodes.plain(self.state.protocol).await {
+                Ok(plain) if is_kill(command, words) => {
+                    kill_script(nodes, plain, self.state.protocol, words).await
+                }
                 Ok(plain) => at_nodes(plain, command, words).await,
                 Err(error) => Err(Fault::told(format!("CLUSTERDOWN {error}"))),
             },
@@ -85,10 +89,37 @@ async fn at_nodes(plain: &Plain, command: &Command, words: &[Word]) -> Result<An
     }
 }
 
+fn is_kill(command: &Command, words: &[Word]) -> bool {
+    matches!(command.name, "SCRIPT" | "FUNCTION")
+        && words.len() == 2
+        && words[1].eq_ignore_ascii_case(b"KILL")
+}
+
+/// Ends the scripts that run, on all nodes: a node that runs none says so, and that counts only if all do.
+async fn kill_script(
+    nodes: &Nodes,
+    plain: &Plain,
+    protocol: Protocol,
+    words: &[Word],
+) -> Result<Answer, Fault> {
+    let (mut killed, mut refused, mut none) = (None, None, None);
+    for node in sorted_nodes(plain)? {
+        let answer = ask_beside(nodes, protocol, &node, words).await?;
+        let place = match &answer[..] {
+            said if said.starts_with(b"-NOTBUSY") => &mut none,
+            said if said.starts_with(b"-") => &mut refused,
+            _ => &mut killed,
+        };
+        place.get_or_insert(answer);
+    }
+    let told = refused.or(killed).or(none);
+    told.map(Answer::Raw).ok_or_else(|| Fault::told("CLUSTERDOWN no node is known"))
+}
+
 /// Subcommands that may go over a connection that others use: none of them changes it, or waits.
 const SUBCOMMANDS: [(&str, &[&str]); 7] = [
-    ("SCRIPT", &["LOAD", "EXISTS", "FLUSH", "HELP"]),
-    ("FUNCTION", &["LOAD", "DELETE", "FLUSH", "LIST", "DUMP", "RESTORE", "STATS", "HELP"]),
+    ("SCRIPT", &["LOAD", "EXISTS", "FLUSH", "KILL", "HELP"]),
+    ("FUNCTION", &["LOAD", "DELETE", "FLUSH", "KILL", "LIST", "DUMP", "RESTORE", "STATS", "HELP"]),
     ("CONFIG", &["GET", "SET", "RESETSTAT", "REWRITE", "HELP"]),
     (
         "ACL",

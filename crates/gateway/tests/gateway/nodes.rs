@@ -105,6 +105,49 @@ fn pops_that_block_wait_and_go_with_their_client() {
 }
 
 #[test]
+fn who_waits_can_be_unblocked_by_its_own_user() {
+    let gateway = Running::before(&cluster().url());
+    let (mut client, mut waits) = (gateway.client(), gateway.client());
+    let [a, ..] = apart("nodes:unblock:");
+    let id = waits.ask("CLIENT ID");
+    assert_eq!(client.ask(&format!("CLIENT UNBLOCK {id}")), "0", "it does not wait");
+    for (how, told) in
+        [("", "nil[]"), ("TIMEOUT", "nil[]"), ("ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK")]
+    {
+        waits.say(&format!("BLPOP {a} 0"));
+        while client.ask(&format!("CLIENT UNBLOCK {id} {how}")) != "1" {
+            std::thread::yield_now();
+        }
+        assert_eq!(waits.hear(), told, "{how}");
+    }
+    assert_eq!(waits.ask(&format!("LLEN {a}")), "0", "it is as before");
+    assert_eq!(client.ask("CLIENT UNBLOCK 99999999"), "0");
+    assert_eq!(client.ask("CLIENT UNBLOCK x"), "-ERR value is not an integer or out of range");
+    assert!(client.ask("CLIENT UNBLOCK 1 SOON").starts_with("-ERR CLIENT UNBLOCK reason"));
+}
+
+/// A script that does not end keeps its node from all else; on a cluster of its own.
+#[test]
+fn a_script_without_end_is_ended_through_the_gateway() {
+    let cluster = Cluster::options(3, 0)
+        .module(Module::of_sources().expect("the module"))
+        .config("lua-time-limit 10")
+        .start()
+        .expect("a cluster");
+    let gateway = Running::before(&cluster.url());
+    let (mut client, mut runs) = (gateway.client(), gateway.client());
+    assert!(client.ask("SCRIPT KILL").starts_with("-NOTBUSY"));
+    assert!(client.ask("FUNCTION KILL").starts_with("-NOTBUSY"));
+    runs.say("EVAL \"while true do end\" 1 k");
+    while !client.ask("GET k").starts_with("-BUSY") {
+        std::thread::yield_now();
+    }
+    assert_eq!(client.ask("SCRIPT KILL"), "OK");
+    assert!(runs.hear().contains("Script killed by user"));
+    assert_eq!(client.ask("GET k"), "nil");
+}
+
+#[test]
 fn what_cannot_be_says_what_to_do_instead() {
     let gateway = Running::before(&cluster().url());
     let mut client = gateway.client();

@@ -134,6 +134,8 @@ fn sell(gateway: &Running, stock: &str, sold: &str, threads: u64, each: u64) -> 
     attempts.into_inner()
 }
 
+/// Bug: an EXEC whose turn had given way went on without one. It held `sold` while it waited for `stock`, so the next turn gave way for
+/// it, and half of all attempts failed for as long as the loops ran; in one run of seven. Mend: it queues for a turn again.
 #[test]
 fn loops_on_a_hot_key_take_turns() {
     // With time enough: on a busy machine a turn may come later than loops wait for it by default.
@@ -148,7 +150,8 @@ fn loops_on_a_hot_key_take_turns() {
         let attempts = sell(gateway, &stock, &sold, threads, each);
         assert_eq!(client.ask(&format!("MGET {stock} {sold}")), "[\"680\", \"320\"]");
         // Without turns it would be about as many as there are loops.
-        assert!(attempts < 2 * threads * each, "{attempts} attempts");
+        let info = client.ask("INFO gateway");
+        assert!(attempts < 2 * threads * each, "{attempts} attempts {info}");
         assert!(client.ask("INFO gateway").contains("watch_queued_total"));
     }
 }
