@@ -19,7 +19,9 @@ use crate::turn::Turn;
 
 impl Client {
     pub(crate) fn multi(&mut self) -> Answer {
-        if self.state.queue.is_some() {
+        if let Some(queue) = &mut self.state.queue {
+            // As Valkey: a command that was not taken, so EXEC does nothing.
+            queue.fail();
             return Answer::error("ERR MULTI calls can not be nested");
         }
         self.state.queue = Some(Queue::default());
@@ -120,7 +122,8 @@ impl Client {
 
     /// WATCH: looks at the keys, or queues for those that are hot.
     pub(crate) async fn watch(&mut self, words: &[Word]) -> Answer {
-        if self.state.queue.is_some() {
+        if let Some(queue) = &mut self.state.queue {
+            queue.fail();
             return Answer::error("ERR WATCH inside MULTI is not allowed");
         }
         let (count_max, bytes_max) = (self.shared.limits.watched_max, self.shared.limits.watched_bytes_max);

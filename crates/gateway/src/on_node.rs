@@ -242,32 +242,24 @@ async fn ask_apart(
     entry: &Entry,
 ) -> Result<bytes::Bytes, Fault> {
     let until = Instant::now() + PATIENCE;
+    // The node to which the keys of this slot are on their way.
+    let mut importing: Option<String> = None;
     loop {
         let plain = nodes.plain(protocol).await.map_err(away)?;
-        let node = plain.node_of(slot.unwrap_or_default()).ok_or_else(no_node)?;
+        let is_asking = importing.is_some();
+        let owner = || plain.node_of(slot.unwrap_or_default()).ok_or_else(no_node);
+        let node = importing.take().map_or_else(owner, Ok)?;
         let mut raw = nodes.borrow(protocol, &node).await.map_err(away)?;
-        let mut out = BytesMut::new();
-        let may_wait = command.may_wait(words);
-        if may_wait {
-            request::write(&mut out, &[&b"CLIENT"[..], b"ID"]);
-        }
-        request::write(&mut out, words);
-        raw.send(&out).await.map_err(lost)?;
-        if may_wait {
-            // By this others can have the node end it.
-            let id = next(&mut raw).await?;
-            let id =
-                id.strip_prefix(b":").and_then(|id| std::str::from_utf8(id).ok()?.trim_end().parse().ok());
-            entry.waits_at(id.map(|id| (node.clone(), id))).await;
-        }
-        let answer = heard(&mut raw, command.changes_nothing()).await?;
-        if may_wait {
-            entry.waits_at(None).await;
-        }
+        let answer = ask_once(&mut raw, command, words, is_asking, entry).await?;
         // A script may say so, too, and then it was done: what counts is what the node says of the key.
         let key = first_key(command, words).filter(|_| is_elsewhere(&answer));
         let is_redirected = match key {
-            Some(key) => is_elsewhere(&ask(&mut raw, &[&b"EXISTS"[..], key]).await?),
+            Some(key) => {
+                if is_asking {
+                    ask(&mut raw, &[b"ASKING"]).await?;
+                }
+                is_elsewhere(&ask(&mut raw, &[&b"EXISTS"[..], key]).await?)
+            }
             None => false,
         };
         nodes.give_back(protocol, &node, raw);
@@ -277,8 +269,53 @@ async fn ask_apart(
         if Instant::now() >= until {
             return Err(Fault::told("TRYAGAIN the slot of the keys moves; nothing was done"));
         }
-        find_out(nodes, protocol, key).await;
+        // A node that nobody knows is not logged in at.
+        importing =
+            importing_node(&answer).filter(|_| !is_asking).filter(|node| plain.nodes().contains(node));
+        if importing.is_none() {
+            find_out(nodes, protocol, key).await;
+        }
     }
+}
+
+/// The answer of a node to a command, on a connection that it may keep waiting.
+async fn ask_once(
+    raw: &mut Raw,
+    command: &Command,
+    words: &[Word],
+    is_asking: bool,
+    entry: &Entry,
+) -> Result<bytes::Bytes, Fault> {
+    let mut out = BytesMut::new();
+    let may_wait = command.may_wait(words);
+    if may_wait {
+        request::write(&mut out, &[&b"CLIENT"[..], b"ID"]);
+    }
+    if is_asking {
+        request::write(&mut out, &[b"ASKING"]);
+    }
+    request::write(&mut out, words);
+    raw.send(&out).await.map_err(lost)?;
+    if may_wait {
+        // By this others can have the node end it.
+        let id = next(raw).await?;
+        let id = id.strip_prefix(b":").and_then(|id| std::str::from_utf8(id).ok()?.trim_end().parse().ok());
+        entry.waits_at(id.map(|id| (raw.node().to_string(), id))).await;
+    }
+    if is_asking {
+        next(raw).await?;
+    }
+    let answer = heard(raw, command.changes_nothing()).await;
+    if may_wait {
+        entry.waits_at(None).await;
+    }
+    answer
+}
+
+/// `-ASK slot host:port`: where.
+fn importing_node(answer: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(answer).ok()?.strip_prefix("-ASK ")?;
+    Some(text.trim_end().split(' ').nth(1)?.to_owned())
 }
 
 fn is_elsewhere(answer: &[u8]) -> bool {

@@ -39,6 +39,10 @@ fn a_multi_over_all_nodes_is_done_as_one() {
             "\"30\""
         ]
     );
+    // As in Valkey: what was refused in it ends it.
+    let said = client.asks(["MULTI", "MULTI", &format!("DEL {a}"), "EXEC", &format!("GET {a}")]);
+    assert_eq!(said[3], "-EXECABORT Transaction discarded because of previous errors.");
+    assert_eq!(said[4], "\"30\"");
 }
 
 #[test]

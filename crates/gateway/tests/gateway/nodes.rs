@@ -147,6 +147,41 @@ fn a_script_without_end_is_ended_through_the_gateway() {
     assert_eq!(client.ask("GET k"), "nil");
 }
 
+/// Commands that are sent on connections of their own follow a key that is on its way to another node, too: scripts and pops.
+#[test]
+fn keys_on_their_way_are_followed() {
+    let module = Module::of_sources().expect("the module");
+    let cluster = Cluster::options(2, 0).module(module).start().expect("a cluster");
+    let gateway = Running::before(&cluster.url());
+    let (mut client, mut waits) = (gateway.client(), gateway.client());
+    let tag = cluster.key_at(0, "moves:");
+    let (gone, list) = (format!("{{{tag}}}gone"), format!("{{{tag}}}list"));
+    client.asks([&format!("SET {gone} 7"), &format!("SET {{{tag}}}stays 1")]);
+    let slot = cluster.query::<u16>(0, &["CLUSTER", "KEYSLOT", &tag]).expect("a slot").to_string();
+    let [from, to] = [0, 1].map(|node| cluster.query::<String>(node, &["CLUSTER", "MYID"]).expect("an id"));
+    let set_slot = |node: usize, words: &[&str]| {
+        cluster.query::<()>(node, &[&["CLUSTER", "SETSLOT", &slot][..], words].concat()).expect("it moves");
+    };
+    set_slot(1, &["IMPORTING", &from]);
+    set_slot(0, &["MIGRATING", &to]);
+    let port = cluster.servers()[1].port().to_string();
+    let migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "10000", "REPLACE", "KEYS", &gone];
+    cluster.query::<()>(0, &migrate).expect("it goes");
+    let script = |says: &str| format!("EVAL \"redis.call('incr', KEYS[1]) return {says}\" 1 {gone}");
+    assert_eq!(client.ask(&format!("GET {gone}")), "\"7\"");
+    assert_eq!(client.ask(&script("redis.call('get', KEYS[1])")), "\"8\"");
+    assert!(client.ask(&script("redis.error_reply('ASK 1 127.0.0.1:1')")).starts_with("-ASK 1"));
+    assert_eq!(client.ask(&format!("GET {gone}")), "\"9\"", "it was done once");
+    waits.say(&format!("BLPOP {list} 0"));
+    while !client.ask("INFO gateway").contains("gateway_blocked_clients:1") {
+        std::thread::yield_now();
+    }
+    assert_eq!(client.ask(&format!("RPUSH {list} x")), "1");
+    assert_eq!(waits.hear(), format!("[\"{list}\", \"x\"]"));
+    let stays = format!("EVAL \"return redis.call('get', KEYS[1])\" 1 {{{tag}}}stays");
+    assert_eq!(client.ask(&stays), "\"1\"");
+}
+
 #[test]
 fn what_cannot_be_says_what_to_do_instead() {
     let gateway = Running::before(&cluster().url());

@@ -37,7 +37,14 @@ fn exec_answers_nil_if_what_was_watched_has_changed() {
         assert_eq!(client.asks(["MULTI", "PING", "EXEC"])[2], "[PONG]");
     }
     let said = client.asks(["MULTI", &format!("WATCH {a}"), "EXEC"]);
-    assert_eq!(said, ["OK", "-ERR WATCH inside MULTI is not allowed", "[]"]);
+    assert_eq!(
+        said,
+        [
+            "OK",
+            "-ERR WATCH inside MULTI is not allowed",
+            "-EXECABORT Transaction discarded because of previous errors."
+        ]
+    );
 }
 
 #[test]

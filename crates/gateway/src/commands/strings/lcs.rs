@@ -8,8 +8,8 @@ use crate::commands::steps::{Steps, taken, text};
 use crate::commands::words::{int, is};
 use crate::fault::Fault;
 
-/// The most memory that the table may take.
-const TABLE_BYTES_MAX: u64 = 512 << 20;
+/// The most memory that the table may take: strings of 4,096 bytes each. All clients wait while it is made.
+const TABLE_BYTES_MAX: u64 = 65 << 20;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
@@ -57,7 +57,7 @@ pub(super) async fn lcs(steps: Steps<'_>, first: &Bytes, second: &Bytes, options
     let cells = (a.len() as u64 + 1) * (b.len() as u64 + 1);
     if cells * size_of::<u32>() as u64 > TABLE_BYTES_MAX {
         return Err(Fault::told(
-            "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
+            "ERR Insufficient memory, transient memory for LCS in a transaction exceeds 65 MiB: ask for it alone, with keys of one slot",
         ));
     }
     let table = Table::of(a, b);
