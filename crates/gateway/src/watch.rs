@@ -65,8 +65,11 @@ impl Watch {
         &self.keys
     }
 
-    /// The keys that a command uses and this watches, each once.
+    /// The keys that a command uses and this watches, each once; all, if that cannot be told.
     pub(crate) fn of_command(&self, command: &Command, words: &[Word]) -> Vec<Bytes> {
+        if command.makes_keys(words) {
+            return self.keys.iter().map(|it| it.key.clone()).collect();
+        }
         let Ok(places) = command.keys.of(words) else { return Vec::new() };
         if self.keys.is_empty() {
             return Vec::new();
@@ -81,7 +84,8 @@ impl Watch {
     /// Whether a command, sent as it is, would see or change what is watched.
     pub(crate) fn concerns(&self, command: &Command, words: &[Word]) -> bool {
         !self.keys.is_empty()
-            && command.keys.of(words).is_ok_and(|mut places| places.any(|at| self.has(&words[at])))
+            && (command.makes_keys(words)
+                || command.keys.of(words).is_ok_and(|mut places| places.any(|at| self.has(&words[at]))))
     }
 
     /// Forgets everything; a turn ends.

@@ -101,8 +101,16 @@ impl Command {
         self.blocks && (self.writes || words.iter().any(|word| word.eq_ignore_ascii_case(b"BLOCK")))
     }
 
+    /// Whether it uses keys whose names are made of what it reads (`SORT ... BY weight_*`): they may be anywhere.
+    pub(crate) fn makes_keys(&self, words: &[Word]) -> bool {
+        self.keys == Keys::Sort && keys::has_pattern(words)
+    }
+
     /// The slot of all its keys; `Ok(None)` without keys.
     pub(crate) fn slot(&self, words: &[Word]) -> Result<Option<u16>, NoKeys> {
+        if self.makes_keys(words) {
+            return Err(NoKeys::SeveralSlots);
+        }
         let mut slot = None;
         for key in self.keys.of(words)? {
             let its = claret::cluster::slot_of(&words[key]);

@@ -45,6 +45,32 @@ fn a_multi_over_all_nodes_is_done_as_one() {
     assert_eq!(said[4], "\"30\"");
 }
 
+/// A node of a cluster refuses patterns, for what they name may be elsewhere.
+#[test]
+fn sort_reads_keys_of_all_slots() {
+    let gateway = gateway();
+    let (mut client, mut other) = (gateway.client(), gateway.client());
+    let [list, ..] = apart("multi:sort:");
+    client.ask(&format!("RPUSH {list} 1 2 3"));
+    for (element, weight) in [(1, 30), (2, 10), (3, 20)] {
+        client.asks([
+            &format!("SET {list}:w{element} {weight}"),
+            &format!("HSET {list}:h{element} name n{element}"),
+        ]);
+    }
+    let sort = format!("SORT {list} BY {list}:w* GET # GET {list}:h*->name");
+    let sorted = "[\"2\", \"n2\", \"3\", \"n3\", \"1\", \"n1\"]";
+    assert_eq!(client.ask(&sort), sorted);
+    assert_eq!(client.asks(["MULTI", &sort, "EXEC"])[2], format!("[{sorted}]"));
+    assert_eq!(client.ask(&format!("SORT {list} BY nosort DESC")), "[\"3\", \"2\", \"1\"]");
+    // What it reads of a watched key is what WATCH saw.
+    client.ask(&format!("WATCH {list}:w1"));
+    other.ask(&format!("SET {list}:w1 5"));
+    assert!(client.ask(&sort).starts_with("[\"1\""));
+    other.ask(&format!("SET {list}:w1 30"));
+    assert_eq!(client.asks(["MULTI", "PING", "EXEC"])[2], "nil[]");
+}
+
 #[test]
 fn exec_does_all_or_nothing() {
     let gateway = gateway();
