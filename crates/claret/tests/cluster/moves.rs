@@ -72,6 +72,30 @@ async fn give(cluster: &Cluster, slot: u16, from: usize, to: usize) {
     }
 }
 
+/// Bug: a node looked whether it may write with a key of its lowest slot. While that slot was on its way, the server's answer was where
+/// to ask, and the node took it for a no: it decided nothing, in any slot, until the slot had arrived. Slots leave lowest first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_goes_on_while_its_lowest_slot_is_on_its_way() {
+    let _limit = crate::limit::of_test();
+    let cluster = fresh(2);
+    let store = store(&cluster).await;
+    let key = cluster.key_at(0, "stays:");
+    let (lowest, _) = cluster.slots(0);
+    crate::strict::begin_to_move(&cluster, &lowest.to_string(), 0, 1).await;
+    // What a client holds and lets go, others wait for: a timer has to see to it.
+    for sum in 1..=20 {
+        let added = |tx: Tx| {
+            let key = key.clone();
+            async move { Ok(tx.counter(key).add_returning(1).await?) }
+        };
+        let alone = store.counter(&key);
+        let (one, other) = tokio::join!(store.transaction(added), alone.add(1));
+        assert!(one.is_ok() && other.is_ok(), "{one:?} {other:?}");
+        assert_eq!(store.counter(&key).get().await.expect("read"), 2 * sum);
+    }
+    assert_eq!(cluster.query::<i64>(0, &["INCR", &key]).expect("a plain command"), 41);
+}
+
 async fn while_slots_move<F: Future<Output = ()>>(
     cluster: &Cluster,
     keys: ([String; 2], String),

@@ -295,6 +295,13 @@ impl Slots {
         self.myself()?.ranges.iter().map(|(first, _)| *first).min()
     }
 
+    /// The slot of the probe: the lowest that is not on its way, for of one that is the server says where to ask for what is not there,
+    /// and that is no answer to whether it would write. If all are on their way, the lowest.
+    fn probed(&self) -> Option<u16> {
+        let served = self.served.iter().position(|is_served| *is_served);
+        served.and_then(|slot| u16::try_from(slot).ok()).or_else(|| self.lowest())
+    }
+
     /// The shards of all nodes that serve something, as far as this node knows.
     pub(crate) fn owners(&self) -> impl Iterator<Item = ShardId> {
         let serving = self.nodes.iter().filter(|node| !node.ranges.is_empty()).filter_map(Primary::shard);
@@ -416,7 +423,7 @@ impl Slots {
 
     /// Takes over what is remembered of the view before, whatever is in view now.
     pub(crate) fn follow(&mut self, before: Option<&Slots>) {
-        self.probe = self.lowest().map(|slot| {
+        self.probe = self.probed().map(|slot| {
             let same = before.and_then(|before| before.probe.clone());
             same.filter(|key| slot_of(key.as_bytes()) == slot).unwrap_or_else(|| probe_of(slot))
         });
@@ -597,6 +604,14 @@ mod tests {
         let moved = of("8-9", Some(&first));
         assert_eq!(moved.probe().map(|key| slot_of(key.as_bytes())), Some(8));
         assert_eq!(of("", Some(&first)).probe(), None);
+        let leaving = of("7-9 [7->-bb] [8->-bb]", Some(&first));
+        assert_eq!(
+            leaving.probe().map(|key| slot_of(key.as_bytes())),
+            Some(9),
+            "those on their way say nothing"
+        );
+        let all = of("7 [7->-bb]", Some(&first));
+        assert_eq!(all.probe(), Some(probe));
     }
 
     #[test]
