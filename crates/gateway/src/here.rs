@@ -7,7 +7,7 @@ use bytes::Bytes as Word;
 use crate::answer::{Answer, Protocol};
 use crate::client::{Client, Wants};
 use crate::fault::Fault;
-use crate::on_node::ask_beside;
+use crate::on_node::{PATIENCE, ask_beside};
 use crate::table::Command;
 
 impl Client {
@@ -298,9 +298,12 @@ impl Client {
         let Some((node, number)) = &*waits else { return Answer::Int(0) };
         let number = number.to_string();
         let asked = [&b"CLIENT"[..], b"UNBLOCK", number.as_bytes(), how];
-        match ask_beside(nodes, self.state.protocol, node, &asked).await {
-            Ok(answer) => Answer::Raw(answer),
-            Err(fault) => fault.into(),
+        // The other one has its answer no sooner than this.
+        let asked = ask_beside(nodes, self.state.protocol, node, &asked);
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(Ok(answer)) => Answer::Raw(answer),
+            Ok(Err(fault)) => fault.into(),
+            Err(_) => Answer::Error(format!("TRYAGAIN {node} has been silent for {PATIENCE:?}")),
         }
     }
 

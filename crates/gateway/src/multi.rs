@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use bytes::Bytes as Word;
 use claret::{Error, Store};
-use claret_types::Bytes;
+use claret_types::{Bytes, Reply};
+use parking_lot::Mutex;
 
 use crate::answer::Answer;
 use crate::client::Client;
@@ -209,7 +210,10 @@ impl Client {
         let session = self.session.clone()?;
         let keys = self.state.watch.of_command(command, words);
         let is_of_turn = keys.iter().any(|key| self.state.watch.holds(key));
-        if !command.way.is_transactional() {
+        // What one node can do is done there: it can do more with what is written (streams that are renamed, large records).
+        let is_of_node = command.writes && !command.is_own && session.nodes().is_some();
+        let is_of_node = is_of_node && matches!(command.slot(words), Ok(Some(_)));
+        if !command.way.is_transactional() || is_of_node {
             self.state.watch.note_whole(&keys);
             // It must not wait for this connection itself.
             self.end_turn_if(is_of_turn);
@@ -276,24 +280,26 @@ impl Client {
     ) -> Result<Answer, Fault> {
         self.state.watch.note_whole(keys);
         let words = transactions::arguments(words);
-        let (digests, answer) = store
+        // Also of a command that fails: that tells something, too.
+        let digests = Mutex::new(Vec::new());
+        let answer = store
             .try_transaction(|tx| {
-                let words = words.clone();
+                let (words, digests) = (words.clone(), &digests);
                 async move {
                     let asked: Vec<_> = keys.iter().map(|key| tx.execute(key.clone(), digest())).collect();
-                    let mut digests = Vec::with_capacity(asked.len());
+                    let mut found = Vec::with_capacity(asked.len());
                     for digest in asked {
-                        digests.push(digest.await?);
+                        found.push(digest.await?);
                     }
-                    let answer = transactions::step(&tx, command.name, &words).await?;
-                    Ok::<_, Fault>((digests, answer))
+                    *digests.lock() = found;
+                    transactions::step(&tx, command.name, &words).await
                 }
             })
-            .await?;
-        let is_as_watched =
-            keys.iter().zip(&digests).all(|(key, digest)| self.state.watch.digest_of(key) == Some(digest));
-        self.state.watch.is_broken |= !is_as_watched;
-        Ok(answer)
+            .await;
+        let is_as_watched = |(key, digest): (&Bytes, &Reply)| self.state.watch.digest_of(key) == Some(digest);
+        let is_changed = !keys.iter().zip(&*digests.lock()).all(is_as_watched);
+        self.state.watch.is_broken |= is_changed;
+        answer
     }
 
     /// The connection stands in nobody's way any more. What was seen under the locks is checked by EXEC, as anything else.

@@ -18,7 +18,7 @@ use crate::table::{Command, NoKeys};
 use crate::transactions::{Ended, digest};
 
 /// How long something is sent again to a node whose keys are held or whose slots move.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// And how long it rests between.
 const REST: Duration = Duration::from_millis(2);
@@ -164,15 +164,21 @@ async fn exec_at(
             return Ok(Asked::Changed);
         }
     }
+    // Alone first: whom the node does not let have a MULTI, it would do the rest for one by one.
+    if let Some(text) = error_of(&ask(raw, &[b"MULTI"]).await?) {
+        if !watched.is_empty() {
+            ask(raw, &[b"UNWATCH"]).await?;
+        }
+        return Ok(later_or_refused(text));
+    }
     let mut out = BytesMut::new();
-    request::write(&mut out, &[b"MULTI"]);
     queue.all.iter().for_each(|queued| out.extend_from_slice(&queued.request.raw));
     // A transaction that has voted on what is watched, and has not written it yet, holds it: then this EXEC is refused.
     watched.iter().for_each(|(key, _)| request::write(&mut out, &[&b"EXISTS"[..], key]));
     request::write(&mut out, &[b"EXEC"]);
     send(raw, &out).await?;
     let mut refused = None;
-    for _ in 0..=queue.all.len() + watched.len() {
+    for _ in 0..queue.all.len() + watched.len() {
         let said = next(raw).await?;
         if let Some(text) = error_of(&said) {
             refused.get_or_insert(text);
@@ -222,10 +228,10 @@ fn without_last(answer: &bytes::Bytes, count: usize) -> bytes::Bytes {
     let line_end = answer.windows(2).position(|two| two == b"\r\n");
     let head = line_end
         .and_then(|end| Some((end, std::str::from_utf8(answer.get(1..end)?).ok()?.parse::<usize>().ok()?)));
-    let Some((end, all)) = head.filter(|(_, all)| count > 0 && *all >= count && answer.starts_with(b"*"))
-    else {
-        return answer.clone();
+    let is_so = |(end, all): &(usize, usize)| {
+        count > 0 && *all >= count && answer.starts_with(b"*") && answer.len() >= end + 2 + 4 * count
     };
+    let Some((end, all)) = head.filter(is_so) else { return answer.clone() };
     let mut out = BytesMut::new();
     out.extend_from_slice(format!("*{}\r\n", all - count).as_bytes());
     out.extend_from_slice(&answer[end + 2..answer.len() - 4 * count]);
@@ -241,7 +247,8 @@ async fn ask_apart(
     words: &[Word],
     entry: &Entry,
 ) -> Result<bytes::Bytes, Fault> {
-    let until = Instant::now() + PATIENCE;
+    // From the first redirection on: before, it may have waited for an element for long.
+    let mut until = None;
     // The node to which the keys of this slot are on their way.
     let mut importing: Option<String> = None;
     loop {
@@ -251,31 +258,45 @@ async fn ask_apart(
         let node = importing.take().map_or_else(owner, Ok)?;
         let mut raw = nodes.borrow(protocol, &node).await.map_err(away)?;
         let answer = ask_once(&mut raw, command, words, is_asking, entry).await?;
-        // A script may say so, too, and then it was done: what counts is what the node says of the key.
-        let key = first_key(command, words).filter(|_| is_elsewhere(&answer));
-        let is_redirected = match key {
-            Some(key) => {
-                if is_asking {
-                    ask(&mut raw, &[b"ASKING"]).await?;
-                }
-                is_elsewhere(&ask(&mut raw, &[&b"EXISTS"[..], key]).await?)
+        let redirection = redirection(&mut raw, command, words, is_asking, &answer).await?;
+        let Some((key, told)) = redirection else {
+            nodes.give_back(protocol, &node, raw);
+            return Ok(answer);
+        };
+        importing = match importing_node(&told).filter(|_| !is_asking) {
+            Some(node) if plain.nodes().contains(&node) => Some(node),
+            // One that has no slot yet is none of those. What no node of the cluster is, is not logged in at.
+            Some(node) => {
+                let listing = ask(&mut raw, &[&b"CLUSTER"[..], b"NODES"]).await?;
+                is_listed(&listing, &node).then_some(node)
             }
-            None => false,
+            None => None,
         };
         nodes.give_back(protocol, &node, raw);
-        if !is_redirected {
-            return Ok(answer);
-        }
-        if Instant::now() >= until {
+        if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + PATIENCE) {
             return Err(Fault::told("TRYAGAIN the slot of the keys moves; nothing was done"));
         }
-        // A node that nobody knows is not logged in at.
-        importing =
-            importing_node(&answer).filter(|_| !is_asking).filter(|node| plain.nodes().contains(node));
         if importing.is_none() {
-            find_out(nodes, protocol, key).await;
+            find_out(nodes, protocol, Some(key)).await;
         }
     }
+}
+
+/// Whether the answer says that the keys are elsewhere: the first key, and what the node says of it. A script may say so, too, and then
+/// it was done: so the node is asked about the key, and has to name the same slot.
+async fn redirection<'a>(
+    raw: &mut Raw,
+    command: &Command,
+    words: &'a [Word],
+    is_asking: bool,
+    answer: &[u8],
+) -> Result<Option<(&'a [u8], bytes::Bytes)>, Fault> {
+    let Some((key, slot)) = first_key(command, words).zip(slot_elsewhere(answer)) else { return Ok(None) };
+    if is_asking {
+        ask(raw, &[b"ASKING"]).await?;
+    }
+    let told = ask(raw, &[&b"EXISTS"[..], key]).await?;
+    Ok((slot_elsewhere(&told) == Some(slot)).then_some((key, told)))
 }
 
 /// The answer of a node to a command, on a connection that it may keep waiting.
@@ -302,10 +323,13 @@ async fn ask_once(
         let id = id.strip_prefix(b":").and_then(|id| std::str::from_utf8(id).ok()?.trim_end().parse().ok());
         entry.waits_at(id.map(|id| (raw.node().to_string(), id))).await;
     }
-    if is_asking {
-        next(raw).await?;
-    }
-    let answer = heard(raw, command.changes_nothing()).await;
+    let answer = match is_asking {
+        true => match next(raw).await {
+            Ok(_) => heard(raw, command.changes_nothing()).await,
+            Err(fault) => Err(fault),
+        },
+        false => heard(raw, command.changes_nothing()).await,
+    };
     if may_wait {
         entry.waits_at(None).await;
     }
@@ -318,8 +342,20 @@ fn importing_node(answer: &[u8]) -> Option<String> {
     Some(text.trim_end().split(' ').nth(1)?.to_owned())
 }
 
-fn is_elsewhere(answer: &[u8]) -> bool {
-    answer.starts_with(b"-MOVED ") || answer.starts_with(b"-ASK ")
+/// Whether `CLUSTER NODES` has a node of this address: `id host:port@bus,name flags ...`.
+fn is_listed(listing: &[u8], node: &str) -> bool {
+    let listing = String::from_utf8_lossy(listing);
+    let mut places = listing.lines().filter_map(|line| line.split(' ').nth(1)?.split_once('@'));
+    places.any(|(address, rest)| {
+        let named = rest.split(',').nth(1).zip(address.rsplit_once(':'));
+        address == node || named.is_some_and(|(name, (_, port))| node == format!("{name}:{port}"))
+    })
+}
+
+/// The slot of an answer that says that it is elsewhere.
+fn slot_elsewhere(answer: &[u8]) -> Option<&[u8]> {
+    let rest = answer.strip_prefix(b"-MOVED ").or_else(|| answer.strip_prefix(b"-ASK "))?;
+    rest.split(|byte| *byte == b' ').next()
 }
 
 /// A question that is sent after its key finds out where its slot is. It rests a little, so that whoever asks again asks later.
@@ -419,5 +455,24 @@ mod tests {
         assert_eq!(of("*-1\r\n", 1), "*-1\r\n");
         assert_eq!(of("_\r\n", 1), "_\r\n");
         assert_eq!(of("*1\r\n+OK\r\n", 0), "*1\r\n+OK\r\n");
+        assert_eq!(of("*1\r\n_\r\n", 1), "*1\r\n_\r\n", "what is no number stays");
+    }
+
+    #[test]
+    fn where_keys_are_is_read_from_answers() {
+        assert_eq!(importing_node(b"-ASK 7 10.0.0.1:7001\r\n").as_deref(), Some("10.0.0.1:7001"));
+        assert_eq!((importing_node(b"-ASK 7\r\n"), importing_node(b"-MOVED 7 h:1\r\n")), (None, None));
+        assert_eq!(slot_elsewhere(b"-MOVED 7 h:1\r\n"), Some(&b"7"[..]));
+        assert_eq!((slot_elsewhere(b"-ASKED 7 h:1\r\n"), slot_elsewhere(b"+OK\r\n")), (None, None));
+        let listing = b"aa 10.0.0.1:7001@17001 master - 0 1 1 connected\n\
+                        bb 10.0.0.2:7002@17002,host.example master - 0 1 2 connected 0-9";
+        for (node, is_one) in [
+            ("10.0.0.1:7001", true),
+            ("host.example:7002", true),
+            ("host.example:7001", false),
+            ("10.0.0.3:7001", false),
+        ] {
+            assert_eq!(is_listed(listing, node), is_one, "{node}");
+        }
     }
 }

@@ -83,7 +83,8 @@ impl Nodes {
             let spare = self.spare.borrow_mut().get_mut(&key).and_then(Vec::pop);
             let Some(mut raw) = spare else { return self.raw(protocol, node).await };
             // One that has something to say without being asked was closed, or is not what it should be. (A timeout of zero takes up to
-            // a millisecond.)
+            // a millisecond.) What has arrived is known once the runtime has looked.
+            tokio::task::yield_now().await;
             let is_quiet = tokio::select! {
                 biased;
                 _ = raw.next() => false,

@@ -102,9 +102,15 @@ async fn kill_script(
     protocol: Protocol,
     words: &[Word],
 ) -> Result<Answer, Fault> {
-    let (mut killed, mut refused, mut none) = (None, None, None);
+    let (mut killed, mut refused, mut none, mut lost) = (None, None, None, None);
     for node in sorted_nodes(plain)? {
-        let answer = ask_beside(nodes, protocol, &node, words).await?;
+        let answer = match ask_beside(nodes, protocol, &node, words).await {
+            Ok(answer) => answer,
+            Err(fault) => {
+                lost.get_or_insert(fault);
+                continue;
+            }
+        };
         let place = match &answer[..] {
             said if said.starts_with(b"-NOTBUSY") => &mut none,
             said if said.starts_with(b"-") => &mut refused,
@@ -112,8 +118,12 @@ async fn kill_script(
         };
         place.get_or_insert(answer);
     }
-    let told = refused.or(killed).or(none);
-    told.map(Answer::Raw).ok_or_else(|| Fault::told("CLUSTERDOWN no node is known"))
+    // Who was not asked may run one still.
+    match (refused.or(killed), lost, none) {
+        (Some(told), ..) | (None, None, Some(told)) => Ok(Answer::Raw(told)),
+        (None, Some(fault), _) => Err(fault),
+        (None, None, None) => Err(Fault::told("CLUSTERDOWN no node is known")),
+    }
 }
 
 /// Subcommands that may go over a connection that others use: none of them changes it, or waits.

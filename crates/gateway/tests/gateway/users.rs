@@ -34,6 +34,11 @@ fn users_are_those_of_the_nodes() {
         }
     }
     assert_eq!(client.ask("GET k"), "\"1\"");
+    // Bug: a node that refused MULTI did the rest one by one. Mend: MULTI is answered first.
+    client.ask("ACL SETUSER ann -multi");
+    assert!(ann.asks(["MULTI", "XADD mine:s * f v", "EXEC"])[2].contains("NOPERM"));
+    client.ask("ACL SETUSER ann +multi");
+    assert_eq!(ann.ask("EXISTS mine:s"), "0");
     // Each sees the connections of its own user.
     assert!(!ann.ask("CLIENT LIST").contains("user=default") && ann.ask("CLIENT LIST").contains("user=ann"));
     let id = client.ask("CLIENT ID");

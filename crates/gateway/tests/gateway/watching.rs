@@ -202,7 +202,21 @@ fn what_was_there_for_a_moment_is_not_acted_on() {
         other.ask(&format!("SET {k} 10"));
         assert_eq!(client.asks(["MULTI", &format!("SET {c} 1"), "EXEC"])[2], "nil[]", "{read}");
     }
+    // What a command that fails tells is something, too.
+    client.ask(&format!("SET {k} 10"));
+    client.ask(&format!("WATCH {k}"));
+    other.asks([&format!("DEL {k}"), &format!("RPUSH {k} x")]);
+    for write in [format!("INCR {k}"), format!("MSETNX {k} 1 {c} 2"), format!("SMOVE {k} {c} x")] {
+        client.ask(&write);
+    }
+    other.ask(&format!("SET {k} 10"));
+    assert_eq!(client.asks(["MULTI", &format!("SET {c} 1"), "EXEC"])[2], "nil[]");
     client.ask(&format!("XADD {stream} 1-1 f v"));
+    // A write that one node can do is done there, also where a transaction could not.
+    client.ask(&format!("WATCH {stream}"));
+    assert_eq!(client.ask(&format!("RENAME {stream} {{{stream}}}:new")), "OK");
+    assert_eq!(client.ask(&format!("RENAME {{{stream}}}:new {stream}")), "OK");
+    client.ask("UNWATCH");
     client.ask(&format!("WATCH {stream}"));
     other.ask(&format!("XADD {stream} 2-1 f v"));
     assert!(client.ask(&format!("XRANGE {stream} - +")).contains("2-1"));
