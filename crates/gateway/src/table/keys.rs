@@ -102,12 +102,14 @@ fn behind(words: &[Word], from: usize, keyword: &[u8]) -> Option<usize> {
     (at < words.len()).then_some(at)
 }
 
-/// Whether SORT reads keys whose names are made of a pattern: behind BY or GET, with a `*` for each element.
+/// Whether SORT may read keys whose names are made of a pattern: behind BY with a `*` for each element, or behind GET, which a node
+/// refuses whatever it is.
 pub(super) fn has_pattern(words: &[Word]) -> bool {
     let mut rest = words.iter().skip(2);
     while let Some(word) = rest.next() {
         match word.to_ascii_uppercase().as_slice() {
-            b"BY" | b"GET" if rest.next().is_some_and(|pattern| pattern.contains(&b'*')) => return true,
+            b"BY" if rest.next().is_some_and(|pattern| pattern.contains(&b'*')) => return true,
+            b"GET" => return true,
             b"STORE" => drop(rest.next()),
             b"LIMIT" => drop((rest.next(), rest.next())),
             _ => {}

@@ -62,6 +62,7 @@ fn sort_reads_keys_of_all_slots() {
     let sorted = "[\"2\", \"n2\", \"3\", \"n3\", \"1\", \"n1\"]";
     assert_eq!(client.ask(&sort), sorted);
     assert_eq!(client.asks(["MULTI", &sort, "EXEC"])[2], format!("[{sorted}]"));
+    assert_eq!(client.ask(&format!("SORT {list} GET # LIMIT 0 1")), "[\"1\"]");
     assert_eq!(client.ask(&format!("SORT {list} BY nosort DESC")), "[\"3\", \"2\", \"1\"]");
     // What it reads of a watched key is what WATCH saw.
     client.ask(&format!("WATCH {list}:w1"));
