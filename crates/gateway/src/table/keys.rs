@@ -76,7 +76,7 @@ impl Keys {
                 let keys = number(word).filter(|keys| *keys < count - at).ok_or(NoKeys::Malformed)?;
                 Ok(Places { first: and_first.then_some(1), range: at + 1..at + 1 + keys, ..none })
             }
-            Keys::Sort => Ok(Places { first: Some(1), last: behind(words, 2, b"STORE"), ..none }),
+            Keys::Sort => Ok(Places { first: Some(1), last: sort(words).store, ..none }),
             Keys::Georadius => {
                 let last = behind(words, 5, b"STORE").max(behind(words, 5, b"STOREDIST"));
                 Ok(Places { first: Some(1), last, ..none })
@@ -102,20 +102,38 @@ fn behind(words: &[Word], from: usize, keyword: &[u8]) -> Option<usize> {
     (at < words.len()).then_some(at)
 }
 
-/// Whether SORT may read keys whose names are made of a pattern: behind BY with a `*` for each element, or behind GET, which a node
-/// refuses whatever it is.
-pub(super) fn has_pattern(words: &[Word]) -> bool {
-    let mut rest = words.iter().skip(2);
-    while let Some(word) = rest.next() {
-        match word.to_ascii_uppercase().as_slice() {
-            b"BY" if rest.next().is_some_and(|pattern| pattern.contains(&b'*')) => return true,
-            b"GET" => return true,
-            b"STORE" => drop(rest.next()),
-            b"LIMIT" => drop((rest.next(), rest.next())),
-            _ => {}
-        }
+/// What SORT uses beside its first key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sorts {
+    /// The place of the key in which it leaves the result: of several the last.
+    store: Option<usize>,
+    /// It may read keys whose names are made of a pattern: behind BY with a `*` for each element, or behind GET, which a node refuses
+    /// whatever it is.
+    pub(super) reads_others: bool,
+}
+
+pub(super) fn sort(words: &[Word]) -> Sorts {
+    let mut sorts = Sorts::default();
+    let mut at = 2;
+    while let Some(word) = words.get(at) {
+        at += match word.to_ascii_uppercase().as_slice() {
+            b"BY" => {
+                sorts.reads_others |= words.get(at + 1).is_some_and(|pattern| pattern.contains(&b'*'));
+                2
+            }
+            b"GET" => {
+                sorts.reads_others = true;
+                2
+            }
+            b"STORE" => {
+                sorts.store = Some(at + 1).filter(|at| *at < words.len()).or(sorts.store);
+                2
+            }
+            b"LIMIT" => 3,
+            _ => 1,
+        };
     }
-    false
+    sorts
 }
 
 fn number(word: &[u8]) -> Option<usize> {
@@ -171,6 +189,8 @@ mod tests {
             ("1,n2", "ZUNIONSTORE d 2 a b WEIGHTS 1 2", vec![1, 3, 4]),
             ("sort", "SORT k LIMIT 0 1 STORE d", vec![1, 6]),
             ("sort", "SORT k STORE", vec![1]),
+            ("sort", "SORT k BY STORE STORE store", vec![1, 5]),
+            ("sort", "SORT k STORE a STORE d", vec![1, 5]),
             ("streams", "XREAD COUNT 1 STREAMS a b 0 0", vec![4, 5]),
             ("streams", "XREADGROUP GROUP streams c NOACK STREAMS s >", vec![6]),
             ("georadius", "GEORADIUS k 1 2 3 km STOREDIST d", vec![1, 7]),

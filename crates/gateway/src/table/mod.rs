@@ -103,7 +103,7 @@ impl Command {
 
     /// Whether it uses keys whose names are made of what it reads (`SORT ... BY weight_*`): they may be anywhere.
     pub(crate) fn makes_keys(&self, words: &[Word]) -> bool {
-        self.keys == Keys::Sort && keys::has_pattern(words)
+        matches!(self.name, "SORT" | "SORT_RO") && keys::sort(words).reads_others
     }
 
     /// The slot of all its keys; `Ok(None)` without keys.

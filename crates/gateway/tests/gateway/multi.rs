@@ -63,6 +63,7 @@ fn sort_reads_keys_of_all_slots() {
     assert_eq!(client.ask(&sort), sorted);
     assert_eq!(client.asks(["MULTI", &sort, "EXEC"])[2], format!("[{sorted}]"));
     assert_eq!(client.ask(&format!("SORT {list} GET # LIMIT 0 1")), "[\"1\"]");
+    assert_eq!(client.ask(&format!("SORT_RO {list} BY {list}:w* GET {list}:w*")), "[\"10\", \"20\", \"30\"]");
     assert_eq!(client.ask(&format!("SORT {list} BY nosort DESC")), "[\"3\", \"2\", \"1\"]");
     // What it reads of a watched key is what WATCH saw.
     client.ask(&format!("WATCH {list}:w1"));
