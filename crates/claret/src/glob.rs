@@ -74,7 +74,7 @@ fn class(mut list: &[u8], byte: u8) -> Option<(bool, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::matches_pattern;
 
     #[test]
     fn patterns_are_those_of_redis() {
