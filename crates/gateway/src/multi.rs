@@ -210,9 +210,10 @@ impl Client {
         let session = self.session.clone()?;
         let keys = self.state.watch.of_command(command, words);
         let is_of_turn = keys.iter().any(|key| self.state.watch.holds(key));
-        // What one node can do is done there: it can do more with what is written (streams that are renamed, large records).
-        let is_of_node = command.writes && !command.is_own && session.nodes().is_some();
-        let is_of_node = is_of_node && matches!(command.slot(words), Ok(Some(_)));
+        // What takes a record as a whole is done by its node, if that is one: it can do more (streams, large records).
+        let is_of_node = matches!(command.name, "RENAME" | "RENAMENX" | "COPY")
+            && session.nodes().is_some()
+            && matches!(command.slot(words), Ok(Some(_)));
         if !command.way.is_transactional() || is_of_node {
             self.state.watch.note_whole(&keys);
             // It must not wait for this connection itself.

@@ -160,14 +160,14 @@ async fn exec_at(
             return Ok(later_or_refused(text));
         }
         if !is_as_watched(session, watched, expected).await? {
-            ask(raw, &[b"UNWATCH"]).await?;
+            unwatch(raw).await?;
             return Ok(Asked::Changed);
         }
     }
     // Alone first: whom the node does not let have a MULTI, it would do the rest for one by one.
     if let Some(text) = error_of(&ask(raw, &[b"MULTI"]).await?) {
         if !watched.is_empty() {
-            ask(raw, &[b"UNWATCH"]).await?;
+            unwatch(raw).await?;
         }
         return Ok(later_or_refused(text));
     }
@@ -195,6 +195,14 @@ async fn exec_at(
         (Some(text), None) => Asked::Later(text),
         (None, _) => Asked::Answered(without_last(&answer, watched.len())),
     })
+}
+
+/// A connection that goes on watching cannot be used by others.
+async fn unwatch(raw: &mut Raw) -> Result<(), Fault> {
+    match error_of(&ask(raw, &[b"UNWATCH"]).await?) {
+        Some(text) => Err(Fault::told(text)),
+        None => Ok(()),
+    }
 }
 
 fn error_of(answer: &[u8]) -> Option<String> {
@@ -247,7 +255,7 @@ async fn ask_apart(
     words: &[Word],
     entry: &Entry,
 ) -> Result<bytes::Bytes, Fault> {
-    // From the first redirection on: before, it may have waited for an element for long.
+    // From a redirection on: before, it may have waited for an element for long.
     let mut until = None;
     // The node to which the keys of this slot are on their way.
     let mut importing: Option<String> = None;
@@ -257,7 +265,11 @@ async fn ask_apart(
         let owner = || plain.node_of(slot.unwrap_or_default()).ok_or_else(no_node);
         let node = importing.take().map_or_else(owner, Ok)?;
         let mut raw = nodes.borrow(protocol, &node).await.map_err(away)?;
+        let asked_at = Instant::now();
         let answer = ask_once(&mut raw, command, words, is_asking, entry).await?;
+        if asked_at.elapsed() > PATIENCE {
+            until = None;
+        }
         let redirection = redirection(&mut raw, command, words, is_asking, &answer).await?;
         let Some((key, told)) = redirection else {
             nodes.give_back(protocol, &node, raw);
