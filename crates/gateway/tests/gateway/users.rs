@@ -43,6 +43,15 @@ fn users_are_those_of_the_nodes() {
     assert!(!ann.ask("CLIENT LIST").contains("user=default") && ann.ask("CLIENT LIST").contains("user=ann"));
     let id = client.ask("CLIENT ID");
     assert_eq!(ann.ask(&format!("CLIENT KILL ID {id}")), "0");
+    let id = ann.ask("CLIENT ID");
+    ann.say("BLPOP mine:list 0");
+    while !client.ask("INFO gateway").contains("gateway_blocked_clients:1") {
+        std::thread::yield_now();
+    }
+    // It may be on its way to the node at first.
+    (0..200).for_each(|_| assert_eq!(client.ask(&format!("CLIENT UNBLOCK {id}")), "0"));
+    client.ask("RPUSH mine:list x");
+    assert_eq!(ann.hear(), "[\"mine:list\", \"x\"]");
     assert!(gateway.client().ask("AUTH ann \"\"").starts_with("-WRONGPASS"));
     // A password that was changed lets nobody in, though somebody is in with it.
     assert_eq!(client.ask("ACL SETUSER ann resetpass >other"), "OK");

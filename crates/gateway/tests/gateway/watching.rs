@@ -6,7 +6,7 @@ use std::time::Duration;
 use claret::Store;
 use claret_gateway::{Behind, Gateway};
 
-use crate::support::{Running, apart, cluster, gateway};
+use crate::support::{Client, Running, apart, cluster, gateway};
 
 #[test]
 fn exec_answers_nil_if_what_was_watched_has_changed() {
@@ -108,6 +108,15 @@ fn a_stream_is_watched_on_its_node() {
     assert_eq!(client.ask(&format!("XLEN {a}")), "2");
     let said = client.asks([&format!("WATCH {b}"), "MULTI", &format!("XLEN {a}"), "EXEC"]);
     assert!(said[3].contains("CROSSSLOT key"), "{}", said[3]);
+}
+
+/// Makes a key hot, and a counter of 2: two EXECs fail on it.
+fn heat(client: &mut Client, other: &mut Client, key: &str) {
+    for _ in 0..2 {
+        client.ask(&format!("WATCH {key}"));
+        other.ask(&format!("INCR {key}"));
+        assert_eq!(client.asks(["MULTI", "PING", "EXEC"])[2], "nil[]");
+    }
 }
 
 /// Loops that sell one item each, and their attempts.
@@ -284,12 +293,8 @@ fn a_turn_that_is_taken_away_is_no_change() {
     let cluster = claret_rig::Cluster::options(2, 0).module(module).start().expect("a cluster");
     let gateway = Running::before(&cluster.url());
     let (mut client, mut other) = (gateway.client(), gateway.client());
-    for _ in 0..2 {
-        client.ask("WATCH k");
-        other.ask("INCR k");
-        assert_eq!(client.asks(["MULTI", "PING", "EXEC"])[2], "nil[]");
-        other.ask("DEL k");
-    }
+    heat(&mut client, &mut other, "k");
+    other.ask("DEL k");
     assert_eq!(client.ask("WATCH k"), "OK");
     assert_eq!(other.ask("FLUSHALL"), "OK");
     assert_eq!(client.asks(["MULTI", "PING", "EXEC"])[2], "[PONG]");
@@ -331,11 +336,7 @@ fn a_turn_on_one_key_looks_at_the_others() {
     let (mut client, mut other) = (gateway.client(), gateway.client());
     let [hot, cold, c] = apart("watch:mixed:");
     client.ask(&format!("SET {cold} 1"));
-    for _ in 0..2 {
-        client.ask(&format!("WATCH {hot}"));
-        other.ask(&format!("INCR {hot}"));
-        assert_eq!(client.asks(["MULTI", "PING", "EXEC"])[2], "nil[]");
-    }
+    heat(&mut client, &mut other, &hot);
     client.asks([&format!("WATCH {hot} {cold}"), &format!("GET {hot}"), &format!("GET {cold}")]);
     assert!(client.ask("INFO gateway").contains("gateway_watch_queued_total:1"));
     other.asks([&format!("DEL {cold}"), &format!("RPUSH {cold} x")]);
@@ -350,11 +351,7 @@ fn who_waits_for_a_turn_holds_up_nobody_else() {
     let gateway = Running::start(Gateway::new(behind).watch_time(Duration::from_secs(60)));
     let (mut holds, mut waits, mut passes) = (gateway.client(), gateway.client(), gateway.client());
     let [hot, ..] = apart("watch:lane:");
-    for _ in 0..2 {
-        holds.ask(&format!("WATCH {hot}"));
-        passes.ask(&format!("INCR {hot}"));
-        assert_eq!(holds.asks(["MULTI", "PING", "EXEC"])[2], "nil[]");
-    }
+    heat(&mut holds, &mut passes, &hot);
     assert_eq!(holds.ask(&format!("WATCH {hot}")), "OK");
     waits.say(&format!("INCR {hot}"));
     for no in 1..=200 {

@@ -152,7 +152,7 @@ pub(crate) struct Slots {
     moving: Vec<u16>,
     /// The slots that are here and not on their way: asked for each operation.
     served: Box<[bool; SLOTS]>,
-    /// In a cluster: a key of a slot of this node's, at which nothing is.
+    /// In a cluster: a key of a slot of this node's that stays here, at which nothing is.
     probe: Option<String>,
     /// The shards of all primaries that were ever in view.
     heard_of: Vec<ShardId>,
@@ -281,7 +281,7 @@ impl Slots {
         Closed { slot, all: self.closed.clone() }
     }
 
-    /// In a cluster: a key of a slot of this node's, at which nothing is.
+    /// In a cluster: a key of a slot of this node's that stays here, at which nothing is.
     pub(crate) fn probe(&self) -> Option<&str> {
         self.probe.as_deref()
     }
