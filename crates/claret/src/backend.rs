@@ -208,8 +208,8 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
         false
     }
 
-    /// A transaction that has something to hold or to wait for begins.
-    fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver>;
+    /// A transaction that has something to hold or to wait for begins. `since`: it is as old as what began then.
+    fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>, since: Option<Time>) -> Box<dyn Driver>;
 
     /// The shortest and the longest pause before an attempt that was refused like this is run again, in microseconds;
     /// `None`: at once.
@@ -273,6 +273,11 @@ pub(crate) trait Driver: fmt::Debug + Send {
     /// Asks who is in the way of the transaction, where another process knows: [`Event::Behind`] follows, unless it is lost.
     /// Whether there is anything to wait for.
     fn ask_behind(&mut self) -> bool {
+        false
+    }
+
+    /// Whether it waits for other transactions, as far as it has heard.
+    fn is_blocked(&self) -> bool {
         false
     }
 

@@ -406,7 +406,7 @@ impl Store {
         let counts = self.backend.counts();
         let mut observed = Observed::begin(counts, Some(measure));
         let waited = OnceLock::new();
-        let mut deadline = Deadline::new(&*self.backend, self.options.deadline);
+        let mut deadline = self.deadline(self.options);
         for made in 1.. {
             let span = observed.attempt(made);
             let ended = poll_fn(|cx| match sent.take(cx.waker()) {
@@ -462,15 +462,17 @@ impl Store {
     async fn run_one_shot(&self, calls: &[Call], measure: Measure) -> Result<Vec<Reply>, Error> {
         let mut observed = Observed::begin(self.backend.counts(), Some(measure));
         let span = observed.attempt(1);
-        let mut deadline = Deadline::new(&*self.backend, self.options.deadline);
+        let mut deadline = self.deadline(self.options);
         let from = self.backend.noted();
         // Those of which spans tell go the long way, where these hear of their waits.
-        let begun = (!span.is_told()).then(|| OneShot::begin(&self.backend, calls).ok()).flatten();
+        let begun = (!span.is_told()).then(|| OneShot::begin(self, calls).ok()).flatten();
         let tx = match begun {
-            None => Tx::begin(&self.backend, 0, &span),
-            Some(mut one_shot) => {
-                let committed = deadline.race(one_shot.committed(&*self.backend)).await;
+            None => Tx::begin(self, 0, &span),
+            Some(one_shot) => {
+                let waits = || one_shot.is_blocked();
+                let committed = deadline.race_while(one_shot.committed(&*self.backend), waits).await;
                 if let Some(replies) = committed.flatten() {
+                    one_shot.end();
                     if let Some(until_durable) = self.until_durable(|| are_writing(calls)) {
                         let durable = self
                             .wait_until_durable(
@@ -485,7 +487,7 @@ impl Store {
                     observed.commits();
                     return Ok(in_order(replies, calls.len()));
                 }
-                one_shot.go_on(&self.backend, calls, &span)
+                one_shot.go_on(self, calls, &span)
             }
         };
         let begun = Begun { observed, span, tx, deadline };

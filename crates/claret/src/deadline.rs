@@ -1,4 +1,4 @@
-//! The deadline of a transaction.
+//! The deadline of a transaction: a time, and the caller that has left.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures_timer::Delay;
 
 use crate::backend::{Backend, Task};
+use crate::caller::Caller;
 
 /// See the module's text. The clock is asked only when something has to wait, and a timer made only when it has waited
 /// for a while, where the backend can wake it then.
@@ -18,7 +19,14 @@ pub(crate) struct Deadline<'a> {
     tick: Option<(u64, Instant)>,
     timer: Option<Timer>,
     is_over: bool,
+    /// For whom it is, where that is known.
+    caller: Option<&'a Caller>,
+    /// When it is looked again whether something waits whose caller has left.
+    look: Option<Delay>,
 }
+
+/// Where a caller has left, what it began is looked at so often: it ends once it waits for others.
+const LOOK: Duration = Duration::from_millis(2);
 
 enum Timer {
     /// Exact, and of no runtime.
@@ -41,11 +49,25 @@ impl Timer {
 
 impl<'a> Deadline<'a> {
     pub(crate) fn new(backend: &'a dyn Backend, after: Duration) -> Self {
-        Deadline { backend, after, tick: None, timer: None, is_over: false }
+        Deadline { backend, after, tick: None, timer: None, is_over: false, caller: None, look: None }
+    }
+
+    /// The same of something that ends when it waits for others and its caller has left.
+    pub(crate) fn of(self, caller: Option<&'a Caller>) -> Self {
+        Deadline { caller, ..self }
     }
 
     /// The future's output; `None` when the time is over first, or was before.
     pub(crate) async fn race<F: Future>(&mut self, future: F) -> Option<F::Output> {
+        self.race_while(future, || false).await
+    }
+
+    /// The same; `None`, too, when the caller has left and the future waits for others.
+    pub(crate) async fn race_while<F: Future>(
+        &mut self,
+        future: F,
+        waits: impl Fn() -> bool,
+    ) -> Option<F::Output> {
         let mut future = pin!(future);
         std::future::poll_fn(|cx| {
             if self.is_over {
@@ -54,6 +76,10 @@ impl<'a> Deadline<'a> {
             }
             if let Poll::Ready(output) = future.as_mut().poll(cx) {
                 return Poll::Ready(Some(output));
+            }
+            if self.is_in_vain(cx, &waits) {
+                self.is_over = true;
+                return Poll::Ready(None);
             }
             if self.timer.is_none() && self.is_early(cx.waker()) {
                 return Poll::Pending;
@@ -67,6 +93,21 @@ impl<'a> Deadline<'a> {
             })
         })
         .await
+    }
+
+    /// Whether nobody is there who would hear of what is waited for. What does not wait now may wait soon: then this task is woken.
+    fn is_in_vain(&mut self, cx: &mut Context<'_>, waits: &impl Fn() -> bool) -> bool {
+        if !self.caller.is_some_and(|caller| caller.has_left(cx.waker())) {
+            return false;
+        }
+        if waits() {
+            return true;
+        }
+        let look = self.look.get_or_insert_with(|| Delay::new(LOOK));
+        while Pin::new(&mut *look).poll(cx).is_ready() {
+            look.reset(LOOK);
+        }
+        false
     }
 
     /// Whether the tick before which it began to wait is to come: that wakes the task before the time is near.

@@ -133,6 +133,7 @@ mod batch;
 pub mod blocking;
 mod by_call;
 mod call;
+mod caller;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod coarse_timer;
@@ -164,6 +165,7 @@ mod value;
 pub use answer::Answer;
 pub use at_commit::AtCommit;
 pub use batch::{Batch, Replies, Ticket};
+pub use caller::Caller;
 pub use claret_core::Limits;
 pub use claret_types as types;
 pub use claret_types::{

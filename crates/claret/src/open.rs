@@ -108,7 +108,7 @@ impl StoreBuilder {
     /// Makes the store, in memory and empty.
     pub fn build(self) -> Store {
         let backend = Arc::new(Embedded::new(self.shards, self.mode, self.limits, self.schema));
-        Store { backend, options: self.options }
+        Store { backend, options: self.options, caller: None }
     }
 }
 
@@ -211,7 +211,7 @@ impl StoreBuilder {
     ) -> Result<Store, OpenError> {
         let embedded = Embedded::new(self.shards, self.mode, self.limits, self.schema);
         let backend = embedded.opened(path.as_ref(), self.sync, self.snapshot_after, &mut on_progress)?;
-        Ok(Store { backend, options: self.options })
+        Ok(Store { backend, options: self.options, caller: None })
     }
 }
 
@@ -266,7 +266,7 @@ mod on_a_cluster {
         /// Outside a tokio runtime; see [`blocking::Store::connect`].
         pub async fn connect(self) -> Result<Store, ConnectError> {
             let (backend, options) = self.open().await?;
-            Ok(Store { backend, options })
+            Ok(Store { backend, options, caller: None })
         }
     }
 

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use claret_core::message::Refusal;
-use claret_core::{Cause, Closed};
+use claret_core::{Cause, Closed, Time};
 use claret_types::{Bytes, DataType, State};
 use futures_timer::Delay;
 
 use crate::backend::{Backend, UntilDurable};
 use crate::batch::Batch;
+use crate::caller::Caller;
 use crate::deadline::Deadline;
 use crate::error::{Abort, Error};
 use crate::nesting;
@@ -29,6 +30,8 @@ use crate::tx::{End, Tx};
 pub struct Store {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) options: TxOptions,
+    /// For whom it is used, where that is known.
+    pub(crate) caller: Option<Caller>,
 }
 
 impl Store {
@@ -141,6 +144,16 @@ impl Store {
         self.attempts(options, body, own_first).await
     }
 
+    /// Since when what its transactions are for has been tried.
+    pub(crate) fn since(&self) -> Option<Time> {
+        let tried = self.caller.as_ref()?.tried_for()?;
+        Some(Time(self.backend.now().0.saturating_sub(tried.as_micros() as u64)))
+    }
+
+    pub(crate) fn deadline(&self, options: TxOptions) -> Deadline<'_> {
+        Deadline::new(&*self.backend, options.deadline).of(self.caller.as_ref())
+    }
+
     /// Attempts until one is the last. `both`: what to say where the closure returns an error, and the transaction was
     /// doomed by another.
     pub(crate) async fn attempts<T, E, F, Fut>(
@@ -202,7 +215,7 @@ impl Store {
                             Ok(next) => next,
                             Err(Closed) if !tx.writes() => {
                                 tx.leave();
-                                let next = Tx::begin(&self.backend, tx.attempt(), span);
+                                let next = Tx::begin(self, tx.attempt(), span);
                                 next.learn_from(tx);
                                 next
                             }
@@ -212,7 +225,7 @@ impl Store {
                             }
                         };
                         if planted::renews_deadline() {
-                            *deadline = Deadline::new(&*self.backend, options.deadline);
+                            *deadline = self.deadline(options);
                         }
                     }
                     (Ok(_), End::Failed(error)) => return Err(observed.fails(error).into()),
@@ -263,7 +276,7 @@ impl Store {
         if made >= options.attempts {
             return Err(Error::Attempts { made, last: describe(cause) });
         }
-        if deadline.race(self.pause(cause, made)).await.is_none() {
+        if deadline.race_while(self.pause(cause, made), || true).await.is_none() {
             return Err(self.backend.too_late(options.deadline));
         }
         Ok(())
@@ -290,7 +303,7 @@ impl Store {
             let own = pin!(async { body(tx.clone()).await });
             match tx.is_committing() {
                 true => Some(own.await),
-                false => deadline.race(pin!(nesting::within(tx, span, own))).await,
+                false => deadline.race_while(pin!(nesting::within(tx, span, own)), || tx.is_blocked()).await,
             }
         };
         let result = match ended {
@@ -299,7 +312,7 @@ impl Store {
         };
         let end = match &result {
             Ok(_) if self.backend.has_log() => Box::pin(self.commit_to_log(tx, after, deadline)).await,
-            Ok(_) => match deadline.race(tx.commit()).await.flatten() {
+            Ok(_) => match deadline.race_while(tx.commit(), || tx.is_blocked()).await.flatten() {
                 Some(end) => end,
                 // Too late, or the store was closed.
                 None => Box::pin(tx.give_up(after)).await,
@@ -332,7 +345,7 @@ impl Store {
         }
         let from = self.backend.noted();
         tx.keep_untold(true);
-        let end = match deadline.race(tx.commit()).await.flatten() {
+        let end = match deadline.race_while(tx.commit(), || tx.is_blocked()).await.flatten() {
             Some(end) => end,
             None => tx.give_up(after).await,
         };
@@ -490,9 +503,9 @@ impl<'a> Begun<'a> {
     pub(crate) fn new(store: &'a Store, options: TxOptions, measure: Option<Measure>) -> Self {
         let mut observed = Observed::begin(store.backend.counts(), measure);
         let span = observed.attempt(1);
-        let tx = Tx::begin(&store.backend, 0, &span);
+        let tx = Tx::begin(store, 0, &span);
         tx.observe(options);
-        let deadline = Deadline::new(&*store.backend, options.deadline);
+        let deadline = store.deadline(options);
         Begun { observed, span, tx, deadline }
     }
 }

@@ -27,7 +27,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use claret_core::message::Refusal;
-use claret_core::{CallNo, Cause, Closed, Event};
+use claret_core::{CallNo, Cause, Closed, Event, Time};
 use claret_types::{Access, Bytes, Claims, Mode as LockMode, OpError, Operation, Reply};
 use futures_timer::Delay;
 use parking_lot::Mutex;
@@ -44,6 +44,7 @@ use crate::observe::{AttemptSpan, WaitEvents};
 use crate::outcome::OutcomeId;
 use crate::planted;
 use crate::read::{Keys, Read};
+use crate::store::Store;
 pub(crate) use errors::as_error;
 use last::Last;
 use levels::Levels;
@@ -66,6 +67,8 @@ pub(crate) enum End {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) backend: Arc<dyn Backend>,
+    /// It is as old as what began then.
+    since: Option<Time>,
     mailbox: Arc<Mailbox>,
     /// It began within the closure of another transaction.
     pub(crate) nested: Option<Box<Nested>>,
@@ -135,19 +138,15 @@ pub struct Tx {
 
 impl Tx {
     /// The first attempt, or the first one of another driver after some `earlier` ones.
-    pub(crate) fn begin(backend: &Arc<dyn Backend>, earlier: u32, span: &AttemptSpan) -> Self {
-        Self::with_mailbox(backend, earlier, span, Arc::default())
+    pub(crate) fn begin(store: &Store, earlier: u32, span: &AttemptSpan) -> Self {
+        Self::with_mailbox(store, earlier, span, Arc::default())
     }
 
-    fn with_mailbox(
-        backend: &Arc<dyn Backend>,
-        earlier: u32,
-        span: &AttemptSpan,
-        mailbox: Arc<Mailbox>,
-    ) -> Self {
-        let (backend, nested) = (Arc::clone(backend), Nested::here());
+    fn with_mailbox(store: &Store, earlier: u32, span: &AttemptSpan, mailbox: Arc<Mailbox>) -> Self {
+        let (backend, nested) = (Arc::clone(&store.backend), Nested::here());
         let shared = Shared {
             backend,
+            since: store.since(),
             mailbox,
             nested,
             earlier,
@@ -417,6 +416,12 @@ impl Tx {
         self.shared.waited.get()
     }
 
+    /// Whether this attempt waits for other transactions, as far as it has heard.
+    pub(crate) fn is_blocked(&self) -> bool {
+        let state = self.shared.state.lock();
+        state.attempt == self.attempt && state.driver.as_ref().is_some_and(|driver| driver.is_blocked())
+    }
+
     /// Whether this attempt may have changed a record, if it committed.
     pub(crate) fn writes(&self) -> bool {
         self.shared.state.lock().writes
@@ -583,7 +588,9 @@ impl Shared {
     /// The transaction's driver, and what is buffered and goes to it with the next call or the commit.
     fn driver<'a>(&self, state: &'a mut State) -> (&'a mut dyn Driver, &'a mut Vec<Call>) {
         let State { driver, buffered, .. } = state;
-        let driver = driver.get_or_insert_with(|| Arc::clone(&self.backend).begin(&self.mailbox));
+        let driver = driver.get_or_insert_with(|| {
+            Arc::clone(&self.backend).begin(&self.mailbox, self.since)
+        });
         (&mut **driver, buffered)
     }
 
@@ -778,9 +785,9 @@ mod tests {
     #[test]
     fn attempts_are_counted_over_all_drivers() {
         let (store, span) = (Store::in_memory(), TransactionSpan::begin());
-        let first = Tx::begin(&store.backend, 0, &span.attempt(1));
+        let first = Tx::begin(&store, 0, &span.attempt(1));
         let second = first.again(&span.attempt(2)).expect("nothing is under way");
-        let third = Tx::begin(&store.backend, second.attempt(), &span.attempt(3));
+        let third = Tx::begin(&store, second.attempt(), &span.attempt(3));
         let fourth = third.again(&span.attempt(4)).expect("nothing is under way");
         assert_eq!([first, second, third, fourth].map(|tx| tx.attempt()), [1, 2, 3, 4]);
     }

@@ -168,9 +168,9 @@ impl Backend for Cluster {
         true
     }
 
-    fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver> {
+    fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>, since: Option<Time>) -> Box<dyn Driver> {
         let (client, mailbox) = (Arc::clone(&self.client), Arc::clone(mailbox));
-        Box::new(Remote { client, mailbox, tx: None })
+        Box::new(Remote { client, mailbox, since, tx: None })
     }
 
     fn pause_after(&self, refusal: &Refusal) -> Option<(u64, u64)> {
@@ -233,13 +233,18 @@ impl Drop for Cluster {
 struct Remote {
     client: Arc<ClusterClient>,
     mailbox: Arc<Mailbox>,
+    /// It is as old as what began then.
+    since: Option<Time>,
     tx: Option<TxHandle>,
 }
 
 impl Remote {
     fn visit<R>(&mut self, act: impl FnOnce(&mut Machine, Time, TxHandle) -> R) -> R {
         self.client.visit(|machine, now| {
-            let tx = *self.tx.get_or_insert_with(|| machine.begin(now, &self.mailbox));
+            let tx = *self.tx.get_or_insert_with(|| {
+                let born = self.since.map_or(now, |since| since.min(now));
+                machine.begin(born, &self.mailbox)
+            });
             act(machine, now, tx)
         })
     }
@@ -275,6 +280,10 @@ impl Driver for Remote {
 
     fn ask_behind(&mut self) -> bool {
         self.tx.is_some_and(|tx| self.client.visit(|machine, now| machine.client.ask_behind(now, tx)))
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.client.look(|machine| machine.client.waits(self.tx?)).is_some()
     }
 
     fn wait(&self, told: Option<&Behind>) -> Option<Wait> {

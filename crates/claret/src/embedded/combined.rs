@@ -90,11 +90,16 @@ pub(super) struct Combined {
 }
 
 impl Combined {
-    pub(super) fn begin(store: Arc<Embedded>, client: Arc<SharedClient>, mailbox: &Arc<Mailbox>) -> Self {
+    pub(super) fn begin(
+        store: Arc<Embedded>,
+        client: Arc<SharedClient>,
+        mailbox: &Arc<Mailbox>,
+        since: Option<Time>,
+    ) -> Self {
         let tx = {
             let mut inner = client.0.lock();
             let now = store.elapsed();
-            let tx = inner.client.begin(now, now.0);
+            let tx = inner.client.begin(since.map_or(now, |since| since.min(now)), now.0);
             inner.mailboxes.insert(tx, Arc::clone(mailbox));
             tx
         };
@@ -141,6 +146,10 @@ impl Driver for Combined {
 
     fn name(&self) -> Option<AttemptId> {
         self.client.0.lock().client.attempt(self.tx)
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.client.0.lock().client.waits(self.tx).is_some()
     }
 
     fn wait(&self, _told: Option<&Behind>) -> Option<Wait> {

@@ -603,7 +603,7 @@ mod tests {
     }
 
     fn store(disk: &MoodyDisk, deadline: Duration) -> Store {
-        Store { backend: embedded(disk), options: TxOptions::default().deadline(deadline) }
+        Store { backend: embedded(disk), options: TxOptions::default().deadline(deadline), caller: None }
     }
 
     /// How many wait for the disk.
@@ -675,7 +675,7 @@ mod tests {
         let disk = MoodyDisk::default();
         let embedded = embedded(&disk);
         let options = TxOptions::default().deadline(Duration::from_secs(30));
-        let store = &Store { backend: Arc::clone(&embedded) as _, options };
+        let store = &Store { backend: Arc::clone(&embedded) as _, options, caller: None };
         thread::scope(|scope| {
             let adds = adds_without_room(scope, store, &disk);
             wait_until(|| waiting(&embedded) > 0);
@@ -739,7 +739,7 @@ mod tests {
     fn a_long_time_between_syncs_stops_nobody() {
         let embedded = embedded_with(&MoodyDisk::default(), Sync::Every(Duration::MAX));
         let options = TxOptions::default().deadline(Duration::from_secs(30));
-        let store = Store { backend: embedded, options };
+        let store = Store { backend: embedded, options, caller: None };
         let value = "x".repeat(1 << 20);
         for _ in 0..3 * WAITING_BYTES_MAX / value.len() {
             pollster::block_on(store.register("k").set(&*value)).expect("it does not wait for the time");

@@ -393,10 +393,10 @@ impl Backend for Embedded {
         }
     }
 
-    fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver> {
+    fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>, since: Option<Time>) -> Box<dyn Driver> {
         match self.client.clone() {
-            Some(client) => Box::new(Combined::begin(self, client, mailbox)),
-            None => OwnCoordinator::begin(self, mailbox),
+            Some(client) => Box::new(Combined::begin(self, client, mailbox, since)),
+            None => OwnCoordinator::begin(self, mailbox, since),
         }
     }
 

@@ -53,8 +53,8 @@ pub(super) struct OwnCoordinator {
 
 impl OwnCoordinator {
     /// In a box at once: it is large, and moving it would cost.
-    pub(super) fn begin(store: Arc<Embedded>, mailbox: &Arc<Mailbox>) -> Box<Self> {
-        let birth = store.new_birth();
+    pub(super) fn begin(store: Arc<Embedded>, mailbox: &Arc<Mailbox>, since: Option<Time>) -> Box<Self> {
+        let birth = store.new_birth(since);
         let seed = birth.tx.sequence.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         store.registry.part(birth.tx).lock().insert(birth.tx.sequence, Arc::clone(mailbox));
         let coordinator = Coordinator::new(birth, store.switches, store.limits, seed);
@@ -93,6 +93,10 @@ impl Driver for OwnCoordinator {
 
     fn name(&self) -> Option<AttemptId> {
         Some(self.coordinator.attempt())
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.coordinator.waits().is_some()
     }
 
     fn wait(&self, _told: Option<&Behind>) -> Option<Wait> {
@@ -163,9 +167,10 @@ impl Driver for OwnCoordinator {
 }
 
 impl Embedded {
-    fn new_birth(&self) -> Birth {
+    fn new_birth(&self, since: Option<Time>) -> Birth {
         let sequence = Sequence(self.sequence.fetch_add(1, Ordering::Relaxed));
-        Birth { time: self.elapsed(), tx: TxId { session: SESSION, sequence } }
+        let now = self.elapsed();
+        Birth { time: since.map_or(now, |since| since.min(now)), tx: TxId { session: SESSION, sequence } }
     }
 
     /// Delivers what a coordinator wants sent, and what it is answered, until nothing is left to say.
@@ -283,7 +288,7 @@ mod tests {
     impl Client {
         fn begin(store: &Arc<Embedded>) -> Self {
             let mailbox = Arc::default();
-            Client { driver: OwnCoordinator::begin(Arc::clone(store), &mailbox), mailbox }
+            Client { driver: OwnCoordinator::begin(Arc::clone(store), &mailbox, None), mailbox }
         }
 
         /// Executes a call without delivering it.

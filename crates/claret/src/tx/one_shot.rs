@@ -10,6 +10,7 @@ use std::task::Poll;
 
 use claret_core::{CallNo, Closed};
 use claret_types::Reply;
+use parking_lot::Mutex;
 
 use super::{State, Tx, writes};
 use crate::backend::{Backend, Driver};
@@ -17,13 +18,14 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::observe::AttemptSpan;
+use crate::store::Store;
 
 /// See the module's text. Dropped in mid-flight, the transaction is given up if that is still possible.
 #[derive(Debug)]
 pub(crate) struct OneShot {
     mailbox: Arc<Mailbox>,
     /// Until it is over, or handed over.
-    driver: Option<Box<dyn Driver>>,
+    driver: Mutex<Option<Box<dyn Driver>>>,
 }
 
 impl OneShot {
@@ -31,36 +33,42 @@ impl OneShot {
     ///
     /// # Errors
     /// [`Closed`] when they were not taken: nothing was done.
-    pub(crate) fn begin(backend: &Arc<dyn Backend>, calls: &[Call]) -> Result<Self, Closed> {
+    pub(crate) fn begin(store: &Store, calls: &[Call]) -> Result<Self, Closed> {
         let mailbox = Arc::default();
-        let driver = Arc::clone(backend).begin(&mailbox);
-        let mut one_shot = OneShot { mailbox, driver: Some(driver) };
-        one_shot.driver.as_mut().ok_or(Closed)?.commit_all(1, calls)?;
+        let driver = Arc::clone(&store.backend).begin(&mailbox, store.since());
+        let mut one_shot = OneShot { mailbox, driver: Mutex::new(Some(driver)) };
+        one_shot.driver.get_mut().as_mut().ok_or(Closed)?.commit_all(1, calls)?;
         Ok(one_shot)
     }
 
     /// The answers of the commit; `None`: something else came of it, or the store is closed, and it is to go on as a [`Tx`].
-    pub(crate) async fn committed(&mut self, backend: &dyn Backend) -> Option<Vec<(CallNo, Reply)>> {
-        let replies = poll_fn(|cx| match self.mailbox.poll_committed(cx.waker()) {
+    pub(crate) async fn committed(&self, backend: &dyn Backend) -> Option<Vec<(CallNo, Reply)>> {
+        poll_fn(|cx| match self.mailbox.poll_committed(cx.waker()) {
             Poll::Pending if backend.is_closed() => Poll::Ready(None),
             polled => polled,
         })
-        .await;
-        if replies.is_some()
-            && let Some(mut driver) = self.driver.take()
-        {
+        .await
+    }
+
+    /// Whether it waits for other transactions.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.driver.lock().as_ref().is_some_and(|driver| driver.is_blocked())
+    }
+
+    /// It has committed, and its answers are taken.
+    pub(crate) fn end(mut self) {
+        if let Some(mut driver) = self.driver.get_mut().take() {
             driver.end(true);
         }
-        replies
     }
 
     /// The transaction in progress that it goes on as: it is committing these calls.
-    pub(crate) fn go_on(mut self, backend: &Arc<dyn Backend>, calls: &[Call], span: &AttemptSpan) -> Tx {
-        let tx = Tx::with_mailbox(backend, 0, span, Arc::clone(&self.mailbox));
+    pub(crate) fn go_on(mut self, store: &Store, calls: &[Call], span: &AttemptSpan) -> Tx {
+        let tx = Tx::with_mailbox(store, 0, span, Arc::clone(&self.mailbox));
         {
             let mut state = tx.shared.state.lock();
             state.note_writes(calls);
-            state.driver = self.driver.take();
+            state.driver = self.driver.get_mut().take();
             state.committing = true;
         }
         tx
@@ -69,7 +77,7 @@ impl OneShot {
 
 impl Drop for OneShot {
     fn drop(&mut self) {
-        if let Some(driver) = &mut self.driver {
+        if let Some(driver) = self.driver.get_mut() {
             driver.end(false);
         }
     }

@@ -189,7 +189,7 @@ impl Shared {
         let Some(optimistic) = &mut state.optimistic else { return };
         optimistic.begin_again();
         if state.driver.is_none() {
-            let mut driver = std::sync::Arc::clone(&self.backend).begin(&self.mailbox);
+            let mut driver = std::sync::Arc::clone(&self.backend).begin(&self.mailbox, self.since);
             let _ = driver.renounce(state.attempt, Refusal::Withdrawn);
             // It says that it is to be run again, and so it is.
             driver.exchange(&self.mailbox, &mut |_| ());

@@ -8,7 +8,8 @@ use super::command::PlainError;
 /// [`Plain::forward`](super::Plain::forward).
 pub trait Forward: Send + Sync {
     /// Appends the command of this number: one whole command, an array of strings. It is called each time the command is sent, so
-    /// again when a node sends it elsewhere, until [`receive`](Self::receive) was called with that number.
+    /// again when a node sends it elsewhere, until [`receive`](Self::receive) was called with that number. Whoever waits for no reply any
+    /// more appends nothing: then it is not sent.
     ///
     /// The queues of all nodes are locked: it neither waits nor calls the [`Plain`](super::Plain) that calls it.
     fn encode(&self, no: u32, out: &mut BytesMut);

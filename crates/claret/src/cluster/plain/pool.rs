@@ -129,8 +129,12 @@ struct NodeQueue {
 
 impl NodeQueue {
     fn push(&mut self, waiting: Waiting) {
+        let before = self.commands.len();
         waiting.encode(&mut self.commands);
-        self.queued.push_back(waiting);
+        // Whoever appends nothing waits no more: nothing is sent, and no reply is to come.
+        if self.commands.len() > before {
+            self.queued.push_back(waiting);
+        }
     }
 
     /// Takes out all that was not sent.

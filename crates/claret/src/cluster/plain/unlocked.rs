@@ -101,7 +101,7 @@ impl Backend for Unlocked {
         Ok(Together::send(Arc::clone(self.plain.pool()), calls))
     }
 
-    fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver> {
+    fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>, _since: Option<Time>) -> Box<dyn Driver> {
         let (pool, mailbox) = (Arc::clone(self.plain.pool()), Arc::clone(mailbox));
         Box::new(CommandDriver(Arc::new(Commands { pool, mailbox, inner: Mutex::default() })))
     }
