@@ -4,6 +4,7 @@ use bytes::Bytes as Word;
 
 use crate::answer::Answer;
 use crate::client::{Client, crosses_slots};
+use crate::exec;
 use crate::table::{Command, NoKeys, Way};
 use crate::transactions;
 
@@ -43,13 +44,14 @@ impl Client {
         if !command.way.is_transactional() {
             return crosses_slots(command).into();
         }
-        let store = match session.store().await {
-            Ok(store) => store,
-            Err(error) => return Answer::Error(format!("CLUSTERDOWN {error}")),
+        let (shared, caller, id) = (self.shared.clone(), self.caller.clone(), self.entry.id);
+        let work = async {
+            let store = shared.store_for(&session, &caller).await?;
+            if command.writes {
+                exec::pass(&session.turns, id, || exec::keys_of(command, words), shared.watch).await;
+            }
+            transactions::alone(&store, command, words).await
         };
-        match transactions::alone(store, command, words).await {
-            Ok(answer) => answer,
-            Err(fault) => fault.into(),
-        }
+        self.until_gone(work).await.unwrap_or_else(Answer::from)
     }
 }

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes as Word;
+use claret::Caller;
 use claret::cluster::Forward;
 use claret_types::Bytes;
 
 use crate::answer::{Answer, Protocol};
 use crate::connection::{Connection, Next};
+use crate::exec;
 use crate::fault::Fault;
 use crate::listening::Listening;
 use crate::metrics::{Metrics, Path};
 use crate::queue::Queue;
 use crate::registry::Entry;
-use crate::replies::Replies;
+use crate::replies::{Replies, late_at_node};
 use crate::request::Request;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -43,6 +45,18 @@ pub(crate) struct State {
     pub(crate) watch: Watch,
     pub(crate) listening: Option<Listening>,
     pub(crate) is_closing: bool,
+    pub(crate) tries: Tries,
+}
+
+/// What a loop of WATCH, MULTI and EXEC has come to so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tries {
+    /// Since when it has tried, and when it began its last round.
+    pub(crate) since: Option<(Instant, Instant)>,
+    /// EXECs that answered nil since then,
+    pub(crate) lost: u32,
+    /// and those of them that did though nobody else of this gateway had a turn.
+    pub(crate) lost_in_turn: u32,
 }
 
 /// See the module's text.
@@ -52,6 +66,8 @@ pub(crate) struct Client {
     pub(crate) entry: Arc<Entry>,
     pub(crate) state: State,
     pub(crate) replies: Arc<Replies>,
+    /// For whom the store is used.
+    pub(crate) caller: Caller,
     connection: Connection,
     /// Commands that leave for their nodes together.
     gathered: Vec<(u32, Option<u16>)>,
@@ -62,14 +78,18 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(stream: Stream, shared: Rc<Shared>, entry: Arc<Entry>) -> Self {
         let replies = Arc::new(Replies::new(Arc::clone(&shared.metrics)));
+        shared.waiting.borrow_mut().insert(entry.id, Arc::clone(&replies));
         let connection = Connection::new(stream, Arc::clone(&replies), Arc::clone(&shared.metrics));
         let session = shared.users.anybody.clone();
+        let mut state = State::default();
+        state.watch.mode = shared.watch_mode;
         Client {
             shared,
             session,
             entry,
-            state: State::default(),
+            state,
             replies,
+            caller: Caller::new(),
             connection,
             gathered: Vec::new(),
             topology: 0,
@@ -113,6 +133,7 @@ impl Client {
         };
         let _ = tokio::time::timeout(self.shared.parting, end).await;
         self.replies.leave();
+        self.shared.waiting.borrow_mut().remove(&self.entry.id);
     }
 
     async fn next(&mut self) -> Next {
@@ -212,7 +233,7 @@ impl Client {
         let Some(slot) = is_sent.then(|| command.slot(&request.words).ok()).flatten() else {
             return Some(request);
         };
-        if self.uses_hot_key(command, &request.words) {
+        if self.uses_hot_key(command, &request.words) || self.is_locked(command, &request.words) {
             return Some(request);
         }
         let now = Instant::now();
@@ -244,7 +265,7 @@ impl Client {
         None
     }
 
-    /// Whether somebody may hold a key of it for long. It would wait at the node, and all behind it on the shared connection.
+    /// Whether somebody elsewhere may hold a key of it for long. It would wait at the node, and all behind it on the shared connection.
     fn uses_hot_key(&self, command: &Command, words: &[Word]) -> bool {
         let Some(session) = &self.session else { return false };
         let hot = session.hot.borrow();
@@ -256,7 +277,7 @@ impl Client {
             Ok(places) => places.take(HOT_LOOKED_AT_MAX),
             Err(_) => return false,
         };
-        places.any(|at| hot.is_hot(&Bytes::copy_from(&words[at]), now))
+        places.any(|at| hot.is_of_others(&Bytes::copy_from(&words[at]), now))
     }
 
     async fn dispatch(&mut self, command: Option<&'static Command>, request: Request) {
@@ -282,10 +303,15 @@ impl Client {
             return self.enqueue(command, request);
         }
         match self.slot_to_forward(command, &request) {
-            Ok(Some(slot)) => self.forward(command, request, slot, since).await,
+            Ok(Some(slot)) => {
+                if command.writes {
+                    self.pass_locks(command, &request.words).await;
+                }
+                self.forward(command, request, slot, since).await;
+            }
             Ok(None) => {
                 self.settled().await;
-                let answer = self.carry_out(command, &request.words).await;
+                let answer = self.carry_out_in_time(command, &request.words).await;
                 let is_error = answer.as_ref().is_some_and(Answer::is_error);
                 self.shared.metrics.done(path_of(command), since, is_error);
                 match answer {
@@ -298,6 +324,23 @@ impl Client {
             Err(fault) => {
                 self.settled().await;
                 self.answer(&fault.into());
+            }
+        }
+    }
+
+    /// Carries it out, and waits for no longer than for anything at the gateway, unless it is to wait. EXEC sees to that by itself.
+    async fn carry_out_in_time(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
+        let is_bounded = !matches!(command.way, Way::Here | Way::PubSub) && !command.may_wait(words);
+        let wait = self.shared.wait;
+        let work = self.carry_out(command, words);
+        if !is_bounded {
+            return work.await;
+        }
+        match tokio::time::timeout(wait, work).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                Metrics::count(&self.shared.metrics.late);
+                Some(Answer::Error(late_at_node(command.changes_nothing(), wait)))
             }
         }
     }
@@ -387,6 +430,40 @@ impl Client {
             }
         };
         self.answer(&answer);
+    }
+
+    /// Whether another connection has locks on a key that a command writes.
+    fn is_locked(&self, command: &'static Command, words: &[Word]) -> bool {
+        let Some(session) = &self.session else { return false };
+        command.writes && session.turns.borrow().locked(self.entry.id, exec::keys_of(command, words)).is_some()
+    }
+
+    /// Waits for the end of such locks: at the node it would wait, too, and hold up what is behind it.
+    async fn pass_locks(&mut self, command: &'static Command, words: &[Word]) {
+        if !self.is_locked(command, words) {
+            return;
+        }
+        self.send_gathered().await;
+        let Some(session) = self.session.clone() else { return };
+        let keys = || exec::keys_of(command, words);
+        exec::pass(&session.turns, self.entry.id, keys, self.shared.watch).await;
+    }
+
+    /// Carries something out for a client that may go meanwhile. Then what waits ends without effect ([`Caller`]).
+    pub(crate) async fn until_gone<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let entry = Arc::clone(&self.entry);
+        let mut work = std::pin::pin!(work);
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = self.connection.gone(&self.shared.limits) => {}
+            () = entry.killed() => {}
+        }
+        self.caller.leave();
+        let done = work.await;
+        // Whoever sends so much behind it that it is not waited for may be there still.
+        self.caller = Caller::new();
+        done
     }
 
     /// Waits for something that may take long; `None` if the client goes meanwhile.

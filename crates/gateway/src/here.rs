@@ -9,6 +9,7 @@ use crate::client::{Client, Wants};
 use crate::fault::Fault;
 use crate::on_node::{PATIENCE, ask_beside};
 use crate::table::Command;
+use crate::watch::WatchMode;
 
 impl Client {
     pub(crate) async fn here(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
@@ -66,7 +67,8 @@ impl Client {
             ("LOLWUT", _) => {
                 Answer::Verbatim(format!("Claret gateway {}\n", env!("CARGO_PKG_VERSION")).into())
             }
-            ("UNWATCH", _) => Answer::Ok,
+            // An id for the MULTI that it is in.
+            ("UNWATCH" | "GATEWAY", _) => Answer::Ok,
             ("COMMAND", _) => crate::about::answer(words),
             (name, _) => Answer::Error(format!(
                 "ERR Command not allowed inside a transaction: '{}'",
@@ -81,7 +83,8 @@ impl Client {
 
     fn reset(&mut self) {
         self.state.queue = None;
-        self.state.watch.forget();
+        self.unwatch();
+        self.state.watch.mode = self.shared.watch_mode;
         self.state.listening = None;
         self.state.wants = Wants::All;
         self.set_protocol(Protocol::Resp2);
@@ -326,10 +329,21 @@ impl Client {
         let name = words[1].to_ascii_uppercase();
         match (&name[..], &words[2..]) {
             (b"OUTCOME", [id]) => self.outcome(id).await,
+            (b"WATCH", [mode]) => match mode.to_ascii_uppercase().as_slice() {
+                b"KEYS" => self.watch_by(WatchMode::Keys),
+                b"ANSWERS" => self.watch_by(WatchMode::Answers),
+                _ => Answer::error("ERR GATEWAY WATCH is of KEYS or of ANSWERS"),
+            },
+            (b"ONCE", [_]) => Answer::error("ERR GATEWAY ONCE belongs between MULTI and EXEC"),
             (b"HELP", []) => Answer::strings(
                 [
                     "GATEWAY OUTCOME id",
                     "    What became of a transaction that was answered with UNKNOWN: committed, aborted, not-yet or forgotten.",
+                    "GATEWAY ONCE id",
+                    "    Between MULTI and EXEC: all of it is done at most once for this id, by whomever it is sent, and whoever sends it \
+                     again is answered as the first one was.",
+                    "GATEWAY WATCH KEYS|ANSWERS",
+                    "    What WATCH of this connection is of from now on: all of a key, or what the connection reads of it. RESET ends it.",
                     "GATEWAY HELP",
                     "    This text. INFO gateway has the counters; COMMAND DOCS says what becomes of each command.",
                 ]
@@ -340,6 +354,11 @@ impl Client {
                 words[1].escape_ascii()
             )),
         }
+    }
+
+    fn watch_by(&mut self, mode: WatchMode) -> Answer {
+        self.state.watch.mode = mode;
+        Answer::Ok
     }
 
     async fn outcome(&mut self, id: &Word) -> Answer {

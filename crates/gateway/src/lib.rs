@@ -23,7 +23,7 @@
 // | `connection`, `request`, `replies`, `answer` | bytes in, requests out; answers in their order, in both protocols |
 // | `table/` | what becomes of each command, as data |
 // | `client`, `carry_out`, `here`, `about`, `info`, `whole` | one client; where its commands go |
-// | `multi`, `queue`, `watch`, `turn`, `hot` | MULTI, EXEC and WATCH |
+// | `multi`, `queue`, `exec`, `watch`, `turns`, `turn`, `hot` | MULTI, EXEC and WATCH |
 // | `transactions`, `commands/` | commands as operations of Claret |
 // | `on_node`, `asking`, `listening` | what a node does as it is |
 // | `session`, `shared`, `registry`, `metrics` | users; what all connections share |
@@ -38,6 +38,7 @@ mod carry_out;
 mod client;
 mod commands;
 mod connection;
+mod exec;
 mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -64,8 +65,10 @@ mod table;
 mod tls;
 mod transactions;
 mod turn;
+mod turns;
 mod watch;
 mod whole;
 
 pub use limits::GatewayLimits;
+pub use watch::WatchMode;
 pub use server::{Behind, Door, Gateway, GatewayError, GatewayHandle};

@@ -66,6 +66,8 @@ pub(crate) struct Metrics {
     pub(crate) exec_aborted: AtomicU64,
     /// WATCHes that queued for a hot key.
     pub(crate) watch_queued: AtomicU64,
+    /// Commands that waited for too long.
+    pub(crate) late: AtomicU64,
     /// Those whose lock was taken back before the EXEC.
     pub(crate) watch_given_up: AtomicU64,
     pub(crate) unknown: AtomicU64,
@@ -99,7 +101,7 @@ impl Metrics {
     }
 
     /// All counters with their names and what they count.
-    fn counters(&self) -> [(&'static str, u64, &'static str, &'static str); 14] {
+    fn counters(&self) -> [(&'static str, u64, &'static str, &'static str); 15] {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let refused = self.refused.lock().values().sum();
         [
@@ -126,6 +128,7 @@ impl Metrics {
                 "counter",
                 "EXECs of which nothing was done, for an error.",
             ),
+            ("late_total", of(&self.late), "counter", "Commands that waited for as long as a client may wait."),
             ("watch_queued_total", of(&self.watch_queued), "counter", "WATCHes that queued for a hot key."),
             (
                 "watch_given_up_total",

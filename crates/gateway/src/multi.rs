@@ -1,22 +1,26 @@
 //! MULTI, EXEC, DISCARD, WATCH and UNWATCH of a client (G3 to G8 of docs/gateway.md).
 
 use std::collections::HashSet;
-use std::time::Instant;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes as Word;
-use claret::{Error, Store};
+use claret::Store;
 use claret_types::{Bytes, Reply};
 use parking_lot::Mutex;
 
 use crate::answer::Answer;
-use crate::client::Client;
+use crate::client::{Client, Tries};
 use crate::commands::{self, Direct};
+use crate::exec::{self, Exec, Place};
 use crate::fault::Fault;
 use crate::metrics::Metrics;
 use crate::queue::{Queue, Queued};
+use crate::session::Session;
 use crate::table::Command;
-use crate::transactions::{self, Ended, Plan, digest};
+use crate::transactions::{self, Plan, digest};
 use crate::turn::Turn;
+use crate::watch::{Watch, WatchMode};
 
 impl Client {
     pub(crate) fn multi(&mut self) -> Answer {
@@ -33,13 +37,19 @@ impl Client {
         if self.state.queue.take().is_none() {
             return Answer::error("ERR DISCARD without MULTI");
         }
-        self.state.watch.forget();
-        Answer::Ok
+        self.unwatch()
     }
 
     pub(crate) fn unwatch(&mut self) -> Answer {
         self.state.watch.forget();
+        self.end_tries();
         Answer::Ok
+    }
+
+    /// It has done what it tried, or tries it no more.
+    fn end_tries(&mut self) {
+        self.state.tries = Tries::default();
+        self.caller.ends();
     }
 
     pub(crate) async fn exec(&mut self) -> Answer {
@@ -50,18 +60,34 @@ impl Client {
             self.state.watch.forget();
             return Answer::error("EXECABORT Transaction discarded because of previous errors.");
         }
-        let ended = self.carry_out_all(queue).await;
-        self.state.watch.forget();
+        let mut watch = self.state.watch.take();
+        let had_turn = watch.place.as_ref().is_some_and(Place::is_there);
+        let had_locks = watch.turn.is_some();
+        let ended = match self.to_exec(queue, &watch) {
+            Ok(exec) => self.until_gone(Box::pin(exec.run(&mut watch))).await,
+            Err(fault) => Err(fault),
+        };
+        if ended.is_ok()
+            && had_turn
+            && let Some(session) = &self.session
+        {
+            session.turns.borrow_mut().note_done(&watch.names());
+        }
+        // Whoever is next begins when it is over.
+        drop(watch);
         match ended {
-            Ok(answers) => Answer::Array(answers),
+            Ok(answers) => {
+                self.note_done(had_locks);
+                Answer::Array(answers)
+            }
             Err(Fault::Changed(key)) => {
-                Metrics::count(&self.shared.metrics.exec_nil);
-                if let Some(session) = &self.session {
-                    session.hot.borrow_mut().note_failure(&key, Instant::now());
-                }
+                self.note_lost(&key, had_turn);
                 Answer::NilArray
             }
-            Err(Fault::Done(answer)) => *answer,
+            Err(Fault::Done(answer)) => {
+                self.note_done(had_locks);
+                *answer
+            }
             Err(fault) => {
                 Metrics::count(&self.shared.metrics.exec_aborted);
                 let told = aborted(&fault);
@@ -73,51 +99,43 @@ impl Client {
         }
     }
 
-    async fn carry_out_all(&mut self, queue: Queue) -> Ended {
-        if self.state.watch.is_broken {
-            return Err(Fault::Changed(self.state.watch.first_key()));
+    fn note_done(&mut self, had_locks: bool) {
+        if self.state.tries.since.is_none() {
+            return;
         }
-        let session = self.session.clone().expect("it was admitted");
-        if queue.of_node.is_some() {
-            self.state.watch.turn = None;
-            let watched: Vec<_> =
-                self.state.watch.keys().iter().map(|it| (it.key.clone(), it.digest.clone())).collect();
-            let expected = self.state.watch.expected();
-            return Box::pin(self.carry_out_on_node(&session, &queue, &watched, &expected)).await;
-        }
-        let store = session.store().await.map_err(no_store)?;
-        if self.state.watch.turn.is_some() {
-            // What the turn does not hold is still to be as it was.
-            let plan = self.plan(&queue.all)?;
-            let expected = plan.expected.clone();
-            let turn = self.state.watch.turn.take().expect("there is one");
-            let keys = turn.keys().to_vec();
-            match Box::pin(turn.exec(plan)).await {
-                Some(ended) if !is_given_way(&ended) => {
-                    return Box::pin(transactions::change_or(ended, store, expected)).await;
-                }
-                // It was over, or has given way, and nothing of it was done: what WATCH saw may still be so.
-                _ => Metrics::count(&self.shared.metrics.watch_given_up),
-            }
-            // It queues once more. Without, it would hold other keys while it waits for these, and the next turn would give way for it.
-            let plan = self.plan(&queue.all)?;
-            let expected = plan.expected.clone();
-            if let Some((turn, _)) = Box::pin(Turn::take(store, keys, self.shared.watch)).await
-                && let Some(ended) = Box::pin(turn.exec(plan)).await
-                && !is_given_way(&ended)
-            {
-                return Box::pin(transactions::change_or(ended, store, expected)).await;
-            }
-        }
-        let plan = self.plan(&queue.all)?;
-        let expected = plan.expected.clone();
-        let ended = plan.commit(store).await;
-        transactions::change_or(ended, store, expected).await
+        self.end_tries();
+        // Where locks were needed, they will be soon again.
+        self.state.tries.lost_in_turn = u32::from(had_locks);
     }
 
-    fn plan(&self, queued: &[Queued]) -> Result<Plan, Fault> {
-        Plan::of(queued, self.state.watch.expected(), |queued| {
-            self.answer_of_here(queued.command, queued.words())
+    /// An EXEC answered nil.
+    fn note_lost(&mut self, key: &Bytes, had_turn: bool) {
+        Metrics::count(&self.shared.metrics.exec_nil);
+        self.state.tries.lost += 1;
+        if let Some(session) = &self.session {
+            session.hot.borrow_mut().note_failure(key, had_turn, Instant::now());
+        }
+        if had_turn {
+            self.state.tries.lost_in_turn += 1;
+        }
+    }
+
+    fn to_exec(&self, queue: Queue, watch: &Watch) -> Result<Exec, Fault> {
+        let plan = match queue.of_node {
+            Some(_) => None,
+            None => {
+                let here = |queued: &Queued| self.answer_of_here(queued.command, queued.words());
+                Some(Plan::of(&queue.all, watch.expected(), here)?)
+            }
+        };
+        Ok(Exec {
+            shared: Rc::clone(&self.shared),
+            session: self.session.clone().expect("it was admitted"),
+            protocol: self.state.protocol,
+            caller: self.caller.clone(),
+            id: self.entry.id,
+            queue,
+            plan,
         })
     }
 
@@ -140,23 +158,8 @@ impl Client {
                 ));
             }
         }
-        let session = self.session.clone().expect("it was admitted");
-        let store = match session.store().await {
-            Ok(store) => store,
-            Err(error) => return no_store(error).into(),
-        };
-        let now = Instant::now();
-        let is_hot = |key: &Bytes| session.hot.borrow().is_hot(key, now);
-        let takes = self.state.watch.is_empty() && !self.shared.watch.is_zero();
-        let (mut hot, mut cold): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| takes && is_hot(key));
-        // All take their turns in the same order.
-        hot.sort();
-        if !hot.is_empty()
-            && let Err(keys) = self.take_turn(store, hot).await
-        {
-            cold.extend(keys);
-        }
-        match self.look(store, cold).await {
+        let keys: Rc<[Bytes]> = sorted(keys);
+        match self.watch_keys(keys).await {
             Ok(()) => Answer::Ok,
             Err(fault) => {
                 self.state.watch.forget();
@@ -165,39 +168,73 @@ impl Client {
         }
     }
 
-    /// Queues for hot keys; gives them back if that takes too long.
-    async fn take_turn(&mut self, store: &Store, keys: Vec<Bytes>) -> Result<(), Vec<Bytes>> {
-        Metrics::count(&self.shared.metrics.watch_queued);
-        let asked = Instant::now();
-        let time = self.shared.watch;
-        let taken = self.unless_gone(Turn::take(store, keys.clone(), time)).await;
-        let now = Instant::now();
-        if let Some(session) = &self.session {
-            // Whoever gets it at once was alone.
-            if now - asked > ALONE {
-                keys.iter().for_each(|key| session.hot.borrow_mut().note_wait(key, now));
+    async fn watch_keys(&mut self, keys: Rc<[Bytes]>) -> Result<(), Fault> {
+        let session = self.session.clone().expect("it was admitted");
+        self.begin_round();
+        let store = self.shared.store_for(&session, &self.caller).await?;
+        let may_take = self.state.watch.is_empty() && !self.shared.watch.is_zero();
+        if may_take && self.wants_turn(&session, &keys) {
+            let place = self.wait_for_turn(&session, &keys).await;
+            let locks = place.as_ref().is_some_and(|place| self.state.tries.lost_in_turn >= LOCK_AFTER && place.lock());
+            let end = place.as_ref().filter(|_| locks).map(Place::unlocks);
+            self.state.watch.place = place;
+            if let Some(end) = end {
+                let times = (self.shared.watch, self.shared.wait);
+                if let Some((turn, digests)) = Turn::take(&store, Rc::clone(&keys), times, end).await {
+                    keys.iter().zip(digests).for_each(|(key, digest)| self.state.watch.add(key.clone(), digest));
+                    self.state.watch.turn = Some(turn);
+                    return Ok(());
+                }
+                Metrics::count(&self.shared.metrics.watch_given_up);
             }
         }
-        let Some((turn, digests)) = taken.flatten() else {
-            Metrics::count(&self.shared.metrics.watch_given_up);
-            return Err(keys);
-        };
-        for (key, digest) in keys.into_iter().zip(digests) {
-            self.state.watch.add(key, digest);
+        self.look(&store, &keys).await
+    }
+
+    /// A loop tries again, or something begins.
+    fn begin_round(&mut self) {
+        let now = Instant::now();
+        let tries = &mut self.state.tries;
+        match &mut tries.since {
+            Some((_, last)) if now - *last < STOPPED_AFTER => *last = now,
+            _ => {
+                self.caller.ends();
+                *tries = Tries { since: Some((now, now)), lost_in_turn: tries.lost_in_turn, lost: 0 };
+            }
         }
-        self.state.watch.turn = Some(turn);
-        Ok(())
+        self.caller.tries();
+    }
+
+    fn wants_turn(&self, session: &Session, keys: &[Bytes]) -> bool {
+        let now = Instant::now();
+        let is_hot = || keys.iter().any(|key| session.hot.borrow().is_hot(key, now));
+        (self.state.tries.lost >= TURN_AFTER || is_hot()) && session.turns.borrow().serves(keys, now)
+    }
+
+    /// Waits for its turn; without one it goes on all the same.
+    async fn wait_for_turn(&mut self, session: &Session, keys: &Rc<[Bytes]>) -> Option<Place> {
+        let since = self.state.tries.since.map_or_else(Instant::now, |(since, _)| since);
+        let times = (self.shared.watch, self.shared.wait / QUEUE_FRACTION);
+        let taking = Place::take(&session.turns, (self.entry.id, since), Rc::clone(keys), times);
+        let (place, has_waited) = self.unless_gone(taking).await?;
+        let now = Instant::now();
+        if has_waited {
+            Metrics::count(&self.shared.metrics.watch_queued);
+            keys.iter().for_each(|key| session.hot.borrow_mut().note_wait(key, now));
+        }
+        if place.is_none() {
+            Metrics::count(&self.shared.metrics.watch_given_up);
+        }
+        place
     }
 
     /// Looks at keys, all at one moment.
-    async fn look(&mut self, store: &Store, keys: Vec<Bytes>) -> Result<(), Fault> {
+    async fn look(&mut self, store: &Store, keys: &[Bytes]) -> Result<(), Fault> {
         if keys.is_empty() {
             return Ok(());
         }
         let digests = store.run_all(keys.iter().map(|key| (key.clone(), digest()))).await?;
-        for (key, digest) in keys.into_iter().zip(digests) {
-            self.state.watch.add(key, digest);
-        }
+        keys.iter().zip(digests).for_each(|(key, digest)| self.state.watch.add(key.clone(), digest));
         Ok(())
     }
 
@@ -209,7 +246,7 @@ impl Client {
     ) -> Option<Result<Answer, Fault>> {
         let session = self.session.clone()?;
         let keys = self.state.watch.of_command(command, words);
-        let is_of_turn = keys.iter().any(|key| self.state.watch.holds(key));
+        let is_of_turn = self.state.watch.holds_any(&keys);
         // What takes a record as a whole is done by its node, if that is one: it can do more (streams, large records).
         let is_of_node = matches!(command.name, "RENAME" | "RENAMENX" | "COPY")
             && session.nodes().is_some()
@@ -223,18 +260,20 @@ impl Client {
             }
             return Some(self.at_node_as_watched(&session, command, words, &keys).await);
         }
-        let store = match session.store().await {
+        if is_of_turn && let Some(answer) = self.read_in_turn(command, words).await {
+            self.state.watch.note_whole(&keys);
+            return Some(Ok(answer));
+        }
+        self.end_turn_if(is_of_turn);
+        let store = match self.shared.store_for(&session, &self.caller).await {
             Ok(store) => store,
-            Err(error) => return Some(Err(no_store(error))),
+            Err(fault) => return Some(Err(fault)),
         };
         let answered = match commands::direct(command.name, &transactions::arguments(words)) {
             Some(Ok(direct)) if !command.writes && self.can_be_seen(&direct) => {
-                self.see(store, &direct).await
+                self.see(&store, &direct).await
             }
-            _ => {
-                self.end_turn_if(is_of_turn);
-                self.with_digests(store, command, words, &keys).await
-            }
+            _ => self.with_digests(&store, command, words, &keys).await,
         };
         if answered.is_err() {
             self.state.watch.note_whole(&keys);
@@ -242,9 +281,20 @@ impl Client {
         Some(answered)
     }
 
-    /// Whether a read is one operation whose answer is a function of what is there, and can be kept.
+    /// Carries out a command that only reads what its turn has locks on. `None`: it is none, or the turn is over.
+    async fn read_in_turn(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
+        let turn = self.state.watch.turn.as_ref()?;
+        let mut keys = exec::keys_of(command, words);
+        if command.writes || command.makes_keys(words) || !keys.all(|key| turn.holds(&Bytes::copy_from(key))) {
+            return None;
+        }
+        turn.read(command.name, transactions::arguments(words)).await
+    }
+
+    /// Whether a read is one operation whose answer is a function of what is there, and is kept.
     fn can_be_seen(&self, direct: &Direct) -> bool {
         match &direct.calls[..] {
+            _ if self.state.watch.mode == WatchMode::Keys => false,
             [(key, op)] => !op.expects() && !op.is_timed() && self.state.watch.has_room(key, op),
             _ => false,
         }
@@ -253,19 +303,8 @@ impl Client {
     /// Reads a watched key by one operation, and keeps what it answered.
     async fn see(&mut self, store: &Store, direct: &Direct) -> Result<Answer, Fault> {
         let (key, op) = direct.calls[0].clone();
-        let reply = match &self.state.watch.turn {
-            Some(turn) if turn.holds(&key) => turn.read(key.clone(), op.clone()).await,
-            _ => None,
-        };
-        let reply = match reply {
-            Some(reply) => reply,
-            None => {
-                let is_of_turn = self.state.watch.holds(&key);
-                self.end_turn_if(is_of_turn);
-                let mut replies = store.run_all([(key.clone(), op.clone())]).await?;
-                replies.pop().expect("one operation, one answer")
-            }
-        };
+        let mut replies = store.run_all([(key.clone(), op.clone())]).await?;
+        let reply = replies.pop().expect("one operation, one answer");
         self.state.watch.note_seen(&key, &op, &reply);
         Ok(direct.answer(vec![reply]))
     }
@@ -311,16 +350,23 @@ impl Client {
     }
 }
 
-/// A WATCH that has its turn sooner was alone.
-const ALONE: std::time::Duration = std::time::Duration::from_micros(1_000);
+/// A loop that has lost so often waits for its turn, though nobody else has lost on its keys.
+const TURN_AFTER: u32 = 2;
 
-fn no_store(error: claret::cluster::ConnectError) -> Fault {
-    Fault::told(format!("CLUSTERDOWN {error}"))
-}
+/// One that has lost so often though it had its turn takes locks.
+const LOCK_AFTER: u32 = 2;
 
-/// Whether a transaction had to give way, or was too late: nothing of it was done.
-fn is_given_way(ended: &Ended) -> bool {
-    matches!(ended, Err(Fault::Store(Error::Restart | Error::Attempts { .. } | Error::Deadline { .. })))
+/// A loop that begins no round for so long has stopped.
+const STOPPED_AFTER: Duration = Duration::from_secs(1);
+
+/// WATCH waits for its turn for this part of the time that a client waits at all.
+const QUEUE_FRACTION: u32 = 3;
+
+/// In one order, for all who want them.
+fn sorted(keys: HashSet<Bytes>) -> Rc<[Bytes]> {
+    let mut keys: Vec<Bytes> = keys.into_iter().collect();
+    keys.sort();
+    keys.into()
 }
 
 /// EXEC did nothing: why. What may succeed later, and what is not known, keep their codes.

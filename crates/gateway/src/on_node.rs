@@ -1,9 +1,11 @@
 //! What is done by one node on a connection that nobody else uses meanwhile: MULTI with commands that are no operations of Claret's
 //! types, scripts, commands that may block, and those that may have to wait for a key.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes as Word, BytesMut};
+use claret::Caller;
 use claret::cluster::{ConnectError, Raw};
 use claret_types::{Bytes, Operation, Reply};
 
@@ -26,36 +28,58 @@ const REST: Duration = Duration::from_millis(2);
 /// How long a node may take for an EXEC, or to say whether a key is there.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-impl Client {
-    /// MULTI and EXEC on the node of its keys. What is watched has to be there, too: it is watched on the node as well, then compared,
-    /// so that nothing can change between.
-    pub(crate) async fn carry_out_on_node(
-        &mut self,
-        session: &Session,
-        queue: &Queue,
-        watched: &[(Bytes, Reply)],
-        expected: &[(Bytes, Operation)],
-    ) -> Ended {
-        let nodes = session.nodes().expect("it was queued for a node");
-        let mut slot = match queue.slots {
-            Slots::One(slot) => Some(slot),
-            Slots::None | Slots::Several => None,
-        };
-        for (key, _) in watched {
-            let its = claret::cluster::slot_of(key);
-            if *slot.get_or_insert(its) != its {
-                return Err(Fault::told(format!(
-                    "CROSSSLOT key '{key}' is watched, and this is done by the node of another slot: give all its keys a common {{tag}}"
-                )));
-            }
+/// How long somebody waits, and whether it is still there.
+pub(crate) struct Patience<'a> {
+    until: Instant,
+    wait: Duration,
+    caller: &'a Caller,
+}
+
+impl<'a> Patience<'a> {
+    pub(crate) fn new(wait: Duration, caller: &'a Caller) -> Self {
+        Patience { until: Instant::now() + wait, wait, caller }
+    }
+
+    /// Whether nothing more is begun: a quarter of the time is left for the answer to what was sent.
+    fn is_over(&self) -> bool {
+        Instant::now() + self.wait / 4 >= self.until || self.caller.is_gone()
+    }
+}
+
+/// What WATCH saw of keys, and what has to be so besides.
+pub(crate) type Seen = (Vec<(Bytes, Reply)>, Vec<(Bytes, Operation)>);
+
+/// MULTI and EXEC on the node of its keys. What is watched has to be there, too: it is watched on the node as well, then compared,
+/// so that nothing can change between.
+pub(crate) async fn exec(
+    session: &Session,
+    protocol: Protocol,
+    queue: &Queue,
+    seen: &Seen,
+    patience: &Patience<'_>,
+) -> Ended {
+    let nodes = session.nodes().expect("it was queued for a node");
+    let watched = &seen.0;
+    let mut slot = match queue.slots {
+        Slots::One(slot) => Some(slot),
+        Slots::None | Slots::Several => None,
+    };
+    for (key, _) in watched {
+        let its = claret::cluster::slot_of(key);
+        if *slot.get_or_insert(its) != its {
+            return Err(Fault::told(format!(
+                "CROSSSLOT key '{key}' is watched, and this is done by the node of another slot: give all its keys a common {{tag}}"
+            )));
         }
-        let protocol = self.state.protocol;
-        let until = Instant::now() + PATIENCE;
+    }
+    let is_sent = Cell::new(false);
+    let work = async {
         loop {
+            is_sent.set(false);
             let plain = nodes.plain(protocol).await.map_err(away)?;
             let node = plain.node_of(slot.unwrap_or_default()).ok_or_else(no_node)?;
             let mut raw = nodes.borrow(protocol, &node).await.map_err(away)?;
-            let asked = exec_at(session, &mut raw, queue, watched, expected).await?;
+            let asked = exec_at(session, &mut raw, queue, seen, &is_sent).await?;
             nodes.give_back(protocol, &node, raw);
             // The keys are held by a transaction, or their slot moves: nothing was done.
             match asked {
@@ -64,7 +88,7 @@ impl Client {
                     return Err(Fault::Changed(watched.first().map(|it| it.0.clone()).unwrap_or_default()));
                 }
                 Asked::Refused(text) => return Err(Fault::told(text)),
-                Asked::Later(text) if Instant::now() >= until => return Err(Fault::told(text)),
+                Asked::Later(text) if patience.is_over() => return Err(Fault::told(text)),
                 Asked::Later(_) => {
                     let queued =
                         queue.all.iter().find_map(|queued| first_key(queued.command, queued.words()));
@@ -72,8 +96,21 @@ impl Client {
                 }
             }
         }
+    };
+    match tokio::time::timeout_at(patience.until.into(), work).await {
+        Ok(ended) => ended,
+        Err(_) if is_sent.get() => Err(Fault::told(format!(
+            "UNKNOWN the node has been silent for {:?}; it may have been done; look whether it was",
+            patience.wait
+        ))),
+        Err(_) => Err(Fault::told(format!(
+            "TRYAGAIN nothing was done within {:?}: the node is silent, or the keys are held or on their way",
+            patience.wait
+        ))),
     }
+}
 
+impl Client {
     /// A command between WATCH and MULTI that only a node can do: only what WATCH saw may be seen by it.
     pub(crate) async fn at_node_as_watched(
         &mut self,
@@ -87,7 +124,9 @@ impl Client {
             .filter_map(|key| Some((key.clone(), self.state.watch.digest_of(key)?.clone())))
             .collect();
         let queue = Queue::of_one(command, Request::of(words));
-        match self.carry_out_on_node(session, &queue, &watched, &[]).await {
+        let caller = self.caller.clone();
+        let patience = Patience::new(self.shared.wait, &caller);
+        match exec(session, self.state.protocol, &queue, &(watched, Vec::new()), &patience).await {
             // An array of one.
             Err(Fault::Done(answer)) => match *answer {
                 Answer::Raw(bytes) if bytes.starts_with(b"*1\r\n") => Ok(Answer::Raw(bytes.slice(4..))),
@@ -149,8 +188,8 @@ async fn exec_at(
     session: &Session,
     raw: &mut Raw,
     queue: &Queue,
-    watched: &[(Bytes, Reply)],
-    expected: &[(Bytes, Operation)],
+    (watched, expected): &Seen,
+    is_sent: &Cell<bool>,
 ) -> Result<Asked, Fault> {
     if !watched.is_empty() {
         let mut words: Vec<&[u8]> = vec![b"WATCH"];
@@ -176,6 +215,7 @@ async fn exec_at(
     // A transaction that has voted on what is watched, and has not written it yet, holds it: then this EXEC is refused.
     watched.iter().for_each(|(key, _)| request::write(&mut out, &[&b"EXISTS"[..], key]));
     request::write(&mut out, &[b"EXEC"]);
+    is_sent.set(true);
     send(raw, &out).await?;
     let mut refused = None;
     for _ in 0..queue.all.len() + watched.len() {

@@ -7,6 +7,13 @@ use crate::limits::GatewayLimits;
 use crate::request::Request;
 use crate::table::{Command, NoKeys, Way};
 
+/// An id is part of the names of keys.
+const ONCE_BYTES_MAX: usize = 512;
+
+fn is_once(command: &Command, words: &[Word]) -> bool {
+    command.name == "GATEWAY" && words.len() == 3 && words[1].eq_ignore_ascii_case(b"ONCE")
+}
+
 /// A queued command.
 pub(crate) struct Queued {
     pub(crate) command: &'static Command,
@@ -47,6 +54,8 @@ pub(crate) struct Queue {
     pub(crate) slots: Slots,
     /// The first that a node has to carry out.
     pub(crate) of_node: Option<&'static Command>,
+    /// All of it is done at most once for this (`GATEWAY ONCE`).
+    pub(crate) once: Option<Word>,
     bytes: usize,
     has_failed: bool,
 }
@@ -71,7 +80,7 @@ impl Queue {
     pub(crate) fn of_one(command: &'static Command, request: Request) -> Self {
         let slots = Slots::None.with(command.slot(&request.words));
         let all = vec![Queued { command, request }];
-        Queue { all, slots, of_node: Some(command), bytes: 0, has_failed: false }
+        Queue { all, slots, of_node: Some(command), once: None, bytes: 0, has_failed: false }
     }
 
     /// Queues a command.
@@ -89,7 +98,8 @@ impl Queue {
         }
         let shown = || command.name.to_ascii_lowercase();
         let is_answered =
-            matches!(command.name, "PING" | "ECHO" | "SELECT" | "TIME" | "LOLWUT" | "UNWATCH" | "COMMAND");
+            matches!(command.name, "PING" | "ECHO" | "SELECT" | "TIME" | "LOLWUT" | "UNWATCH" | "COMMAND")
+                || is_once(command, &request.words);
         if matches!(command.way, Way::Whole | Way::PubSub) || (command.way == Way::Here && !is_answered) {
             return Err(Fault::told(format!("ERR Command not allowed inside a transaction: '{}'", shown())));
         }
@@ -127,6 +137,18 @@ impl Queue {
                 "ERR '{}' is answered by the gateway, and this MULTI is done by one node as it is: leave one of the two out",
                 shown()
             )));
+        }
+        if is_once(command, &request.words) {
+            let id = request.words[2].clone();
+            if self.once.as_ref().is_some_and(|known| *known != id) {
+                return Err(Fault::told("ERR GATEWAY ONCE has an id already in this MULTI: give one"));
+            }
+            if std::str::from_utf8(&id).is_err() || id.is_empty() || id.len() > ONCE_BYTES_MAX {
+                return Err(Fault::told(format!(
+                    "ERR the id of GATEWAY ONCE is text of 1 to {ONCE_BYTES_MAX} bytes: an order number, a UUID"
+                )));
+            }
+            self.once = Some(id);
         }
         (self.slots, self.of_node) = (slots, of_node);
         self.bytes += bytes;

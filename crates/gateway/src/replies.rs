@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use claret::cluster::{Forward, PlainError};
@@ -99,6 +99,33 @@ impl Replies {
         });
     }
 
+    /// Commands that wait for a node since before `then` are answered that they have waited for `time`. What the node says of them is
+    /// not heard any more. How many those were.
+    pub(crate) fn expire(&self, then: Instant, time: Duration) -> usize {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let mut late = 0;
+        for waiting in inner.waiting.iter_mut().take_while(|waiting| waiting.since < then) {
+            if waiting.answer.is_some() {
+                continue;
+            }
+            inner.asked -= std::mem::take(&mut waiting.command).len();
+            let mut line = BytesMut::new();
+            Answer::Error(late_at_node(waiting.is_read, time)).write(&mut line, inner.protocol);
+            inner.early += line.len();
+            waiting.answer = Some(line.freeze());
+            self.metrics.done(Path::Forwarded, waiting.since, true);
+            late += 1;
+        }
+        if late > 0 {
+            inner.settle();
+            if let Some(waker) = inner.waker.take() {
+                waker.wake();
+            }
+        }
+        late
+    }
+
     /// Something that is no answer: a message that the client listens to.
     pub(crate) fn push(&self, message: &[u8]) {
         let mut inner = self.inner.lock();
@@ -181,6 +208,15 @@ impl Forward for Replies {
         {
             waker.wake();
         }
+    }
+}
+
+/// The line for a command that a node has not answered in time.
+pub(crate) fn late_at_node(is_read: bool, time: Duration) -> String {
+    let why = format!("no answer within {time:?}: others hold the keys, or the node is busy or silent");
+    match is_read {
+        true => format!("TRYAGAIN nothing was changed: {why}"),
+        false => format!("UNKNOWN it may have been done, look whether it was: {why}"),
     }
 }
 

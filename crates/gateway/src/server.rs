@@ -24,6 +24,7 @@ use crate::registry::Registry;
 use crate::session::{Backing, Nodes, Session, Users};
 use crate::shared::{Draining, Shared};
 use crate::stream::Stream;
+use crate::watch::WatchMode;
 
 /// What is behind a gateway.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct Gateway {
     behind: Behind,
     limits: GatewayLimits,
     watch: Duration,
+    wait: Duration,
+    watch_mode: WatchMode,
     drain: Duration,
     is_open: bool,
     tls: Option<TlsAcceptor>,
@@ -107,6 +110,8 @@ impl Gateway {
             behind,
             limits: GatewayLimits::default(),
             watch: Duration::from_millis(100),
+            wait: WAIT,
+            watch_mode: WatchMode::default(),
             drain: Duration::from_secs(10),
             is_open: false,
             tls: None,
@@ -120,9 +125,22 @@ impl Gateway {
         self
     }
 
-    /// How long WATCH queues for a hot key, and then holds it, at most; by default 100 ms. Zero: it never does.
+    /// How long whoever has a turn on keys has it, where others want it; by default 100 ms. Zero: there are no turns.
     pub fn watch_time(mut self, time: Duration) -> Self {
         self.watch = time;
+        self
+    }
+
+    /// What counts of a key that a connection watches, unless it says so itself (`GATEWAY WATCH`); by default all of it.
+    pub fn watch_mode(mut self, mode: WatchMode) -> Self {
+        self.watch_mode = mode;
+        self
+    }
+
+    /// How long a client waits for anything but a command that blocks; by default 3 s. Shorter than the time after which clients that
+    /// were not answered send the same again by themselves.
+    pub fn wait_time(mut self, time: Duration) -> Self {
+        self.wait = time;
         self
     }
 
@@ -183,6 +201,9 @@ impl Gateway {
             users,
             limits: self.limits,
             watch: self.watch,
+            wait: self.wait,
+            watch_mode: self.watch_mode,
+            waiting: Default::default(),
             parting: Duration::from_secs(1),
             metrics: Arc::clone(&handle.metrics),
             registry: Arc::<Registry>::default(),
@@ -191,6 +212,7 @@ impl Gateway {
             logger: Arc::clone(&self.logger),
         });
         let mut accepting = JoinSet::new();
+        accepting.spawn_local(end_waits(Rc::clone(&shared)));
         let count = Rc::new(Cell::new(0));
         let mut sockets = Vec::new();
         for door in doors {
@@ -272,6 +294,21 @@ fn unix(path: &PathBuf) -> Result<UnixListener, GatewayError> {
         bound => bound.map_err(failed),
     }
 }
+
+/// Ends the waits of commands that were sent to nodes, once they have taken too long.
+async fn end_waits(shared: Rc<Shared>) {
+    // A part of the time, so that none takes much longer.
+    let tick = (shared.wait / 16).clamp(Duration::from_millis(1), Duration::from_millis(250));
+    loop {
+        tokio::time::sleep(tick).await;
+        let Some(then) = Instant::now().checked_sub(shared.wait.saturating_sub(tick)) else { continue };
+        let late = shared.waiting.borrow().values().map(|replies| replies.expire(then, shared.wait)).sum::<usize>();
+        shared.metrics.late.fetch_add(late as u64, Ordering::Relaxed);
+    }
+}
+
+/// How long a client waits, unless it is said.
+const WAIT: Duration = Duration::from_secs(3);
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);

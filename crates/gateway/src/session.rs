@@ -10,6 +10,7 @@ use tokio::sync::OnceCell;
 
 use crate::answer::Protocol;
 use crate::hot::HotKeys;
+use crate::turns::Turns;
 
 /// Idle connections that are kept for transactions on one node, for each node.
 const SPARE_MAX: usize = 8;
@@ -110,11 +111,12 @@ impl Nodes {
 pub(crate) struct Session {
     pub(crate) backing: Backing,
     pub(crate) hot: RefCell<HotKeys>,
+    pub(crate) turns: Rc<RefCell<Turns>>,
 }
 
 impl Session {
     pub(crate) fn new(backing: Backing) -> Self {
-        Session { backing, hot: RefCell::default() }
+        Session { backing, hot: RefCell::default(), turns: Rc::default() }
     }
 
     pub(crate) fn nodes(&self) -> Option<&Nodes> {

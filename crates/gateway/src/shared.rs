@@ -1,22 +1,34 @@
 //! What all connections of a thread share.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use claret::{Caller, Store, TxOptions};
 use tokio::sync::Notify;
 
+use crate::fault::Fault;
 use crate::limits::GatewayLimits;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
-use crate::session::Users;
+use crate::replies::Replies;
+use crate::session::{Session, Users};
+use crate::watch::WatchMode;
 
 /// See the module's text.
 pub(crate) struct Shared {
     pub(crate) users: Users,
     pub(crate) limits: GatewayLimits,
-    /// How long WATCH queues for a hot key, and holds it.
+    /// How long whoever has a turn on keys has it, where others want it.
     pub(crate) watch: Duration,
+    /// What WATCH is of, unless a connection says so itself.
+    pub(crate) watch_mode: WatchMode,
+    /// How long a client waits for anything but a command that blocks.
+    pub(crate) wait: Duration,
+    /// Of all connections, by their numbers: what waits for nodes.
+    pub(crate) waiting: RefCell<HashMap<u64, Arc<Replies>>>,
     /// How long a connection that ends may write its last answers.
     pub(crate) parting: Duration,
     pub(crate) metrics: Arc<Metrics>,
@@ -27,6 +39,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// A user's transactions, for somebody who may go. A quarter of the time is left to learn what became of those that are late.
+    pub(crate) async fn store_for(&self, session: &Session, caller: &Caller) -> Result<Store, Fault> {
+        let store = session.store().await.map_err(|error| Fault::told(format!("CLUSTERDOWN {error}")))?;
+        Ok(store.on_behalf_of(caller).with_options(TxOptions::new().deadline(self.wait * 3 / 4)))
+    }
+
     pub(crate) fn log(&self, line: &str) {
         (self.logger)(line);
     }

@@ -1,9 +1,10 @@
 //! Commands as transactions of the store: one alone, and those of MULTI.
 
+use bytes::BytesMut;
 use claret::{AtCommit, Error, OpError, Store, Tx};
 use claret_types::{Bytes, Operation, Reply};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Protocol};
 use crate::commands::{self, Direct};
 use crate::fault::Fault;
 use crate::planted;
@@ -103,7 +104,7 @@ impl Plan {
             return self.commit_at_once(store).await;
         }
         let plan = &self;
-        let told = store.try_transaction(|tx| async move { plan.clone_of_steps().run(&tx).await });
+        let told = store.try_transaction(|tx| async move { plan.again().run(&tx).await });
         Box::pin(told).await?.all()
     }
 
@@ -129,13 +130,33 @@ impl Plan {
         Ok(self.steps.into_iter().map(|step| step.answer(&mut replies)).collect())
     }
 
-    fn clone_of_steps(&self) -> Plan {
+    /// The same once more.
+    pub(crate) fn again(&self) -> Plan {
         let steps = self.steps.iter().map(|step| match step {
             Step::Direct(direct) => Step::Direct(direct.clone()),
             Step::Computed(name, words) => Step::Computed(name, words.clone()),
             Step::Answered(answer) => Step::Answered(answer.clone()),
         });
         Plan { expected: self.expected.clone(), steps: steps.collect() }
+    }
+
+    /// Carries it out in a transaction that is open: the answers, before it commits.
+    ///
+    /// # Errors
+    /// As of [`Plan::run`].
+    async fn run_now(self, tx: &Tx) -> Result<Vec<Answer>, Fault> {
+        for (key, op) in self.expected {
+            tx.execute(key, op).await.map_err(changed)?;
+        }
+        let mut answers = Vec::with_capacity(self.steps.len());
+        for next in self.steps {
+            answers.push(match next {
+                Step::Answered(answer) => answer,
+                Step::Computed(name, words) => step(tx, name, &words).await?,
+                Step::Direct(direct) => direct.run(tx).await?,
+            });
+        }
+        Ok(answers)
     }
 
     /// Carries it out in a transaction that is open. What is known up front at its end goes with the commit, and costs no round trip of
@@ -170,6 +191,37 @@ impl Plan {
         }
         Ok(Told { answers, rest, last })
     }
+}
+
+/// Carries a plan out at most once for an id, and answers as the first time. What is watched counts the first time alone: afterwards it
+/// has changed, by that very plan.
+pub(crate) async fn once(store: &Store, id: &[u8], plan: &Plan, protocol: Protocol) -> Ended {
+    let id = String::from_utf8_lossy(id);
+    let done = store.try_transaction_once(&id, |tx| async move {
+        let answer = Answer::Array(plan.again().run_now(&tx).await?);
+        Ok::<_, Fault>(claret_types::Bytes::from(kept(&answer)))
+    });
+    let kept = Box::pin(done).await?.into_value();
+    Err(Fault::Done(Box::new(Answer::Raw(of_kept(&kept, protocol)?))))
+}
+
+/// An answer as it is kept: in both protocols, because who asks again may speak another one.
+fn kept(answer: &Answer) -> Vec<u8> {
+    let (mut old, mut new) = (BytesMut::new(), BytesMut::new());
+    answer.write(&mut old, Protocol::Resp2);
+    answer.write(&mut new, Protocol::Resp3);
+    let mut all = (old.len() as u32).to_be_bytes().to_vec();
+    all.extend_from_slice(&old);
+    all.extend_from_slice(&new);
+    all
+}
+
+fn of_kept(kept: &[u8], protocol: Protocol) -> Result<bytes::Bytes, Fault> {
+    let strange = || Fault::told("ERR what is kept for this id was written by something else than a gateway");
+    let (length, rest) = kept.split_first_chunk::<4>().ok_or_else(strange)?;
+    let (old, new) = rest.split_at_checked(u32::from_be_bytes(*length) as usize).ok_or_else(strange)?;
+    let answer = if protocol == Protocol::Resp2 { old } else { new };
+    if answer.first() == Some(&b'*') { Ok(bytes::Bytes::copy_from_slice(answer)) } else { Err(strange()) }
 }
 
 /// What a plan is answered, once its transaction has committed.

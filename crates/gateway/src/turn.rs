@@ -1,30 +1,36 @@
-//! A turn on hot keys: a transaction that WATCH opens and EXEC commits (G7 of docs/gateway.md).
+//! A turn with locks in the store: a transaction that WATCH opens and EXEC commits (G7 of docs/gateway.md).
 //!
 //! It is a task of its own. Dropping the turn rolls it back. It ends by itself when its time is over, or when it is given way: then
-//! the connection still has what WATCH saw, and EXEC checks that, in another turn if it gets one soon.
+//! the connection still has what WATCH saw, and EXEC checks that.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use claret::{Store, Tx, TxOptions};
-use claret_types::{Bytes, Operation, Reply};
+use claret_types::{Bytes, Reply};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::answer::Answer;
 use crate::fault::Fault;
-use crate::transactions::{Ended, Plan, Told, digest};
+use crate::transactions::{Ended, Plan, Told, digest, step};
 
 /// What is done within a turn.
 enum Step {
-    Read { key: Bytes, op: Operation, answer: oneshot::Sender<Reply> },
+    /// A command that only reads.
+    Read {
+        name: &'static str,
+        words: Vec<Bytes>,
+        answer: oneshot::Sender<Answer>,
+    },
     Exec(Plan),
 }
 
 /// See the module's text.
 pub(crate) struct Turn {
-    keys: Vec<Bytes>,
+    keys: Rc<[Bytes]>,
     steps: mpsc::UnboundedSender<Step>,
     task: Option<JoinHandle<Result<Told, Fault>>>,
 }
@@ -39,25 +45,32 @@ impl Drop for Turn {
 
 /// What the task begins with.
 struct Begin {
-    keys: Vec<Bytes>,
+    keys: Rc<[Bytes]>,
     steps: mpsc::UnboundedReceiver<Step>,
     begun: oneshot::Sender<Vec<Reply>>,
 }
 
 impl Turn {
-    /// Queues for keys, and answers with the turn and what each of them is, once it has them all. `None` when that takes too long.
-    pub(crate) async fn take(store: &Store, keys: Vec<Bytes>, time: Duration) -> Option<(Turn, Vec<Reply>)> {
+    /// Takes locks on keys, all at once, and answers with the turn and what each of them is, once it has them all. `None` when that
+    /// takes too long. `end` is called when they are gone.
+    pub(crate) async fn take(
+        store: &Store,
+        keys: Rc<[Bytes]>,
+        (time, wait): (Duration, Duration),
+        end: impl FnOnce() + 'static,
+    ) -> Option<(Turn, Vec<Reply>)> {
         let (steps, receiver) = mpsc::unbounded_channel();
         let (sender, begun) = oneshot::channel();
-        let begin = Begin { keys: keys.clone(), steps: receiver, begun: sender };
-        let task = tokio::task::spawn_local(run(store.clone(), begin, time));
+        let begin = Begin { keys: Rc::clone(&keys), steps: receiver, begun: sender };
+        let (store, end) = (store.clone(), AtEnd(Some(end)));
+        let task = tokio::task::spawn_local(async move {
+            let ended = run(store, begin, (time, wait)).await;
+            drop(end);
+            ended
+        });
         let turn = Turn { keys, steps, task: Some(task) };
         let digests = timeout(time, begun).await.ok()?.ok()?;
         Some((turn, digests))
-    }
-
-    pub(crate) fn keys(&self) -> &[Bytes] {
-        &self.keys
     }
 
     pub(crate) fn holds(&self, key: &Bytes) -> bool {
@@ -68,15 +81,16 @@ impl Turn {
         self.task.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Reads a key within it; `None` if it is over.
-    pub(crate) async fn read(&self, key: Bytes, op: Operation) -> Option<Reply> {
+    /// Carries out a command that only reads, within it. `None` if it is over, or ends because the command fails.
+    pub(crate) async fn read(&self, name: &'static str, words: Vec<Bytes>) -> Option<Answer> {
         let (answer, answered) = oneshot::channel();
-        self.steps.send(Step::Read { key, op, answer }).ok()?;
+        self.steps.send(Step::Read { name, words, answer }).ok()?;
         answered.await.ok()
     }
 
-    /// Carries out a plan and commits; `None` if it was over before.
-    pub(crate) async fn exec(mut self, plan: Plan) -> Option<Ended> {
+    /// Carries out a plan and commits; `None` if it was over before. What the plan expects of keys that it has locks on is so.
+    pub(crate) async fn exec(mut self, mut plan: Plan) -> Option<Ended> {
+        plan.expected.retain(|(key, _)| !self.keys.contains(key));
         self.steps.send(Step::Exec(plan)).ok()?;
         match self.task.take()?.await {
             Ok(Err(Fault::TurnOver)) => None,
@@ -89,37 +103,49 @@ impl Turn {
     }
 }
 
-async fn run(store: Store, begin: Begin, time: Duration) -> Result<Told, Fault> {
+/// Calls something when it is dropped: also if its task is ended from outside.
+struct AtEnd<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        if let Some(act) = self.0.take() {
+            act();
+        }
+    }
+}
+
+async fn run(store: Store, begin: Begin, (time, wait): (Duration, Duration)) -> Result<Told, Fault> {
     let begin = Rc::new(RefCell::new(Some(begin)));
-    // Waiting for the keys, and holding them; and room for the commit.
-    let options = TxOptions::new().attempts(1).deadline(2 * time + Duration::from_secs(5));
+    // Waiting for the keys, holding them, and the commit. As long as it has not all of them, it may have to give way.
+    let options = TxOptions::new().deadline(wait.max(3 * time));
     store
         .try_transaction_with(options, |tx| {
-            let begin = begin.borrow_mut().take();
-            async move {
-                match begin {
-                    Some(begin) => turn(&tx, begin, time).await,
-                    None => Err(Fault::TurnOver),
-                }
-            }
+            let begin = Rc::clone(&begin);
+            async move { turn(&tx, &begin, time).await }
         })
         .await
 }
 
-async fn turn(tx: &Tx, begin: Begin, time: Duration) -> Result<Told, Fault> {
-    let Begin { keys, mut steps, begun } = begin;
-    let mut digests = Vec::new();
-    for key in keys {
-        digests.push(tx.execute_for_update(key, digest()).await?);
+async fn turn(tx: &Tx, begin: &RefCell<Option<Begin>>, time: Duration) -> Result<Told, Fault> {
+    let Some(keys) = begin.borrow().as_ref().map(|begin| Rc::clone(&begin.keys)) else {
+        // Its client has seen what it had before.
+        return Err(Fault::TurnOver);
+    };
+    // All are asked before the first is waited for.
+    let asked: Vec<_> = keys.iter().map(|key| tx.execute_for_update(key.clone(), digest())).collect();
+    let mut digests = Vec::with_capacity(asked.len());
+    for digest in asked {
+        digests.push(digest.await?);
     }
+    let Some(Begin { mut steps, begun, .. }) = begin.borrow_mut().take() else { return Err(Fault::TurnOver) };
     begun.send(digests).map_err(|_| Fault::TurnOver)?;
     let until = Instant::now() + time;
     loop {
         match timeout_at(until, steps.recv()).await {
             Err(_) | Ok(None) => return Err(Fault::TurnOver),
-            Ok(Some(Step::Read { key, op, answer })) => {
-                let reply = tx.execute(key, op).await?;
-                let _ = answer.send(reply);
+            Ok(Some(Step::Read { name, words, answer })) => {
+                let answered = step(tx, name, &words).await?;
+                let _ = answer.send(answered);
             }
             Ok(Some(Step::Exec(plan))) => return plan.run(tx).await,
         }

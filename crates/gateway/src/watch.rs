@@ -1,10 +1,11 @@
-//! WATCH: what was watched, what was seen of it, and the turn that a connection has on hot keys (G6, G7 of docs/gateway.md).
+//! WATCH: what was watched, what was seen of it, and the turn that a connection has (G6, G7 of docs/gateway.md).
 
 use std::collections::HashMap;
 
 use bytes::Bytes as Word;
 use claret_types::{Bytes, Operation, Reply};
 
+use crate::exec::Place;
 use crate::planted;
 use crate::table::Command;
 use crate::transactions::digest;
@@ -28,7 +29,17 @@ const SEEN_MAX: usize = 16;
 /// The same of one operation, in bytes.
 const SEEN_BYTES_MAX: usize = 1_024;
 
-/// See the module's text.
+/// What counts of a key that is watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WatchMode {
+    /// All of it, as with any server.
+    #[default]
+    Keys,
+    /// What the connection reads of it, where it reads it by operations between WATCH and MULTI; else all of it.
+    Answers,
+}
+
+/// See the module's text. A turn is ended before its place is left: fields are dropped in their order.
 #[derive(Default)]
 pub(crate) struct Watch {
     keys: Vec<Watched>,
@@ -37,8 +48,11 @@ pub(crate) struct Watch {
     bytes: usize,
     /// EXEC answers nil, whatever is there: what a client read was not what WATCH saw.
     pub(crate) is_broken: bool,
-    /// The transaction that holds hot ones of them.
+    /// The transaction that has locks on them.
     pub(crate) turn: Option<Turn>,
+    /// Its turn among the connections of this gateway.
+    pub(crate) place: Option<Place>,
+    pub(crate) mode: WatchMode,
 }
 
 impl Watch {
@@ -59,10 +73,6 @@ impl Watch {
         self.bytes += key.len();
         self.places.insert(key.clone(), self.keys.len());
         self.keys.push(Watched { key, digest, is_digest_checked: false, seen: Vec::new() });
-    }
-
-    pub(crate) fn keys(&self) -> &[Watched] {
-        &self.keys
     }
 
     /// The keys that a command uses and this watches, each once; all, if that cannot be told.
@@ -90,7 +100,23 @@ impl Watch {
 
     /// Forgets everything; a turn ends.
     pub(crate) fn forget(&mut self) {
-        *self = Watch::default();
+        *self = Watch { mode: self.mode, ..Watch::default() };
+    }
+
+    /// All of them.
+    pub(crate) fn names(&self) -> Vec<Bytes> {
+        self.keys.iter().map(|it| it.key.clone()).collect()
+    }
+
+    /// What WATCH saw of each key.
+    pub(crate) fn seen(&self) -> Vec<(Bytes, Reply)> {
+        self.keys.iter().map(|it| (it.key.clone(), it.digest.clone())).collect()
+    }
+
+    /// Takes it all, and leaves what is watched by nobody.
+    pub(crate) fn take(&mut self) -> Watch {
+        let mode = self.mode;
+        std::mem::replace(self, Watch { mode, ..Watch::default() })
     }
 
     fn find(&mut self, key: &[u8]) -> Option<&mut Watched> {
@@ -125,16 +151,16 @@ impl Watch {
         self.places.get(key).map(|at| &self.keys[*at].digest)
     }
 
-    pub(crate) fn holds(&self, key: &Bytes) -> bool {
-        self.turn.as_ref().is_some_and(|turn| turn.holds(key))
+    /// Whether its turn has locks on any of these keys.
+    pub(crate) fn holds_any(&self, keys: &[Bytes]) -> bool {
+        self.turn.as_ref().is_some_and(|turn| keys.iter().any(|key| turn.holds(key)))
     }
 
-    /// What has to be so for the EXEC: operations that demand their answers. Of keys that the turn holds nothing: nobody could change
-    /// them.
+    /// What has to be so for the EXEC: operations that demand their answers.
     pub(crate) fn expected(&self) -> Vec<(Bytes, Operation)> {
         let mut all = Vec::new();
-        for watched in self.keys.iter().filter(|watched| !self.holds(&watched.key)) {
-            if watched.is_digest_checked || watched.seen.is_empty() {
+        for watched in &self.keys {
+            if self.mode == WatchMode::Keys || watched.is_digest_checked || watched.seen.is_empty() {
                 all.push((watched.key.clone(), digest().demanding(&watched.digest)));
             }
             all.extend(watched.seen.iter().map(|op| (watched.key.clone(), op.clone())));
@@ -159,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_is_expected_is_what_was_seen_or_else_the_digest() {
-        let mut watch = Watch::default();
+        let mut watch = Watch { mode: WatchMode::Answers, ..Watch::default() };
         watch.add("a".into(), Reply::Int(1));
         watch.add("b".into(), Reply::Int(2));
         let get = digest();
@@ -170,6 +196,9 @@ mod tests {
         watch.note_whole(&["a".into()]);
         assert_eq!(watch.expected().len(), 4, "and of the first again");
         assert!(watch.expected().iter().all(|(_, op)| op.expects()));
+        watch.mode = WatchMode::Keys;
+        let digests = watch.expected().iter().filter(|(_, op)| *op != get.demanding(&Reply::Nil)).count();
+        assert_eq!(digests, 2, "all of each key counts, what was read besides");
         let mget = table::named(b"mget").expect("a command");
         assert_eq!(watch.of_command(mget, &words("MGET b x b a")), [Bytes::from("a"), Bytes::from("b")]);
         assert!(watch.concerns(mget, &words("MGET x b")) && !watch.concerns(mget, &words("MGET x y")));

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use claret::cluster::without_passwords;
-use claret_gateway::{Behind, Door, Gateway, GatewayHandle, GatewayLimits};
+use claret_gateway::{Behind, Door, Gateway, GatewayHandle, GatewayLimits, WatchMode};
 
 use crate::output;
 
@@ -48,9 +48,16 @@ pub(crate) struct Args {
     /// password.
     #[arg(long)]
     open: bool,
-    /// How long WATCH queues for a hot key, and then holds it, at most, in milliseconds; 0: never.
+    /// How long a client waits for anything but a command that blocks, in milliseconds: for an EXEC, a command over several slots, the
+    /// answer of a node. Less than the time after which clients that were not answered send the same again.
+    #[arg(long, value_name = "MS", default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
+    wait_ms: u64,
+    /// How long a loop of WATCH and EXEC has its turn on keys that others want, in milliseconds; 0: there are no turns.
     #[arg(long, value_name = "MS", default_value_t = 100)]
     watch_ms: u64,
+    /// What WATCH is of: all of a key, or what the connection reads of it by operations. GATEWAY WATCH says it for one connection.
+    #[arg(long, value_name = "keys|answers", default_value = "keys", value_parser = watch_mode)]
+    watch: WatchMode,
     /// Connections at once.
     #[arg(long, value_name = "N", default_value_t = GatewayLimits::default().connections_max, value_parser = at_least_one)]
     connections: usize,
@@ -69,6 +76,14 @@ pub(crate) struct Args {
     /// Answers Prometheus there, at /metrics.
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
+}
+
+fn watch_mode(text: &str) -> Result<WatchMode, String> {
+    match text {
+        "keys" => Ok(WatchMode::Keys),
+        "answers" => Ok(WatchMode::Answers),
+        _ => Err("keys or answers".to_owned()),
+    }
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -101,6 +116,8 @@ fn serve(args: Args) -> Result<(), String> {
     let mut gateway = Gateway::new(behind)
         .limits(limits)
         .watch_time(Duration::from_millis(args.watch_ms))
+        .wait_time(Duration::from_millis(args.wait_ms))
+        .watch_mode(args.watch)
         .drain_time(Duration::from_secs(args.drain))
         .logger(|line| eprintln!("{}", output::escaped(line)));
     if args.open {

@@ -7,4 +7,5 @@ mod multi;
 mod nodes;
 mod support;
 mod users;
+mod waiting;
 mod watching;

@@ -1,0 +1,295 @@
+//! Who may try next on keys on which loops meet (G7 of docs/gateway.md): turns within this gateway. A state machine: no I/O, no clock.
+//!
+//! A turn is of all keys that a WATCH names, and is given all at once: nobody has some of them and waits for others, so nobody waits in a
+//! circle. Of those who want one key the one who has tried for longest comes first. A turn holds nothing in the store. Only who fails
+//! though it has its turn, because others write, takes locks there, too ([`crate::turn`]); while it does, writers of this gateway wait
+//! here, and then the keys rest.
+//!
+//! Invariants: a key is of one turn at most. Whoever waits shares a key with a turn, or with an elder that waits.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use claret_types::Bytes;
+use tokio::sync::Notify;
+
+/// A connection in this gateway.
+pub(crate) type Id = u64;
+
+/// After locks were held for some time, the keys rest for so many times that, so that writers get most of it.
+const REST: u32 = 2;
+
+/// And for this long at most.
+const REST_MAX: Duration = Duration::from_millis(500);
+
+/// Turns on keys of one user.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// The keys of turns, and whose they are.
+    taken: HashMap<Bytes, Id>,
+    turns: HashMap<Id, Taken>,
+    /// Eldest first.
+    waiting: BTreeMap<(Instant, Id), Waiting>,
+    /// When locks may be taken on a key again.
+    rests: HashMap<Bytes, Instant>,
+    /// Keys on which turns were too short for what was tried.
+    late: HashMap<Bytes, Late>,
+}
+
+/// That turns on a key end before those who have them are done.
+#[derive(Debug)]
+struct Late {
+    /// So often in a row.
+    times: u32,
+    /// There are none until then.
+    until: Instant,
+}
+
+/// So many turns in a row have to be too short before there are none for a while,
+const LATE_TIMES: u32 = 3;
+
+/// which lasts this long at first, twice as long each time that the next one is too short, too,
+const LATE_FIRST: Duration = Duration::from_secs(1);
+
+/// and so often at most.
+const LATE_DOUBLED: u32 = 5;
+
+/// So many keys are remembered.
+const LATE_KEYS_MAX: usize = 1_024;
+
+#[derive(Debug)]
+struct Taken {
+    keys: Rc<[Bytes]>,
+    since: Instant,
+    /// Since when it has locks in the store, or asks for them; and who waits for their end.
+    locked: Option<(Instant, Rc<Notify>)>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    keys: Rc<[Bytes]>,
+    granted: Rc<Notify>,
+}
+
+impl Turns {
+    /// Asks for a turn on keys: `None` if it has it at once, else what tells of it. `since`: when it began to try.
+    pub(crate) fn ask(
+        &mut self,
+        id: Id,
+        since: Instant,
+        keys: Rc<[Bytes]>,
+        now: Instant,
+    ) -> Option<Rc<Notify>> {
+        let is_wanted = |key: &Bytes| {
+            let mut elders = self.waiting.range(..(since, id)).map(|(_, waiting)| waiting);
+            self.taken.contains_key(key) || elders.any(|elder| elder.keys.contains(key))
+        };
+        if !keys.iter().any(is_wanted) {
+            self.grant(id, keys, now);
+            return None;
+        }
+        let granted = Rc::new(Notify::new());
+        self.waiting.insert((since, id), Waiting { keys, granted: Rc::clone(&granted) });
+        Some(granted)
+    }
+
+    pub(crate) fn has(&self, id: Id) -> bool {
+        self.turns.contains_key(&id)
+    }
+
+    /// Whether somebody waits for a key of this turn.
+    pub(crate) fn is_wanted(&self, id: Id) -> bool {
+        let Some(turn) = self.turns.get(&id) else { return false };
+        self.waiting.values().any(|waiting| waiting.keys.iter().any(|key| turn.keys.contains(key)))
+    }
+
+    fn grant(&mut self, id: Id, keys: Rc<[Bytes]>, now: Instant) {
+        self.taken.extend(keys.iter().map(|key| (key.clone(), id)));
+        self.turns.insert(id, Taken { keys, since: now, locked: None });
+    }
+
+    /// The turn takes locks in the store from now on, if all its keys have rested.
+    pub(crate) fn lock(&mut self, id: Id, now: Instant) -> bool {
+        let rests = &self.rests;
+        match self.turns.get_mut(&id) {
+            Some(turn) if !turn.keys.iter().any(|key| rests.get(key).is_some_and(|until| *until > now)) => {
+                turn.locked.get_or_insert_with(|| (now, Rc::default()));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What tells of the end of locks on one of these keys, if another has or asks for some.
+    pub(crate) fn locked<'a>(
+        &self,
+        id: Id,
+        keys: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Option<Rc<Notify>> {
+        if self.taken.is_empty() {
+            return None;
+        }
+        let holders = keys.into_iter().filter_map(|key| self.taken.get(key)).filter(|holder| **holder != id);
+        holders.filter_map(|holder| self.turns.get(holder)?.locked.as_ref()).map(|(_, end)| Rc::clone(end)).next()
+    }
+
+    /// The locks of a turn are gone; writers go on.
+    pub(crate) fn unlock(&mut self, id: Id, now: Instant) {
+        let Some(turn) = self.turns.get_mut(&id) else { return };
+        let Some((since, end)) = turn.locked.take() else { return };
+        let rest = ((now - since) * REST).min(REST_MAX);
+        self.rests.retain(|_, until| *until > now);
+        self.rests.extend(turn.keys.iter().map(|key| (key.clone(), now + rest)));
+        end.notify_waiters();
+    }
+
+    /// It has no turn any more, and waits for none. Whoever is next has one.
+    pub(crate) fn leave(&mut self, id: Id, since: Instant, now: Instant) {
+        self.unlock(id, now);
+        self.waiting.remove(&(since, id));
+        self.end(id);
+        self.serve(now);
+    }
+
+    fn end(&mut self, id: Id) {
+        if let Some(turn) = self.turns.remove(&id) {
+            for key in turn.keys.iter() {
+                self.taken.remove(key);
+            }
+        }
+    }
+
+    /// Turns that others want end where they have lasted this long: their keys.
+    pub(crate) fn expire(&mut self, now: Instant, hold: Duration) {
+        let is_over = |id: &Id, turn: &Taken| now - turn.since >= hold && self.is_wanted(*id);
+        let over: Vec<Id> = self.turns.iter().filter(|(id, turn)| is_over(id, turn)).map(|(id, _)| *id).collect();
+        for id in over {
+            self.unlock(id, now);
+            let keys = self.turns.get(&id).map(|turn| Rc::clone(&turn.keys));
+            self.end(id);
+            keys.iter().flat_map(|keys| keys.iter()).for_each(|key| self.note_late(key, now));
+        }
+        self.serve(now);
+    }
+
+    fn serve(&mut self, now: Instant) {
+        let mut wanted: HashSet<Bytes> = HashSet::new();
+        let mut next = Vec::new();
+        for ((since, id), waiting) in &self.waiting {
+            let is_free = |key: &Bytes| !self.taken.contains_key(key) && !wanted.contains(key);
+            if waiting.keys.iter().all(is_free) {
+                next.push((*since, *id));
+            }
+            wanted.extend(waiting.keys.iter().cloned());
+        }
+        for place in next {
+            let Some(waiting) = self.waiting.remove(&place) else { continue };
+            self.grant(place.1, waiting.keys, now);
+            waiting.granted.notify_one();
+        }
+    }
+
+    fn note_late(&mut self, key: &Bytes, now: Instant) {
+        if self.late.len() >= LATE_KEYS_MAX && !self.late.contains_key(key) {
+            self.late.clear();
+        }
+        let late = self.late.entry(key.clone()).or_insert(Late { times: 0, until: now });
+        late.times += 1;
+        if late.times >= LATE_TIMES {
+            late.until = now + LATE_FIRST * (1 << (late.times - LATE_TIMES).min(LATE_DOUBLED));
+        }
+    }
+
+    /// A turn was long enough for what was tried.
+    pub(crate) fn note_done(&mut self, keys: &[Bytes]) {
+        if !self.late.is_empty() {
+            keys.iter().for_each(|key| drop(self.late.remove(key)));
+        }
+    }
+
+    /// Whether turns on these keys serve, as far as is known.
+    pub(crate) fn serves(&self, keys: &[Bytes], now: Instant) -> bool {
+        self.late.is_empty() || !keys.iter().any(|key| self.late.get(key).is_some_and(|late| late.until > now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(names: &str) -> Rc<[Bytes]> {
+        names.split(' ').map(Bytes::from).collect()
+    }
+
+    #[test]
+    fn a_turn_is_of_all_its_keys_at_once_and_the_eldest_is_next() {
+        let (mut turns, t) = (Turns::default(), Instant::now());
+        let at = |ms| t + Duration::from_millis(ms);
+        assert!(turns.ask(1, at(3), keys("a b"), t).is_none());
+        assert!(turns.ask(2, at(2), keys("b c"), t).is_some());
+        assert!(turns.ask(3, at(1), keys("c a"), t).is_some());
+        assert!(turns.ask(4, at(4), keys("c"), t).is_some(), "elders want it: nobody passes them");
+        assert!(turns.ask(5, at(0), keys("c d"), t).is_none(), "it is older than all who want it");
+        assert!(turns.is_wanted(1) && turns.is_wanted(5));
+        turns.leave(1, at(3), at(5));
+        assert!(!turns.has(2) && !turns.has(3), "each of them needs what 5 has");
+        turns.leave(5, at(0), at(5));
+        assert!(turns.has(3) && !turns.has(2) && !turns.has(4));
+        turns.leave(3, at(1), at(5));
+        assert!(turns.has(2) && !turns.has(4));
+        turns.leave(2, at(2), at(5));
+        assert!(turns.has(4));
+        turns.leave(4, at(4), at(5));
+        assert!(turns.taken.is_empty() && turns.turns.is_empty() && turns.waiting.is_empty());
+    }
+
+    #[test]
+    fn who_goes_while_it_waits_keeps_nothing() {
+        let (mut turns, t) = (Turns::default(), Instant::now());
+        assert!(turns.ask(1, t, keys("a"), t).is_none());
+        assert!(turns.ask(2, t, keys("a b"), t).is_some());
+        assert!(turns.ask(3, t + Duration::from_millis(1), keys("b"), t).is_some());
+        turns.leave(2, t, t);
+        assert!(turns.has(3), "b was free but for it");
+    }
+
+    #[test]
+    fn keys_rest_after_locks_and_writers_wait_for_their_end_alone() {
+        let (mut turns, t) = (Turns::default(), Instant::now());
+        let at = |ms| t + Duration::from_millis(ms);
+        assert!(turns.ask(1, t, keys("a b"), t).is_none());
+        assert!(turns.locked(9, [&b"a"[..]]).is_none(), "a turn alone is in no writer's way");
+        assert!(turns.lock(1, at(0)));
+        assert!(turns.locked(9, [&b"c"[..], b"b"]).is_some() && turns.locked(9, [&b"c"[..]]).is_none());
+        assert!(turns.locked(1, [&b"a"[..]]).is_none(), "it does not wait for itself");
+        turns.leave(1, t, at(10));
+        assert!(turns.locked(9, [&b"a"[..]]).is_none());
+        assert!(turns.ask(2, t, keys("b"), t).is_none());
+        assert!(!turns.lock(2, at(29)), "writers get twice the time");
+        assert!(turns.lock(2, at(30)));
+    }
+
+    #[test]
+    fn a_turn_that_others_want_ends_in_time_and_turns_that_never_suffice_are_given_up_for_a_while() {
+        let (mut turns, t, hold) = (Turns::default(), Instant::now(), Duration::from_millis(100));
+        let at = |ms| t + Duration::from_millis(ms);
+        assert!(turns.ask(1, t, keys("a"), t).is_none());
+        turns.expire(at(500), hold);
+        assert!(turns.has(1), "nobody wants it");
+        let mut now = 500;
+        for id in 2..=4 {
+            assert!(turns.serves(&keys("a b"), at(now)));
+            assert!(turns.ask(id, at(id), keys("a"), at(now)).is_some());
+            now += 100;
+            turns.expire(at(now), hold);
+            assert!(turns.has(id) && !turns.has(id - 1));
+        }
+        assert!(!turns.serves(&keys("b a"), at(now + 999)), "three times in a row");
+        assert!(turns.serves(&keys("a"), at(now + 1_000)) && turns.serves(&keys("b"), at(now)));
+        turns.note_late(&"a".into(), at(now));
+        assert!(!turns.serves(&keys("a"), at(now + 1_999)), "and for longer after the next one");
+        turns.note_done(&keys("a"));
+        assert!(turns.serves(&keys("a"), at(now)));
+    }
+}
