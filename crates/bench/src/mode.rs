@@ -55,7 +55,7 @@ impl Scheme {
     }
 }
 
-/// A mode as it is asked for. `claret` is `boost+phase`, unless a store means another one by it.
+/// A mode as it is asked for. `claret` is `boost+phase`, the default of every store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BenchMode {
     /// Its name, as in `--modes`.
@@ -129,7 +129,7 @@ impl BenchMode {
         Self::parse_list_for(names, Ok)
     }
 
-    /// The same for a store that has not all modes, or means something else by one: `accept` says so of each.
+    /// The same for a store that has not all modes: `accept` says so of each.
     ///
     /// # Errors
     /// As [`BenchMode::parse`]; or what `accept` answers.

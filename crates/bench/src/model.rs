@@ -232,8 +232,6 @@ pub struct Assumed {
     pub costs: Vec<AssumedCost>,
     /// Client processes.
     pub processes: u32,
-    /// What `claret` stands for.
-    pub claret: &'static str,
     /// Whether calls are ordered instead of locked: `never` or `always`.
     pub ordering: &'static str,
     /// Without phases: the shortest pause before a refused lock is asked for again.
@@ -269,7 +267,6 @@ impl Assumed {
                 .map(|(at, cost)| AssumedCost { name: cost.name, ns: cost.ns, source: source(at, cost) })
                 .collect(),
             processes: setup.processes,
-            claret: "boost+phase+combine",
             ordering: ordering_name(setup.ordering),
             backoff_us_min: setup.limits.backoff_us_min,
             backoff_us_max: setup.limits.backoff_us_max,

@@ -71,7 +71,7 @@ fn what_cannot_be_run_is_refused_by_name() {
         (&["hot", "--store", "sim", "--backoff", "9..3"], &["--backoff", "the shorter one first"]),
         (&["hot", "--store", "sim", "--backoff", "9"], &["--backoff", "MIN..MAX"]),
         (&["hot", "--store", "sim", "--window", "0"], &["--window 0"]),
-        (&["hot", "--store", "sim", "--modes", "claret,boost+phase+combine"], &["same mode"]),
+        (&["hot", "--store", "sim", "--modes", "claret,boost+phase"], &["same mode"]),
         (&["hot", "--store", "sim", "--ordering", "often"], &["'often'", "never or always"]),
         (&["hot", "--ordering", "always"], &["--ordering", "--store sim", "embedded"]),
         (&["hot", "--store", "cluster", "--ordering", "always"], &["--ordering", "--store sim"]),

@@ -63,7 +63,7 @@ fn a_report_is_one_file_with_every_figure_and_its_tables() {
     }
     assert!(!text.contains("url(") && !text.contains("@import") && !text.contains("NaN"));
     for word in
-        ["read from the text", "virtual time", "seed", " cores", env!("CARGO_PKG_VERSION"), "claret, ordered"]
+        ["read from the text", "virtual time", "seed", " cores", env!("CARGO_PKG_VERSION"), "ordered calls"]
     {
         assert!(text.contains(word), "no '{word}'");
     }

@@ -36,7 +36,7 @@ Modes:
   boost                locks that commuting operations share, retry with backoff
   boost+phase          the same, waiters queue in phases
   boost+phase+combine  the same, transactions share locks and answers
-  claret               what Claret does on the store: boost+phase, embedded and on a cluster; sim, boost+phase+combine
+  claret               what Claret does by default: boost+phase; a cluster orders calls as its claret.ordering says
   optimistic           the same, but transactions of several stages look without locks (--check)
   chain                boost+phase, but transactions over several shards commit in chains (docs/chains.md); not embedded
   hot-chain            the same, where they use records for which many wait

@@ -144,7 +144,7 @@ fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
     }
 }
 
-/// The model has the store's modes, and one server with all keys. There `claret` combines, for messages cost something.
+/// The model has the store's modes, and one server with all keys.
 fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
     let name = mode.name;
     match mode.engine {
@@ -158,9 +158,6 @@ fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
         Engine::Redis(_) => Err(format!(
             "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"
         )),
-        Engine::Store(_) if name == "claret" => {
-            Ok(BenchMode { name, engine: Engine::Store(Mode::CommutingPhasedCombined) })
-        }
         Engine::Store(_) | Engine::Chain(_) | Engine::OneServer => Ok(mode),
     }
 }

@@ -264,8 +264,8 @@ fn print_table(
     writeln!(out, "assumed: {}", costs.join("; "))?;
     writeln!(
         out,
-        "pauses without phases: {} to {} us; claret is {}; calls are ordered: {}",
-        assumed.backoff_us_min, assumed.backoff_us_max, assumed.claret, assumed.ordering
+        "pauses without phases: {} to {} us; calls are ordered: {}",
+        assumed.backoff_us_min, assumed.backoff_us_max, assumed.ordering
     )?;
     let of = |mode: &str| {
         summaries.iter().find(|it| it.setting.mode == mode).map(|summary| summary.figures.throughput)

@@ -79,8 +79,8 @@ impl Figure {
 const CLIENTS: Kind = Kind::Throughput("clients");
 /// The papers leave out what has no phases on Retwis, because too many transactions failed.
 const PHASED: &[Series] =
-    &[Series::None, Series::RwPhase, Series::BoostPhase, Series::Claret, Series::Ordered];
-const TRACED: &[Series] = &[Series::RwPhase, Series::BoostPhase, Series::Claret];
+    &[Series::None, Series::RwPhase, Series::BoostPhase, Series::Combining, Series::Ordered];
+const TRACED: &[Series] = &[Series::RwPhase, Series::BoostPhase, Series::Combining];
 
 const HALF: Load = Load::RawMix { adds: 50.0, alpha: 0.6 };
 
@@ -212,7 +212,7 @@ fn rubis(scale: &Scale) -> Vec<Figure> {
                     Series::RwPhase,
                     Series::Boost,
                     Series::BoostPhase,
-                    Series::Claret,
+                    Series::Combining,
                     Series::Ordered,
                 ],
             )]),

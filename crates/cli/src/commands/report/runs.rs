@@ -27,10 +27,14 @@ pub(super) enum Series {
     RwPhase,
     Boost,
     BoostPhase,
-    Claret,
+    /// The papers' Claret.
+    Combining,
+    /// The same, whose calls are ordered.
     Ordered,
     /// On servers in the place of reader/writer locks.
     RedisLock,
+    /// On servers, as they are set.
+    Claret,
 }
 
 impl Series {
@@ -41,7 +45,7 @@ impl Series {
         Series::RwPhase,
         Series::Boost,
         Series::BoostPhase,
-        Series::Claret,
+        Series::Combining,
         Series::Ordered,
     ];
     /// Those that a cluster has.
@@ -50,7 +54,8 @@ impl Series {
     /// In the legend.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Series::Ordered => "claret, ordered",
+            Series::Combining => "combining",
+            Series::Ordered => "ordered calls",
             other => other.mode(),
         }
     }
@@ -63,7 +68,8 @@ impl Series {
             Series::RwPhase => "rw+phase",
             Series::Boost => "boost",
             Series::BoostPhase => "boost+phase",
-            Series::Claret | Series::Ordered => "claret",
+            Series::Combining | Series::Ordered => "boost+phase+combine",
+            Series::Claret => "claret",
             Series::RedisLock => "redis-lock",
         }
     }
@@ -73,7 +79,9 @@ impl Series {
         match self {
             Series::None => Series::None,
             Series::Rw | Series::RwPhase | Series::RedisLock => Series::RedisLock,
-            Series::Boost | Series::BoostPhase | Series::Claret | Series::Ordered => Series::Claret,
+            Series::Boost | Series::BoostPhase | Series::Combining | Series::Ordered | Series::Claret => {
+                Series::Claret
+            }
         }
     }
 }
