@@ -1,9 +1,10 @@
 //! Strictly serializable, interactive transactions over typed records. Operations that commute share a lock, so transactions
 //! that add to one set, count one counter or buy from one stock run side by side.
 //!
-//! A [`Store`] is in memory in this process ([`Store::in_memory`]), or on a Redis or Valkey cluster whose nodes load
-//! Claret's module ([`Store::connect`](Store#method.connect)). Both have the same API and promise the same, except that a cluster is as durable as
-//! Redis is, and no more.
+//! A [`Store`] is in memory in this process ([`Store::in_memory`]), in a folder of it ([`Store::open`]), or on a Redis or Valkey
+//! cluster whose nodes load Claret's module ([`Store::connect`](Store#method.connect)). All have the same API and promise the same,
+//! except how long what was reported lasts: with the process; as the disk; as Redis keeps it, or, in the durability `strict`, over
+//! failovers. The page `docs/guarantees.md` has every fault.
 //!
 //! # A transaction
 //!

@@ -1,4 +1,4 @@
-//! What transactions do: programs over keys of every type, drawn from the seed.
+//! What transactions do: programs over keys of all types but Document, drawn from the seed.
 //!
 //! A program is a fixed list of steps, so a restarted attempt runs the same one again; what some steps write
 //! depends on what the attempt has just read. Operations are the examples that each type gives for the

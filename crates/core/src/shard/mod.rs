@@ -8,7 +8,8 @@
 //! `Decided::Refused` in the session's history (with direct delivery, where nothing is ever late, no is simply
 //! being gone).
 //!
-//! Other files have locks (`lock_table`), queues (`phaser`) and recovery (`recovery`).
+//! This file routes requests and answers. Below it are locks (`lock_table`), queues (`phaser`), ordered calls (`placing`, `horizon`),
+//! recovery (`recovery`), replicas (`replicating`), and a file for each other subject.
 
 mod account;
 mod acyclic;
