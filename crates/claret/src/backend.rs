@@ -1,8 +1,8 @@
 //! What a store is built on: shards in this process ([`crate::embedded`]), or those of a cluster (`cluster`).
 //!
 //! A [`Backend`] begins transactions, and runs at once those that need neither a message nor a lock. All other steps
-//! of a transaction go through its [`Driver`]. These two traits hide all differences between the hosts; nothing above
-//! them asks which host it is.
+//! of a transaction go through its [`Driver`]. Nothing above these two traits names a host. What differs and shows is asked of the
+//! backend by what it does, as [`Backend::applies_at_once`] and [`Backend::checks_answers`].
 
 use std::fmt;
 use std::future::{Future, ready};
