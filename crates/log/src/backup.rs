@@ -1,4 +1,4 @@
-//! Copies a store that is in use: the newest snapshot, and the log from where on that needs it, up to a position (D13).
+//! Copies a store that is in use: the newest snapshot, and the log from where on that needs it, up to a position (D14).
 //!
 //! What is copied is read and checked, so that a backup is none of damage. Until it is whole, a file in it says that it is not.
 

@@ -1,4 +1,4 @@
-//! The log of a durable store (`docs/durability.md`, D1 to D13).
+//! The log of a durable store (`docs/durability.md`, D1 to D14).
 //!
 //! All shards of a store write to one log: committed transactions, in the order in which they took effect. [`Tail`] gathers them,
 //! [`Writer`] writes what was gathered as one group, with one sync, and [`recover`] reads all of it again. A snapshot

@@ -38,7 +38,7 @@ fn what_was_reported_is_there_after_every_crash() {
 }
 
 /// While transactions run and snapshots are made: all is there up to its position, and nothing else; and before it is whole it is
-/// not opened (D13).
+/// not opened (D14).
 #[test]
 fn a_backup_is_the_store_as_of_a_position() {
     for seed in 0..100 {

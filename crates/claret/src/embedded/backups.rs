@@ -1,4 +1,4 @@
-//! Backups of a store whose transactions go on: a thread copies the files, and the future only waits for it (D13).
+//! Backups of a store whose transactions go on: a thread copies the files, and the future only waits for it (D14).
 
 use std::fs;
 use std::io;
