@@ -4,15 +4,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod claims;
+mod defaults;
 mod guarantees;
 mod layers;
 mod links;
+mod map;
 mod numbers;
 mod packages;
 mod rules;
 mod source;
 mod surfaces;
 
+use claims::Numbered;
 use source::File;
 
 /// Functions that may be longer than the rule says: path, name, and why it reads better whole. Keep it short.
@@ -170,12 +174,153 @@ fn rules_and_traps_that_are_cited_are_defined() {
         assert_none(numbers::doubled(path, &found));
         rules.extend(found.into_iter().map(|(_, name)| name));
     }
+    assert_none(pages().iter().flat_map(numbers::unknown_alphabets).collect());
+    assert_none(numbers::alphabets_without_a_row(&read("ARCHITECTURE.md")));
     let (traps, sources) = (numbers::traps(&page), files(&[".rs", ".md", ".txt", "Cargo.toml"]));
     let defined = numbers::Defined::new(rules, &traps);
     let citing = sources.iter().filter(|file| file.path != HISTORY);
     assert_none(citing.flat_map(|file| numbers::undefined(file, &defined)).collect());
     assert!(!traps.is_empty(), "docs/traps.md has no table");
     assert_none(numbers::untested(&traps, &sources, numbers::UNTESTED));
+}
+
+/// Pages that say what is: neither what was, nor plans, nor what a tool wrote.
+fn pages() -> Vec<File> {
+    let all = files(&[".md"]).into_iter();
+    all.filter(|file| file.path != HISTORY && file.path != "CHANGELOG.md" && !file.path.contains("/fuzz/"))
+        .collect()
+}
+
+fn text_of<'a>(files: &'a [File], path: &str) -> &'a str {
+    &files.iter().find(|file| file.path == path).expect("a file of this name").text
+}
+
+#[test]
+fn what_is_called_a_default_is_the_codes() {
+    let (pages, sources) = (pages(), files(&[".rs"]));
+    let commands = text_of(&pages, "docs/commands.md");
+    let defaults = defaults::Defaults::of(&sources, commands);
+    assert_none(pages.iter().flat_map(|file| defaults::in_page(file, &defaults)).collect());
+    assert_none(sources.iter().flat_map(|file| defaults::in_rustdoc(file, &defaults)).collect());
+    let options = text_of(&sources, "crates/claret/src/options.rs");
+    let attempts = claims::between(options, "            attempts: ", ",").expect("the default");
+    assert_none(claims::counted(&pages, " attempts", attempts));
+    let seconds = claims::between(options, "deadline: Duration::from_secs(", ")").expect("the default");
+    let deadline = Numbered {
+        what: "the default deadline",
+        forms: &[("100 attempts and ", " seconds"), (" attempts, a deadline of ", " s")],
+        right: vec![seconds.to_owned()],
+        page: "README.md",
+    };
+    assert_none(deadline.problems(&pages));
+}
+
+#[test]
+fn pages_deny_nothing_that_is_there() {
+    assert_none(claims::denials(&pages(), &files(&[".rs"])));
+}
+
+#[test]
+fn what_pages_say_is_not_there_yet_is_listed() {
+    assert_none(claims::missing(&pages(), claims::not_yet()));
+}
+
+#[test]
+fn versions_in_pages_are_the_codes() {
+    let (pages, sources) = (pages(), files(&[".rs", "Cargo.toml"]));
+    let one = |path: &str, begin: &str, end: &str| {
+        vec![claims::between(text_of(&sources, path), begin, end).expect("the constant").to_owned()]
+    };
+    let wire = one("crates/core/src/wire.rs", "pub const VERSION: u16 = ", ";");
+    let mut rust = one("Cargo.toml", "rust-version = \"", "\"");
+    let numbered = |what, forms, right, page| Numbered { what, forms, right, page }.problems(&pages);
+    assert_none(numbered(
+        "the wire's version",
+        &[
+            ("number ", ", `VERSION`"),
+            ("wire version ", ""),
+            ("the wire's version is ", ""),
+            ("version ", " of the wire"),
+        ],
+        wire.clone(),
+        "docs/stability.md",
+    ));
+    let changes = fs::read_to_string(root().join("CHANGELOG.md")).expect("it is there");
+    assert_none(claims::newest(
+        &changes,
+        &[("ersion ", " of the protocol"), ("ersion ", " of the wire")],
+        &wire[0],
+    ));
+    assert_none(numbered(
+        "the oldest Rust",
+        &[("Rust is ", ""), ("(Rust ", " or later")],
+        rust.clone(),
+        "README.md",
+    ));
+    rust.extend(one("crates/tidy/tests/api.rs", "LISTED_WITH: &str = \"", "\""));
+    assert_none(numbered(
+        "Rust's version",
+        &[("with Rust ", ""), ("Rust is ", "")],
+        rust,
+        "docs/stability.md",
+    ));
+    let own = one("Cargo.toml", "\nversion = \"", "\"");
+    let own = vec![own[0].rsplit_once('.').expect("three numbers").0.to_owned()];
+    assert_none(numbered(
+        "Claret's version",
+        &[("Version ", " is not on"), ("Version ", ". "), ("at version ", ". "), ("is version ", ": ")],
+        own,
+        "README.md",
+    ));
+}
+
+#[test]
+fn bounds_of_the_style_in_pages_are_the_tests() {
+    let pages = pages();
+    let numbered = |what, forms, right, page| Numbered { what, forms, right, page }.problems(&pages);
+    assert_none(numbered(
+        "the lines of a file",
+        &[("fewer than ", " lines")],
+        vec![rules::FILE_LINES_MAX.to_string()],
+        "CONTRIBUTING.md",
+    ));
+    assert_none(numbered(
+        "the lines of a function",
+        &[("a function at most ", "")],
+        vec![rules::FUNCTION_LINES_MAX.to_string()],
+        "CONTRIBUTING.md",
+    ));
+}
+
+#[test]
+fn how_long_the_check_takes_is_said_once() {
+    let script = fs::read_to_string(root().join("check")).expect("it is there");
+    assert_none(claims::durations_of_the_check(&pages(), &script));
+}
+
+#[test]
+fn every_mode_of_the_benchmark_is_on_its_page() {
+    let (pages, sources) = (pages(), files(&[".rs"]));
+    let page = pages.iter().find(|file| file.path == "docs/workloads.md").expect("the page");
+    let help = text_of(&sources, "crates/cli/src/commands/bench.rs");
+    assert_none(claims::modes(text_of(&sources, "crates/bench/src/mode.rs"), help, page));
+}
+
+#[test]
+fn the_map_names_every_folder_of_sources_and_what_crates_use() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
+    assert_none(map::unnamed_folders(&map, &files(&[".rs"])));
+    assert_none(map::other_dependencies(&map, &files(&["Cargo.toml"])));
+}
+
+#[test]
+fn a_new_type_has_all_its_places_in_the_map() {
+    let (pages, sources) = (pages(), files(&[".rs"]));
+    let types = map::types(text_of(&sources, "crates/types/src/builtin.rs"));
+    assert!(types.len() > 10, "{types:?}");
+    assert_none(map::places_of_types(text_of(&pages, "ARCHITECTURE.md"), &types, &sources));
+    let readme = pages.iter().find(|file| file.path == "README.md").expect("it is there");
+    assert_none(map::types_without_a_row(readme, &types));
 }
 
 #[test]

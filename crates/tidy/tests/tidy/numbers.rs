@@ -1,4 +1,4 @@
-//! Numbers by which comments and documents cite rules (P, C, B and S) and traps: each is defined, once, and each trap has a test.
+//! Numbers by which comments and documents cite rules (P12, D3) and traps: each is defined, once, and each trap has a test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +13,8 @@ pub(crate) const RULES: &[(char, &str)] = &[
     ('O', "docs/optimistic.md"),
     ('N', "docs/nesting.md"),
     ('K', "docs/chains.md"),
+    ('D', "docs/durability.md"),
+    ('G', "docs/gateway.md"),
 ];
 
 /// Traps without a test, each with the reason.
@@ -41,7 +43,8 @@ pub(crate) fn rules(letter: char, document: &str) -> Vec<(usize, String)> {
 
 /// `P12`, and nothing behind it.
 fn is_rule(word: &str) -> bool {
-    matches!(word.split_at_checked(1), Some(("P" | "C" | "B" | "S" | "O" | "N" | "K", number)) if is_number(number))
+    let letter = word.chars().next().filter(|letter| RULES.iter().any(|(known, _)| known == letter));
+    letter.is_some() && is_number(&word[1..])
 }
 
 fn is_number(word: &str) -> bool {
@@ -55,6 +58,32 @@ pub(crate) fn doubled(path: &str, rules: &[(usize, String)]) -> Vec<String> {
     (0..rules.len()).filter(|at| is_second(*at)).map(problem).collect()
 }
 
+/// Rules that a page defines by a letter of which nobody knows ([`RULES`]), or that belongs to another page.
+pub(crate) fn unknown_alphabets(page: &File) -> Vec<String> {
+    let is_known =
+        |name: &str| RULES.iter().any(|(letter, path)| name.starts_with(*letter) && *path == page.path);
+    let definition = |(at, line): (usize, &str)| {
+        let name = line.strip_prefix("- **")?.split_once(". ")?.0;
+        let is_one = name.starts_with(|it: char| it.is_ascii_uppercase()) && is_number(name.get(1..)?);
+        (is_one && !is_known(name)).then(|| {
+            format!("{}:{}: {name}: another page has this letter, or none (RULES)", page.path, at + 1)
+        })
+    };
+    page.text.lines().enumerate().filter_map(definition).collect()
+}
+
+/// Letters of which the architecture does not say where their rules are.
+pub(crate) fn alphabets_without_a_row(document: &str) -> Vec<String> {
+    let is_missing = |(letter, path): &&(char, &str)| {
+        let row = format!("| {letter} |");
+        !document.lines().any(|line| line.starts_with(&row) && line.contains(&format!("]({path})")))
+    };
+    let missing = RULES.iter().filter(is_missing);
+    missing
+        .map(|(letter, path)| format!("ARCHITECTURE.md: no row says that rules {letter} are in {path}"))
+        .collect()
+}
+
 /// What a file cites and nothing defines.
 pub(crate) fn undefined(file: &File, defined: &Defined) -> Vec<String> {
     let line = |at: usize| 1 + file.text[..at].matches('\n').count();
@@ -65,7 +94,7 @@ pub(crate) fn undefined(file: &File, defined: &Defined) -> Vec<String> {
         } else if has_suffix(word) {
             "rules have numbers without suffixes"
         } else if word.strip_prefix('R').is_some_and(is_number) {
-            "rules are P (docs/protocol.md), C (docs/combining.md), B (docs/batches.md), S (docs/replication.md), O (docs/optimistic.md), N (docs/nesting.md) or K (docs/chains.md)"
+            "no rules have this letter: ARCHITECTURE.md says which have"
         } else {
             continue;
         };
@@ -226,6 +255,18 @@ fn citations_of_what_nothing_defines_are_found() {
     let wrong = concat!("// tr", "ap 3\n// (tr", "aps 1,\n// 4 and 2). 5\nfn tr", "ap_06_a() {}");
     assert_eq!(cited_traps(wrong).iter().map(|(_, number)| *number).collect::<Vec<_>>(), [3, 1, 4, 2, 6]);
     assert_eq!(lines(wrong).len(), 3);
+}
+
+#[test]
+fn alphabets_that_nobody_knows_are_found() {
+    let found = |path: &str, text: &str| unknown_alphabets(&file(path, text)).len();
+    let text = "- **P1. Two.** A\n- **Note. No rule.** B\n- **A machine.** C\n";
+    assert_eq!((found("docs/protocol.md", text), found("docs/other.md", text)), (0, 1));
+    assert_eq!(found("docs/protocol.md", concat!("- **X", "1. Known to nobody.** A\n")), 1);
+    let table: Vec<String> =
+        RULES.iter().map(|(letter, path)| format!("| {letter} | [a]({path}) |")).collect();
+    assert_eq!(alphabets_without_a_row(&table.join("\n")), [] as [&str; 0]);
+    assert_eq!(alphabets_without_a_row(&table[1..].join("\n")).len(), 1);
 }
 
 #[test]

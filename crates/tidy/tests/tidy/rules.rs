@@ -3,9 +3,9 @@
 use super::source::{File, code, functions, words};
 
 /// Lines of a source file.
-const FILE_LINES_MAX: usize = 800;
+pub(crate) const FILE_LINES_MAX: usize = 800;
 /// Lines of a function, from `fn` to its closing brace.
-const FUNCTION_LINES_MAX: usize = 70;
+pub(crate) const FUNCTION_LINES_MAX: usize = 70;
 
 /// What the crates without I/O may depend on. Nothing here reads a clock, draws a random number, logs, or runs
 /// tasks.

@@ -1,0 +1,167 @@
+//! ARCHITECTURE.md as a map: every folder of sources is named, crates use what it says, and the places where all types stand are
+//! those of its list.
+
+use std::collections::BTreeSet;
+
+use super::source::{File, code, words};
+
+/// So many of the built-in types make a file one that lists them all.
+const MOST_TYPES: usize = 11;
+
+/// Files that list the types and need not have each: path, type, and why.
+const WITHOUT: &[(&str, &str, &str)] = &[(
+    "crates/sim/src/workload.rs",
+    "Document",
+    "docs/simulation.md says so of the records of its programs",
+)];
+
+/// The part of a document below a heading, up to the next one of its rank.
+pub(crate) fn section<'a>(document: &'a str, heading: &str) -> &'a str {
+    let rank = heading.split(' ').next().unwrap_or_default();
+    let (_, rest) = document.split_once(&format!("\n{heading}\n")).unwrap_or(("", ""));
+    rest.split(&format!("\n{rank} ")).next().unwrap_or_default()
+}
+
+/// Folders with sources, tests apart, into which the document has no link and which it does not name as `folder/`.
+pub(crate) fn unnamed_folders(document: &str, sources: &[File]) -> Vec<String> {
+    let folders: BTreeSet<&str> = sources
+        .iter()
+        .filter(|file| file.path.starts_with("crates/") && !file.path.contains("/fuzz/"))
+        .filter(|file| !file.path.ends_with("/tests.rs") && !file.path.contains("/tests/"))
+        .filter_map(|file| Some((&file.path[..], file.path.split_once("/src/")?.1)))
+        .filter_map(|(path, inside)| Some(&path[..path.len() - inside.len() + inside.rfind('/')?]))
+        .collect();
+    let is_named = |folder: &str| {
+        let (_, inside) = folder.split_once("/src/").unwrap_or_default();
+        document.contains(&format!("({folder}/")) || document.contains(&format!("`{inside}/`"))
+    };
+    let forgotten = folders.into_iter().filter(|folder| !is_named(folder));
+    forgotten
+        .map(|folder| format!("ARCHITECTURE.md: name {folder}, with a link to a file there or as `folder/`"))
+        .collect()
+}
+
+/// Rows of the table of crates (`| core | what | types |`) that are not what the manifests say, and crates without a row.
+pub(crate) fn other_dependencies(document: &str, manifests: &[File]) -> Vec<String> {
+    let table = section(document, "## The shape");
+    let mut problems = Vec::new();
+    for manifest in manifests {
+        let Some(name) =
+            manifest.path.strip_prefix("crates/").and_then(|path| path.strip_suffix("/Cargo.toml"))
+        else {
+            continue;
+        };
+        if name.contains('/') {
+            continue;
+        }
+        let uses = dependencies(&manifest.text);
+        let row = table.lines().find(|line| line.starts_with(&format!("| [{name}](")));
+        let Some(cell) = row.and_then(|row| row.split('|').nth(3)) else {
+            problems.push(format!("ARCHITECTURE.md: the shape has no row for crates/{name}"));
+            continue;
+        };
+        let said: BTreeSet<&str> = words(cell).map(|(_, word)| word).collect();
+        if said != uses {
+            problems
+                .push(format!("ARCHITECTURE.md: crates/{name} uses {uses:?}, and the shape says {said:?}"));
+        }
+    }
+    problems
+}
+
+/// What a crate needs of this workspace, also for one of its features, without what only its tests need.
+fn dependencies(manifest: &str) -> BTreeSet<&str> {
+    let (_, rest) = manifest.split_once("\n[dependencies]\n").unwrap_or_default();
+    let lines = rest.lines().take_while(|line| !line.starts_with('['));
+    let crates = lines.filter_map(|line| line.split(['.', ' ', '=']).next());
+    crates
+        .filter_map(|name| if name == "claret" { Some(name) } else { name.strip_prefix("claret-") })
+        .collect()
+}
+
+/// The types that `builtin!` lists.
+pub(crate) fn types(builtin: &str) -> Vec<&str> {
+    let list = builtin.split("builtin![").nth(1).and_then(|rest| rest.split("];").next()).unwrap_or_default();
+    words(list).map(|(_, word)| word).filter(|word| word.starts_with(char::is_uppercase)).collect()
+}
+
+/// Files that list all types and are not in the list of places for a new one; and of those, types that one forgot.
+pub(crate) fn places_of_types(document: &str, types: &[&str], sources: &[File]) -> Vec<String> {
+    let list = section(document, "### A type, place by place");
+    let mut problems = Vec::new();
+    for file in sources {
+        let code = code(&file.text);
+        let found: BTreeSet<&str> =
+            words(&code).map(|(_, word)| word).filter(|word| types.contains(word)).collect();
+        if found.len() < MOST_TYPES {
+            continue;
+        }
+        if !list.contains(&format!("]({})", file.path)) {
+            problems.push(format!("ARCHITECTURE.md: a new type belongs into {}, too", file.path));
+        }
+        for forgotten in types.iter().filter(|kind| !found.contains(*kind)) {
+            if !WITHOUT.iter().any(|(path, kind, _)| (path, kind) == (&&file.path[..], forgotten)) {
+                problems.push(format!("{}: lists the types without {forgotten}", file.path));
+            }
+        }
+    }
+    problems
+}
+
+/// Types for which a table of a page has no row that begins with a link to them.
+pub(crate) fn types_without_a_row(page: &File, types: &[&str]) -> Vec<String> {
+    let has_row = |kind: &str| page.text.lines().any(|line| line.starts_with(&format!("| [{kind}](")));
+    let forgotten = types.iter().filter(|kind| !has_row(kind));
+    forgotten.map(|kind| format!("{}: the table of types has no {kind}", page.path)).collect()
+}
+
+#[cfg(test)]
+fn file(path: &str, text: &str) -> File {
+    File { path: path.into(), text: text.into() }
+}
+
+#[test]
+fn folders_that_no_map_names_are_found() {
+    let sources = [
+        file("crates/a/src/lib.rs", ""),
+        file("crates/a/src/one/two/x.rs", ""),
+        file("crates/a/src/three/y.rs", ""),
+        file("crates/a/tests/four/z.rs", ""),
+    ];
+    let found = |document| unnamed_folders(document, &sources).len();
+    assert_eq!(found("nothing"), 2);
+    assert_eq!(found("[y](crates/a/src/three/y.rs), `one/two/`"), 0);
+    assert_eq!(found("[y](crates/a/src/three/y.rs), `one/`"), 1);
+}
+
+#[test]
+fn arrows_that_manifests_do_not_have_are_found() {
+    let manifest = |name: &str, rest: &str| {
+        file(
+            &format!("crates/{name}/Cargo.toml"),
+            &format!("[package]\n\n[dependencies]\n{rest}\n[dev-dependencies]\nclaret-sim = 1\n"),
+        )
+    };
+    let manifests = [manifest("core", "claret-types.workspace = true\nserde = 1\n"), manifest("types", "")];
+    let found = |core: &str| {
+        let document = format!(
+            "# A\n\n## The shape\n\n| [core](x) | the protocol | {core} |\n| [types](x) | types | |\n\n## More\n"
+        );
+        other_dependencies(&document, &manifests).len()
+    };
+    assert_eq!((found("types"), found(""), found("types, sim")), (0, 1, 1));
+    assert_eq!(other_dependencies("# A\n", &manifests).len(), 2);
+}
+
+#[test]
+fn places_that_no_list_names_are_found() {
+    let all = "A1 B1 C1 D1 E1 F1 G1 H1 I1 J1 K1 L1";
+    let types: Vec<&str> =
+        types("x! builtin![13: A1, B1; C1];").into_iter().chain(all.split(' ').skip(3)).collect();
+    let document = "# A\n\n### A type, place by place\n\n[l](crates/l.rs)\n\n### B\n[m](crates/m.rs)\n";
+    let found = |path: &str, text: &str| places_of_types(document, &types, &[file(path, text)]);
+    assert_eq!(found("crates/l.rs", all), [] as [&str; 0]);
+    assert_eq!(found("crates/m.rs", all).len(), 1);
+    assert_eq!(found("crates/m.rs", "A1 B1 C1 // D1 E1 F1 G1 H1 I1 J1 K1 L1"), [] as [&str; 0]);
+    assert_eq!(found("crates/l.rs", &all[3..]), ["crates/l.rs: lists the types without A1"]);
+}
