@@ -69,6 +69,12 @@ pub enum BackupError {
     /// Its content is that of servers.
     #[error("the store is on a cluster; back up the records with the means of its servers (BGSAVE)")]
     OnACluster,
+    /// There is nothing to copy.
+    #[error("there is no store in '{}' yet", path.display())]
+    NoStore {
+        /// The folder.
+        path: PathBuf,
+    },
     /// There is something in the folder.
     #[error("'{}' is not empty; name a new folder for each backup", path.display())]
     NotEmpty {

@@ -8,7 +8,7 @@ use claret_types::Schema;
 
 use crate::blocking;
 use crate::durability::{BackupError, LogStatus, OpenError, Progress, Sync};
-use crate::embedded::Embedded;
+use crate::embedded::{Embedded, backup_of_folder};
 use crate::error::Error;
 use crate::mode::Mode;
 use crate::options::TxOptions;
@@ -170,6 +170,32 @@ impl Store {
             return Err(BackupError::Store(Error::Closed));
         }
         self.backend.back_up(folder.as_ref()).await
+    }
+
+    /// Copies the store in a folder, whoever has it open: this process, another one of this machine, or nobody. Otherwise it is as
+    /// [`Store::backup`]: nobody waits for it, what is copied is checked, and what was reported before the call is in the copy. Of a
+    /// store with [`Sync::Every`] the copy may lack what was reported in the last of these times, and more if it has much to write:
+    /// its own `backup` lacks nothing. The caller has to be allowed to read the folder's files. It blocks the thread until all is copied.
+    ///
+    /// # Errors
+    /// See [`BackupError`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use claret::{Records, Store};
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("claret-doc-backup-of-{}", std::process::id()));
+    /// # let (path, copy) = (&folder.join("shop"), &folder.join("copy"));
+    /// let store = Store::open(path)?;
+    /// store.counter("visits").add(1).await?;
+    /// Store::backup_of(path, copy)?;
+    /// assert_eq!(Store::open(copy)?.counter("visits").get().await?, 1);
+    /// # store.close().await;
+    /// # std::fs::remove_dir_all(folder)?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn backup_of(store: impl AsRef<Path>, folder: impl AsRef<Path>) -> Result<(), BackupError> {
+        backup_of_folder(store.as_ref(), folder.as_ref())
     }
 
     /// How the store's log stands. `None`: it has none.

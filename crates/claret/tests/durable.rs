@@ -64,6 +64,71 @@ fn a_store_is_open_once() {
     Store::open(folder.path()).expect("it was closed");
 }
 
+/// Whoever removes the file that is locked does not open the store a second time.
+#[test]
+fn a_store_whose_lock_file_was_removed_is_open_once() {
+    let folder = TestFolder::new();
+    let store = Store::open(folder.path()).expect("it begins");
+    std::fs::remove_file(folder.path().join("lock")).expect("it is there");
+    let error = Store::open(folder.path()).expect_err("it is open");
+    assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+    drop(store);
+    Store::open(folder.path()).expect("it was closed");
+}
+
+/// Nobody else may read what is in a store, or in a backup of it; a folder that was there is left as it is, and files in it are for
+/// their owner alone, too.
+#[cfg(unix)]
+#[test]
+fn a_store_and_its_backups_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let mode =
+        |path: &std::path::Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    let folder = TestFolder::new();
+    let there = folder.path().join("there");
+    std::fs::create_dir(&there).expect("a folder");
+    std::fs::set_permissions(&there, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    for path in [folder.path().join("new/store"), there.clone()] {
+        let store = Store::open(&path).expect("it begins");
+        wait(store.counter("a").add(1)).expect("nobody is in the way");
+        let copy = path.with_extension("copy");
+        wait(store.backup(&copy)).expect("there is room");
+        wait(store.close());
+        for files in [&path, &copy] {
+            for file in std::fs::read_dir(files).expect("a folder") {
+                let file = file.expect("a file").path();
+                assert_eq!(mode(&file), 0o600, "{}", file.display());
+            }
+        }
+        assert_eq!(mode(&copy), 0o700);
+    }
+    assert_eq!(mode(&folder.path().join("new/store")), 0o700);
+    assert_eq!(mode(&there), 0o755, "it was there, and is somebody's");
+}
+
+/// What a program of the version before wrote, byte for byte: see `tests/stored/README.md`.
+#[test]
+fn a_folder_of_the_first_format_is_opened_and_goes_on() {
+    let folder = TestFolder::new();
+    for (name, hex) in [("log-0000000000000000", include_str!("stored/format-1.log.hex"))] {
+        let hex: String = hex.split_whitespace().collect();
+        let bytes =
+            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex"));
+        std::fs::write(folder.path().join(name), bytes.collect::<Vec<u8>>()).expect("it is written");
+    }
+    for round in 0..2 {
+        let store = Store::open(folder.path()).expect("it is read");
+        assert_eq!(wait(store.counter("counter").get()), Ok(42 + round));
+        assert_eq!(wait(store.list("list").len()), Ok(2));
+        assert_eq!(wait(store.set("set").contains("a")), Ok(true));
+        wait(store.counter("counter").add(1)).expect("nobody is in the way");
+        wait(store.close());
+    }
+    std::fs::remove_file(folder.path().join("log-0000000000000000")).expect("it is there");
+    let error = Store::open(folder.path()).expect_err("from now on it is missed");
+    assert!(error.to_string().contains("'log-0000000000000000' is damaged"), "{error}");
+}
+
 /// As another process does that was just forked, or a thread that has the last handle.
 #[test]
 fn who_holds_the_lock_for_a_moment_more_is_waited_for() {
@@ -237,7 +302,11 @@ fn backups_under_load_are_the_store_at_one_moment() {
                 assert!(Instant::now() < end, "no snapshot is made: {:?}", store.log_status());
                 let copy = folder.path().join(format!("copy-{rounds}"));
                 let before = sum(&store, "done", THREADS);
-                store.backup(&copy).expect("there is room");
+                // By the store itself, and by whoever may read its files.
+                match rounds % 2 {
+                    0 => store.backup(&copy).expect("there is room"),
+                    _ => Store::backup_of(folder.path().join("bank"), &copy).expect("there is room"),
+                }
                 let after = sum(&store, "done", THREADS);
                 let copy = Store::open(&copy).expect("it is a store").blocking();
                 assert_eq!(sum(&copy, "account", ACCOUNTS), 0, "a transfer is there in part");

@@ -43,6 +43,8 @@ enum Command {
     Check(stored::CheckArgs),
     /// Print the records of a store's folder, a JSON object a line.
     Dump(stored::DumpArgs),
+    /// Copy a store's folder, also while the store is open.
+    Backup(stored::BackupArgs),
     /// Check a schema, put it on all nodes of a cluster, or show theirs.
     Schema(schema::Args),
     /// Show what is slow on a cluster: hot keys, who waits for whom, rates of each shard.
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Command::Gateway(args) => gateway::run(*args),
         Command::Check(args) => stored::check(args),
         Command::Dump(args) => stored::dump(args),
+        Command::Backup(args) => stored::backup(args),
         Command::Schema(args) => schema::run(args),
         Command::Top(args) => commands::top::run(args),
         Command::CheckType(args) => check_type::run(args),

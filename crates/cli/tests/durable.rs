@@ -92,6 +92,100 @@ fn damage_is_named_and_nothing_is_opened() {
     assert_eq!(number(&store_in(&folder), "counter"), 5);
 }
 
+/// The newest file of the log, or the only one: whether it is removed or emptied, it is named.
+#[test]
+fn a_newest_log_that_is_gone_is_named() {
+    let folder = TestFolder::new();
+    assert!(claret(&["shell", "--store", &store_in(&folder), "-c", "INCRBY counter 5"]).status.success());
+    let log = folder.path().join("log-0000000000000000");
+    let whole = std::fs::read(&log).expect("there is a log");
+    for is_removed in [true, false] {
+        match is_removed {
+            true => std::fs::remove_file(&log).expect("it is there"),
+            false => std::fs::write(&log, []).expect("it is written"),
+        }
+        for output in [on(folder.path(), "check"), claret(&["shell", "--store", &store_in(&folder)])] {
+            assert!(!output.status.success());
+            let error = text(&output.stderr);
+            assert!(error.contains("'log-0000000000000000' is damaged at byte 0"), "{error}");
+        }
+    }
+    std::fs::write(&log, &whole).expect("it is written");
+    assert_eq!(number(&store_in(&folder), "counter"), 5);
+}
+
+/// What is before the damage is printed, and the damage is named.
+#[test]
+fn a_dump_of_a_damaged_store_ends_at_the_damage() {
+    let folder = TestFolder::new();
+    let mut ends = Vec::new();
+    let log = folder.path().join("log-0000000000000000");
+    for _ in 0..5 {
+        let statements = "BEGIN; INCRBY a 1; INCRBY b 1; COMMIT";
+        assert!(claret(&["shell", "--store", &store_in(&folder), "-c", statements]).status.success());
+        ends.push(std::fs::metadata(&log).expect("there is a log").len() as usize);
+    }
+    let whole = std::fs::read(&log).expect("there is a log");
+    let dump = || claret(&["dump", "--until-damage", folder.path().to_str().expect("text")]);
+    let line = |key: &str, count: usize| {
+        format!("{{\"key\":\"{key}\",\"type\":\"counter\",\"expires_ms\":null,\"content\":[\"{count}\"]}}\n")
+    };
+    for (at, end) in ends.iter().enumerate().take(4) {
+        let mut damaged = whole.clone();
+        damaged[end + 20] ^= 4;
+        std::fs::write(&log, &damaged).expect("it is written");
+        let output = dump();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(text(&output.stdout), line("a", at + 1) + &line("b", at + 1));
+        let error = text(&output.stderr);
+        assert!(error.contains("'log-0000000000000000' is damaged at byte"), "{error}");
+        assert!(error.contains("these are the records as of position"), "{error}");
+    }
+    std::fs::write(&log, &whole).expect("it is written");
+    let output = dump();
+    assert_eq!((text(&output.stdout), text(&output.stderr)), (line("a", 5) + &line("b", 5), String::new()));
+}
+
+/// By another process, while transactions go on: what was reported before is in the copy.
+#[test]
+fn an_open_store_is_backed_up_by_another_process() {
+    let folder = TestFolder::new();
+    let (path, copies) = (folder.path().join("store"), folder.path().join("copies"));
+    let store = format!("file:{}", path.display());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_claret"))
+        .args(["shell", "--store", &store])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let (mut stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+    let mut answers = BufReader::new(stdout).lines();
+    let back_up = |to: &Path| claret(&["backup", "--store", &store, to.to_str().expect("text")]);
+    for round in 1..=3 {
+        stdin.write_all(b"BEGIN\nINCRBY a 1\nINCRBY b 1\nCOMMIT\n").expect("it listens");
+        let committed = answers.by_ref().map_while(Result::ok).any(|line| line == "COMMITTED");
+        assert!(committed, "it says what became of it");
+        let copy = copies.join(round.to_string());
+        let output = back_up(&copy);
+        assert!(output.status.success(), "{output:?}");
+        let copied = format!("file:{}", copy.display());
+        assert_eq!((number(&copied, "a"), number(&copied, "b")), (round, round));
+    }
+    drop(stdin);
+    child.wait().expect("it ends");
+    // Of a closed store, too; and what cannot be is said.
+    assert!(back_up(&copies.join("closed")).status.success());
+    for (output, what) in [
+        (back_up(&copies.join("closed")), "is not empty"),
+        (back_up(&path.join("copy")), "is in the store's own folder"),
+        (claret(&["backup", "--store", "embedded", "x"]), "the store is in memory"),
+        (claret(&["backup", "--store", "redis://127.0.0.1:1", "x"]), "the store is on a cluster"),
+        (claret(&["backup", "--store", &format!("file:{}/none", path.display()), "x"]), "cannot find"),
+    ] {
+        assert!(!output.status.success() && text(&output.stderr).contains(what), "{what}: {output:?}");
+    }
+}
+
 #[test]
 fn what_is_no_store_is_said_to_be_none() {
     let folder = TestFolder::new();

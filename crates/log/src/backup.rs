@@ -2,12 +2,16 @@
 //!
 //! What is copied is read and checked, so that a backup is none of damage. Until it is whole, a file in it says that it is not.
 
-use crate::disk::Disk;
+use std::path::Path;
+
+use crate::disk::{Disk, Pinned};
 use crate::error::LogError;
-use crate::format::{Header, Kind};
+use crate::format::{Header, Kind, Line};
 use crate::frames::Frames;
+use crate::manifest::{MANIFEST, MANIFEST_UNFINISHED, Manifest};
 use crate::planted;
-use crate::snapshot;
+use crate::recovery::is_of_a_store;
+use crate::snapshot::{self, UNFINISHED};
 
 /// Is in a backup until it is whole.
 pub const BACKUP_UNFINISHED: &str = "backup.unfinished";
@@ -40,6 +44,68 @@ pub fn back_up(
     sync_names(to)
 }
 
+/// Copies a store into an empty folder, whoever has it open, this process or another one of this machine, or nobody: all whole groups
+/// that are in its files now. With [`crate::Writer`] a commit is reported when its group is there, so all is in it that was reported
+/// before this was called, but what a host reports before it writes. The position that the copy is of; `None`: there is no store.
+///
+/// Nobody waits for it. A store that goes on may remove files meanwhile: they stay readable until they are copied.
+///
+/// # Errors
+/// See [`LogError`], and [`back_up`].
+pub fn back_up_folder(
+    from: &Path,
+    to: &mut dyn Disk,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Option<u64>, LogError> {
+    let shown = from.display().to_string();
+    let mut from = Pinned::open(from, |name| *name != *UNFINISHED && *name != *MANIFEST_UNFINISHED)
+        .map_err(LogError::io("read", &shown))?;
+    let position = end_of(&mut from)?;
+    if let Some(position) = position {
+        back_up(&mut from, to, position, goes_on)?;
+    }
+    Ok(position)
+}
+
+/// Up to where the log has whole groups. `None`: there is no store.
+fn end_of(disk: &mut dyn Disk) -> Result<Option<u64>, LogError> {
+    let names = disk.list().map_err(LogError::io("list", "the folder"))?;
+    if let Some(name) = names.iter().find(|name| !is_of_a_store(name)) {
+        return Err(LogError::Foreign { file: name.clone() });
+    }
+    if names.iter().any(|name| name == BACKUP_UNFINISHED) {
+        return Err(LogError::Unfinished { file: BACKUP_UNFINISHED.to_owned() });
+    }
+    let newest = names.iter().filter_map(|name| Kind::Log.position(name)).max();
+    let named = match names.iter().any(|name| name == MANIFEST) {
+        true => Some(Manifest::read(disk)?.newest),
+        false => None,
+    };
+    let missing = |position| Err(LogError::damaged(&Kind::Log.name(position), 0, "it is missing"));
+    let newest = match (newest, named) {
+        (None, None) if !names.iter().any(|name| Kind::Snapshot.position(name).is_some()) => return Ok(None),
+        (None, named) => return missing(named.unwrap_or_default()),
+        (Some(newest), Some(named)) if named > newest => return missing(named),
+        (Some(newest), _) => newest,
+    };
+    let name = Kind::Log.name(newest);
+    let mut frames = Frames::open(disk, &name)?;
+    let Some(Line { store, len: mut at, .. }) = frames.line(disk, Kind::Log)? else {
+        return Err(LogError::damaged(&name, 0, "its first line is not that of a log"));
+    };
+    let mut end = newest;
+    while let Some((header, body)) = frames.frame(disk, at)?
+        && (header.store, header.position) == (store, end)
+    {
+        (at, end) = (at + header.frame_len(body), end + body.len() as u64);
+    }
+    // What is being written is not whole yet, and nothing is behind it.
+    match frames.says_synced(disk, at, store, end)? {
+        true => Err(LogError::damaged(&name, at, "a checksum is wrong")),
+        false => Ok(Some(end)),
+    }
+}
+
 fn sync_names(disk: &mut dyn Disk) -> Result<(), LogError> {
     disk.sync_names().map_err(LogError::io("sync", "the folder"))
 }
@@ -59,7 +125,7 @@ impl Backup<'_> {
         let names = self.from.list().map_err(LogError::io("list", "the folder"))?;
         let (mut store, mut log_from) = (None, 0);
         if let Some(base) = names.iter().filter_map(|name| Kind::Snapshot.position(name)).max() {
-            let (of, begin) = self.snapshot(&Kind::Snapshot.name(base))?;
+            let (Line { store: of, .. }, begin) = self.snapshot(&Kind::Snapshot.name(base), position)?;
             (store, log_from) = (Some(of), planted::copied_from(begin.log_from, begin.base));
         }
         let mut segments: Vec<u64> = names.iter().filter_map(|name| Kind::Log.position(name)).collect();
@@ -76,6 +142,8 @@ impl Backup<'_> {
             }
             end = self.segment(&name, &mut store, end, position)?;
             if end >= position {
+                let manifest = Manifest { store: store.unwrap_or_default(), newest: *begin, synced: end };
+                manifest.put(self.to).map_err(LogError::io("write", MANIFEST))?;
                 return sync_names(self.to);
             }
         }
@@ -83,7 +151,8 @@ impl Backup<'_> {
         Err(LogError::damaged(&self.name, 0, what))
     }
 
-    fn snapshot(&mut self, name: &str) -> Result<(u64, snapshot::Begin), LogError> {
+    /// Copies a snapshot, whose records are all as of this position or before it.
+    fn snapshot(&mut self, name: &str, position: u64) -> Result<(Line, snapshot::Begin), LogError> {
         let (from, goes_on) = (&mut *self.from, &mut *self.goes_on);
         let mut copy = Copy { to: &mut *self.to, name, gathered: &mut self.gathered };
         let mut is_begun = false;
@@ -93,6 +162,11 @@ impl Backup<'_> {
             }
             if !goes_on() {
                 return Err(given_up());
+            }
+            if frame.header.position > position {
+                let what =
+                    format!("it is of {}, and the log ends at position {position}", frame.header.position);
+                return Err(LogError::damaged(name, frame.at, what));
             }
             copy.frame(frame.header, frame.body)
         })?;
@@ -110,7 +184,7 @@ impl Backup<'_> {
     ) -> Result<u64, LogError> {
         let mut frames = Frames::open(self.from, name)?;
         self.name = name.to_owned();
-        let Some((of, mut at)) = frames.line(self.from, Kind::Log)? else {
+        let Some(Line { store: of, len: mut at, .. }) = frames.line(self.from, Kind::Log)? else {
             return Err(LogError::damaged(name, 0, "its first line is not that of a log"));
         };
         if *store.get_or_insert(of) != of {

@@ -1,9 +1,11 @@
 //! Where a log's files are: a folder, or what a simulator says is one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+
+use crate::folder::private;
 
 /// A folder of files that grow at their ends. What was written and not synced may be lost, in any part; so may a file's name.
 pub trait Disk: Send {
@@ -92,23 +94,12 @@ impl Disk for Folder {
         Ok(fs::metadata(self.path.join(name))?.len())
     }
 
-    fn read(&mut self, name: &str, at: u64, mut into: &mut [u8]) -> io::Result<usize> {
-        let mut file = File::open(self.path.join(name))?;
-        file.seek(SeekFrom::Start(at))?;
-        let wanted = into.len();
-        while !into.is_empty() {
-            match file.read(into) {
-                Ok(0) => break,
-                Ok(count) => into = &mut into[count..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(wanted - into.len())
+    fn read(&mut self, name: &str, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        read_at(&mut File::open(self.path.join(name))?, at, into)
     }
 
     fn create(&mut self, name: &str) -> io::Result<()> {
-        let file = OpenOptions::new().append(true).create_new(true).open(self.path.join(name))?;
+        let file = private(OpenOptions::new().append(true).create_new(true)).open(self.path.join(name))?;
         self.open.insert(name.to_owned(), file);
         Ok(())
     }
@@ -143,5 +134,104 @@ impl Disk for Folder {
     fn remove(&mut self, name: &str) -> io::Result<()> {
         self.open.remove(name);
         fs::remove_file(self.path.join(name))
+    }
+}
+
+/// Reads from a place on, until the buffer is full or the file ends: how many bytes.
+fn read_at(file: &mut File, at: u64, mut into: &mut [u8]) -> io::Result<usize> {
+    file.seek(SeekFrom::Start(at))?;
+    let wanted = into.len();
+    while !into.is_empty() {
+        match file.read(into) {
+            Ok(0) => break,
+            Ok(count) => into = &mut into[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(wanted - into.len())
+}
+
+/// Files of a folder that were all there at one moment, for reading: they stay readable whatever becomes of their names.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    files: BTreeMap<String, File>,
+}
+
+/// Whoever has the store open removes files seldom: with each snapshot.
+const PINS_MAX: usize = 1_000;
+
+impl Pinned {
+    /// Those whose names are wanted.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn open(path: &Path, is_wanted: fn(&str) -> bool) -> io::Result<Self> {
+        let mut folder = Folder::new(path);
+        let mut names = || -> io::Result<Vec<String>> {
+            Ok(folder.list()?.into_iter().filter(|name| is_wanted(name)).collect())
+        };
+        let mut before = names()?;
+        for _ in 0..PINS_MAX {
+            let files: io::Result<BTreeMap<String, File>> =
+                before.iter().map(|name| Ok((name.clone(), File::open(path.join(name))?))).collect();
+            let after = names()?;
+            match files {
+                Ok(files) if before == after => return Ok(Pinned { files }),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(_) | Err(_) => before = after,
+            }
+        }
+        Err(io::Error::other("its files change again and again"))
+    }
+
+    fn file(&mut self, name: &str) -> io::Result<&mut File> {
+        self.files.get_mut(name).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Disk for Pinned {
+    fn list(&mut self) -> io::Result<Vec<String>> {
+        Ok(self.files.keys().cloned().collect())
+    }
+
+    fn len(&mut self, name: &str) -> io::Result<u64> {
+        Ok(self.file(name)?.metadata()?.len())
+    }
+
+    fn read(&mut self, name: &str, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        read_at(self.file(name)?, at, into)
+    }
+
+    fn create(&mut self, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+
+    fn append(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+
+    fn write_again(&mut self, _: &str, _: u64, _: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+
+    fn truncate(&mut self, _: &str, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+
+    fn sync(&mut self, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+
+    fn sync_names(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+
+    fn rename(&mut self, _: &str, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+
+    fn remove(&mut self, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::PermissionDenied.into())
     }
 }

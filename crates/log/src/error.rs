@@ -20,7 +20,8 @@ pub enum LogError {
     },
     /// Something is missing or changed that had been written and synced. Nothing is skipped: restore a backup.
     #[error(
-        "'{file}' is damaged at byte {at}: {what}; what is behind it was acknowledged, so nothing is skipped: restore a backup"
+        "'{file}' is damaged at byte {at}: {what}; what is behind it was acknowledged, so nothing is skipped: restore a backup; \
+         'claret dump --until-damage' shows what is before it"
     )]
     Damaged {
         /// The file.

@@ -15,8 +15,11 @@
 use crate::error::LogError;
 use crate::planted;
 
-/// The format of files that are written.
-pub const VERSION: u32 = 1;
+/// The format of files that are written. Since 2 a store has a manifest.
+pub const VERSION: u32 = 2;
+
+/// The first format of stores that have a manifest.
+pub(crate) const MANIFEST_SINCE: u32 = 2;
 
 /// Bytes of a frame before its body.
 pub(crate) const HEADER: usize = 32;
@@ -53,34 +56,54 @@ impl Kind {
 
     /// The first line of a file.
     pub(crate) fn line(self, store: u64) -> String {
-        let says = format!("claret {} {VERSION} {store:016x}", self.word());
-        format!("{says} {:08x}\n", crc32fast::hash(says.as_bytes()))
+        sealed(&format!("claret {} {VERSION} {store:016x}", self.word()))
     }
 
-    /// The store that a file's first line names, and the length of the line. `None`: it is none.
+    /// What a file's first line says. `None`: it is none.
     ///
     /// # Errors
     /// It is of a later version.
-    pub(crate) fn read_line(self, file: &str, bytes: &[u8]) -> Result<Option<(u64, usize)>, LogError> {
+    pub(crate) fn read_line(self, file: &str, bytes: &[u8]) -> Result<Option<Line>, LogError> {
         let Some(end) = bytes.iter().take(LINE_MAX).position(|byte| *byte == b'\n') else { return Ok(None) };
         let read = || {
-            let (says, sum) = std::str::from_utf8(&bytes[..end]).ok()?.rsplit_once(' ')?;
+            let says = unsealed(&bytes[..end])?;
             let rest = says.strip_prefix("claret ")?.strip_prefix(self.word())?.strip_prefix(' ')?;
             let (version, store) = rest.split_once(' ')?;
-            let is_right = u32::from_str_radix(sum, 16) == Ok(crc32fast::hash(says.as_bytes()));
-            (is_right || planted::takes_any_first_line()).then_some((version.parse().ok()?, store))
+            Some((version.parse().ok()?, store))
         };
         let Some((version, store)) = read() else { return Ok(None) };
         if version > VERSION {
             return Err(LogError::Newer { file: file.to_owned(), found: version, known: VERSION });
         }
-        Ok(u64::from_str_radix(store, 16).ok().map(|store| (store, end + 1)))
+        let store = u64::from_str_radix(store, 16).ok();
+        Ok(store.map(|store| Line { version, store, len: end as u64 + 1 }))
     }
 
     /// How long a file may be that was just being made.
     pub(crate) fn line_len(self) -> usize {
         self.line(0).len()
     }
+}
+
+/// What the first line of a file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) version: u32,
+    pub(crate) store: u64,
+    /// How long it is: the first frame is behind it.
+    pub(crate) len: u64,
+}
+
+/// A line of text with a checksum at its end.
+pub(crate) fn sealed(says: &str) -> String {
+    format!("{says} {:08x}\n", crc32fast::hash(says.as_bytes()))
+}
+
+/// What such a line says, without its end. `None`: it is none, or its checksum is wrong.
+pub(crate) fn unsealed(line: &[u8]) -> Option<&str> {
+    let (says, sum) = std::str::from_utf8(line).ok()?.rsplit_once(' ')?;
+    let is_right = u32::from_str_radix(sum, 16) == Ok(crc32fast::hash(says.as_bytes()));
+    (is_right || planted::takes_any_first_line()).then_some(says)
 }
 
 /// What a frame says before its body.

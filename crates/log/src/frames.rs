@@ -3,7 +3,7 @@
 
 use crate::disk::Disk;
 use crate::error::LogError;
-use crate::format::{HEADER, Header, Kind, LINE_MAX, frame_len, frame_sum, read_frame};
+use crate::format::{HEADER, Header, Kind, LINE_MAX, Line, frame_len, frame_sum, read_frame};
 use crate::planted;
 
 /// So much is read at once.
@@ -33,11 +33,11 @@ impl<'a> Frames<'a> {
         self.len
     }
 
-    /// What the first line says: the store, and where the first frame is. `None`: it is none.
-    pub(crate) fn line(&mut self, disk: &mut dyn Disk, kind: Kind) -> Result<Option<(u64, u64)>, LogError> {
+    /// What the first line says. `None`: it is none.
+    pub(crate) fn line(&mut self, disk: &mut dyn Disk, kind: Kind) -> Result<Option<Line>, LogError> {
         let (name, count) = (self.name, self.len.min(LINE_MAX as u64));
         let line = self.bytes(disk, 0, count)?.unwrap_or_default();
-        Ok(kind.read_line(name, line)?.map(|(store, end)| (store, end as u64)))
+        kind.read_line(name, line)
     }
 
     /// The frame at a place; `None` if there is none, or not all of it.

@@ -1,4 +1,4 @@
-//! The log of a durable store (`docs/durability.md`, D1 to D14).
+//! The log of a durable store (`docs/durability.md`, D1 to D16).
 //!
 //! All shards of a store write to one log: committed transactions, in the order in which they took effect. [`Tail`] gathers them,
 //! [`Writer`] writes what was gathered as one group, with one sync, and [`recover`] reads all of it again. A snapshot
@@ -11,21 +11,24 @@ mod backup;
 mod disk;
 mod entry;
 mod error;
+mod folder;
 mod format;
 mod frames;
 mod lives;
+mod manifest;
 mod planted;
 mod recovery;
 mod snapshot;
 mod tail;
 mod writer;
 
-pub use backup::{BACKUP_UNFINISHED, back_up};
+pub use backup::{BACKUP_UNFINISHED, back_up, back_up_folder};
 pub use disk::{Disk, Folder};
 pub use error::LogError;
+pub use folder::{FolderLock, create_folder};
 pub use format::VERSION;
 pub use lives::{LeftOf, Lives};
-pub use recovery::{Progress, Recovered, Torn, is_of_a_store, recover};
+pub use recovery::{Progress, Recovered, Salvaged, Torn, is_of_a_store, recover, recover_until_damage};
 pub use snapshot::{SnapshotWriter, UNFINISHED};
 pub use tail::{Gathered, Tail};
 pub use writer::{SEGMENT_BYTES_MAX, Writer};

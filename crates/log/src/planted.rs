@@ -18,6 +18,27 @@ pub(crate) fn leaves_names_unsynced() -> bool {
     is_planted(Bug::NamesUnsynced)
 }
 
+/// [`Bug::ManifestUnsynced`].
+pub(crate) fn leaves_manifest_unsynced() -> bool {
+    is_planted(Bug::ManifestUnsynced)
+}
+
+/// [`Bug::NewestFileNotMissed`].
+pub(crate) fn misses_no_newest_file() -> bool {
+    is_planted(Bug::NewestFileNotMissed)
+}
+
+/// Who may enter a folder that is made: [`Bug::FoldersForAll`].
+#[cfg(unix)]
+pub(crate) fn folder_mode() -> u32 {
+    if is_planted(Bug::FoldersForAll) { 0o755 } else { 0o700 }
+}
+
+/// [`Bug::LockFileAlone`].
+pub(crate) fn locks_the_file_alone() -> bool {
+    is_planted(Bug::LockFileAlone)
+}
+
 /// [`Bug::HalfAGroupLeft`].
 pub(crate) fn leaves_half_a_group() -> bool {
     is_planted(Bug::HalfAGroupLeft)

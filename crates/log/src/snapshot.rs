@@ -5,7 +5,7 @@
 
 use crate::disk::Disk;
 use crate::error::LogError;
-use crate::format::{HEADER, Header, Kind, put_number, take_number};
+use crate::format::{HEADER, Header, Kind, Line, put_number, take_number};
 use crate::frames::Frames;
 
 /// What a snapshot is called until it is whole.
@@ -127,7 +127,7 @@ impl Frame<'_> {
     }
 }
 
-/// Reads a snapshot: hands each frame on. Which store it is of, and what its first frame says.
+/// Reads a snapshot: hands each frame on. What its first line and its first frame say.
 ///
 /// # Errors
 /// See [`LogError`]: a snapshot is whole, or damaged.
@@ -135,11 +135,12 @@ pub(crate) fn read(
     disk: &mut dyn Disk,
     name: &str,
     mut each: impl FnMut(Frame<'_>) -> Result<(), LogError>,
-) -> Result<(u64, Begin), LogError> {
+) -> Result<(Line, Begin), LogError> {
     let mut file = Frames::open(disk, name)?;
-    let Some((store, mut at)) = file.line(disk, Kind::Snapshot)? else {
+    let Some(line) = file.line(disk, Kind::Snapshot)? else {
         return Err(LogError::damaged(name, 0, "its first line is not that of a snapshot"));
     };
+    let mut at = line.len;
     let (mut frames, mut first) = (0, None);
     loop {
         let damaged = |what: &str| LogError::damaged(name, at, what);
@@ -149,7 +150,7 @@ pub(crate) fn read(
         let Some((header, body)) = file.frame(disk, at)? else {
             return Err(damaged("a checksum is wrong, or it ends in the middle"));
         };
-        if header.store != store || header.synced != frames {
+        if header.store != line.store || header.synced != frames {
             return Err(damaged("a frame is of another place"));
         }
         let (len, is_last) = (header.frame_len(body), body.is_empty());
@@ -158,7 +159,7 @@ pub(crate) fn read(
         }
         each(Frame { at, header, body })?;
         if let Some(begin) = first.filter(|_| is_last) {
-            return Ok((store, begin));
+            return Ok((line, begin));
         }
         (at, frames) = (at + len, frames + 1);
     }

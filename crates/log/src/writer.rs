@@ -3,6 +3,7 @@
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::{Header, Kind};
+use crate::manifest::{MANIFEST, Manifest};
 use crate::planted;
 use crate::recovery::Recovered;
 use crate::tail::Gathered;
@@ -25,6 +26,8 @@ pub struct Writer<D> {
     synced: u64,
     /// Once a file is so long another one is begun. At most [`SEGMENT_BYTES_MAX`].
     segment_bytes: u64,
+    /// What the manifest says. `None`: the store is of a format that had none.
+    manifest: Option<Manifest>,
     stopped: Option<String>,
 }
 
@@ -36,8 +39,8 @@ impl<D: Disk> Writer<D> {
     pub fn create(mut disk: D, store: u64, segment_bytes: u64) -> Result<Self, LogError> {
         let name = Kind::Log.name(0);
         let names = disk.list().map_err(LogError::io("list", "the folder"))?;
+        // An earlier attempt to create the store ended before it was done: see `recover`.
         if names.contains(&name) {
-            // An earlier attempt to create the store ended before it was done: see `recover`.
             disk.remove(&name).map_err(LogError::io("remove", &name))?;
         }
         let mut writer = Writer {
@@ -49,6 +52,7 @@ impl<D: Disk> Writer<D> {
             position: 0,
             synced: 0,
             segment_bytes: segment_bytes.min(SEGMENT_BYTES_MAX),
+            manifest: None,
             stopped: None,
         };
         writer.begin_segment()?;
@@ -83,10 +87,18 @@ impl<D: Disk> Writer<D> {
             position: read.position,
             synced: 0,
             segment_bytes: segment_bytes.min(SEGMENT_BYTES_MAX),
+            manifest: read.manifest,
             stopped: None,
         };
         writer.sync()?;
-        writer.disk.sync_names().map_err(LogError::io("sync", "the folder"))?;
+        writer.sync_names()?;
+        let newest = writer.segments.last();
+        let names_newest = read.manifest.is_none_or(|manifest| newest == Some(&manifest.newest));
+        match writer.write_manifest() {
+            // A full disk is no reason not to read what is there.
+            Err(error) if error.is_full() && names_newest => {}
+            written => written?,
+        }
         Ok(writer)
     }
 
@@ -149,6 +161,18 @@ impl<D: Disk> Writer<D> {
         Ok(())
     }
 
+    /// Nothing more is written: the log is synced, and the manifest says up to where. Without room for that it is as it was.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn close(&mut self) -> Result<(), LogError> {
+        self.sync()?;
+        match self.write_manifest() {
+            Err(error) if error.is_full() => Ok(()),
+            written => written,
+        }
+    }
+
     /// A snapshot has what is before this position: files that hold nothing else go.
     ///
     /// # Errors
@@ -185,15 +209,41 @@ impl<D: Disk> Writer<D> {
 
     fn begin_segment(&mut self) -> Result<(), LogError> {
         let (name, line) = (Kind::Log.name(self.position), Kind::Log.line(self.store));
-        let made = self.make(&name, &line);
-        if let Err(error) = made {
+        if let Err(error) = self.make(&name, &line) {
             // Half a file would be in the way of the next try.
             let _ = self.disk.remove(&name);
             return Err(LogError::io("create", &name)(error));
         }
         self.segments.push(self.position);
+        if let Err(error) = self.write_manifest() {
+            self.segments.pop();
+            if self.stopped.is_none() {
+                let _ = self.disk.remove(&name); // The manifest does not name it.
+            }
+            return Err(error);
+        }
         (self.name, self.len) = (name, line.len() as u64);
         Ok(())
+    }
+
+    /// The manifest says what is the newest file, and up to where the log is synced, and stays. Before the newest file has entries.
+    fn write_manifest(&mut self) -> Result<(), LogError> {
+        let newest = *self.segments.last().expect("a log has a file");
+        let manifest = Manifest { store: self.store, newest, synced: self.synced };
+        if self.manifest == Some(manifest) {
+            return Ok(());
+        }
+        manifest.put(&mut self.disk).map_err(LogError::io("write", MANIFEST))?;
+        self.manifest = Some(manifest);
+        if planted::leaves_manifest_unsynced() { Ok(()) } else { self.sync_names() }
+    }
+
+    /// After an error nobody knows which files there will be, so nothing more is written.
+    fn sync_names(&mut self) -> Result<(), LogError> {
+        self.disk.sync_names().map_err(|error| {
+            self.stop(error.to_string());
+            LogError::io("sync", "the folder")(error)
+        })
     }
 
     fn make(&mut self, name: &str, line: &str) -> std::io::Result<()> {

@@ -7,8 +7,8 @@
 mod disk;
 mod host;
 
-use claret_log::LogError;
-use disk::LyingDisk;
+use claret_log::{Disk, LogError, Salvaged, UNFINISHED};
+use disk::{Copied, LyingDisk};
 use host::{Host, Random};
 
 /// Crashes a run survives.
@@ -90,7 +90,7 @@ fn a_changed_byte_is_found() {
     }
 }
 
-/// A file that is gone, or shorter than it was, is missed.
+/// A file that is gone, or empty, is missed: also the newest one of the log, and the manifest.
 #[test]
 fn what_is_missing_is_found() {
     let mut random = Random(7);
@@ -99,22 +99,132 @@ fn what_is_missing_is_found() {
     while host.snapshots() < 2 {
         host.step(&mut random).expect("it goes on");
     }
-    for _ in 0..100 {
+    while disk.logs().len() < 3 {
         host.step(&mut random).expect("it goes on");
     }
     host.close().expect("it closes");
-    let names = disk.names();
-    let logs = names.iter().filter(|name| name.starts_with("log-"));
-    for name in logs {
-        let mut copy = disk.copy();
-        copy.lose(name);
-        match claret_log::recover(&mut copy, &mut |_| {}) {
-            Err(LogError::Damaged { .. }) => {}
-            // The last file has more than the snapshot knows of; nothing else says that it was there.
-            Ok(Some(_)) if Some(name) == names.iter().rfind(|name| name.starts_with("log-")) => {}
-            other => panic!("without {name}: {other:?}"),
+    for name in disk.names().into_iter().filter(|name| name != UNFINISHED) {
+        for lose in [Copied::lose, Copied::empty] {
+            let mut copy = disk.copy();
+            lose(&mut copy, &name);
+            match claret_log::recover(&mut copy, &mut |_| {}) {
+                Err(LogError::Damaged { .. }) => {}
+                other => panic!("without {name}: {other:?}"),
+            }
         }
     }
+}
+
+/// Without a snapshot, and with the first file alone; closed, and killed.
+#[test]
+fn an_only_file_that_is_missing_is_found() {
+    for closes in [true, false] {
+        let (disk, mut random) = (LyingDisk::default(), Random(7));
+        let mut host = Host::open(disk.clone(), &mut random).expect("it begins");
+        for _ in 0..20 {
+            host.step(&mut random).expect("it goes on");
+        }
+        match closes {
+            true => host.close().expect("it closes"),
+            false => host.write().and_then(|()| host.sync()).expect("it is written"),
+        }
+        let only = disk.logs();
+        assert_eq!(only, ["log-0000000000000000"]);
+        for lose in [Copied::lose, Copied::empty] {
+            let mut copy = disk.copy();
+            lose(&mut copy, &only[0]);
+            match claret_log::recover(&mut copy, &mut |_| {}) {
+                Err(LogError::Damaged { file, .. }) => assert_eq!(file, only[0]),
+                other => panic!("without its only file a store is {other:?}"),
+            }
+        }
+    }
+}
+
+/// What a store that was closed well had at its end is missed, too: that is no group which was just being written.
+#[test]
+fn the_end_of_a_closed_store_is_missed() {
+    let (mut disk, mut random) = (LyingDisk::default(), Random(7));
+    let mut host = Host::open(disk.clone(), &mut random).expect("it begins");
+    for _ in 0..60 {
+        host.step(&mut random).expect("it goes on");
+    }
+    host.close().expect("it closes");
+    let newest = disk.logs().pop().expect("a log has a file");
+    let len = disk.len(&newest).expect("it is there");
+    let mut missed = 0;
+    for cut in 1..len {
+        let mut copy = disk.copy();
+        copy.truncate(&newest, len - cut).expect("it is there");
+        match claret_log::recover(&mut copy, &mut |_| {}) {
+            Err(LogError::Damaged { file, .. }) => {
+                assert_eq!(file, newest);
+                missed += 1;
+            }
+            Ok(Some(read)) if host::digest_of(&read) == host.digest() => {} // Marks, and nothing else.
+            other => panic!("without its last {cut} bytes a store is {other:?}"),
+        }
+    }
+    assert!(missed > len / 2, "{missed} of {len}");
+}
+
+/// A store whose files are of the first format, which had no manifest: it is opened and goes on, and from then on has one.
+#[test]
+fn a_store_of_the_first_format_goes_on() {
+    for seed in 0..50 {
+        let (mut disk, mut random) = (LyingDisk::default(), Random(seed + 1));
+        let mut host = Host::open(disk.clone(), &mut random).expect("it begins");
+        for _ in 0..100 + 10 * seed {
+            host.step(&mut random).expect("it goes on");
+        }
+        host.close().expect("it closes");
+        disk.make_first_format();
+        let mut host = host.open_again(&mut random).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(disk.names().iter().any(|name| name == "manifest"), "seed {seed}");
+        for _ in 0..200 {
+            host.step(&mut random).expect("it goes on");
+        }
+        host.crash(&mut random).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+/// Wherever a store is damaged: what is read up to there is the store as of that place, and no transaction is there by half. What
+/// is not of one moment is said not to be.
+#[test]
+fn what_is_before_damage_is_the_store_as_of_there() {
+    let (mut of_one_moment, mut with_commits, mut others) = (0, 0, 0);
+    for steps in [150, 600] {
+        let (disk, mut random) = (LyingDisk::default(), Random(7));
+        let mut host = Host::open(disk.clone(), &mut random).expect("it begins");
+        for _ in 0..steps {
+            host.step(&mut random).expect("it goes on");
+        }
+        host.close().expect("it closes");
+        let flips = disk.places().into_iter().step_by(3).map(|(name, at)| (name, Some(at)));
+        let losses = disk.names().into_iter().map(|name| (name, None));
+        for (name, at) in flips.chain(losses) {
+            let mut copy = disk.copy();
+            match at {
+                Some(at) => copy.flip(&name, at, 1),
+                None => copy.lose(&name),
+            }
+            if claret_log::recover(&mut copy, &mut |_| {}).is_ok() {
+                continue; // A mark at the end.
+            }
+            match claret_log::recover_until_damage(&mut copy, &mut |_| {}) {
+                Ok(Some(Salvaged { recovered, damage: Some(_), is_of_one_moment: true })) => {
+                    of_one_moment += 1;
+                    with_commits += usize::from(host.commits_up_to(recovered.position) > 0);
+                    host.is_salvaged(&recovered).unwrap_or_else(|error| panic!("{name} {at:?}: {error}"));
+                }
+                Ok(Some(Salvaged { damage: Some(_), .. })) => others += 1,
+                // Nothing is before the damage.
+                Err(LogError::Damaged { .. }) => {}
+                other => panic!("{name} {at:?}: {other:?}"),
+            }
+        }
+    }
+    assert!(with_commits > 150 && others > 100, "{of_one_moment} {with_commits} {others}");
 }
 
 /// A sync fails, and the store is opened again without a crash. The system takes its pages for written then: were they not written

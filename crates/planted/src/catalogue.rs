@@ -628,6 +628,17 @@ bugs! {
         FirstLineUnchecked ["log/lying_disk a_changed_byte_is_found"];
         /// The names of the log's files are not synced.
         NamesUnsynced ["log/lying_disk what_was_reported_is_there_after_every_crash"];
+        /// The folder is not synced when the manifest names another file.
+        ManifestUnsynced ["log/lying_disk what_was_reported_is_there_after_every_crash"];
+        /// Nobody looks whether the newest file of the log is there.
+        NewestFileNotMissed [
+            "log/lying_disk what_is_missing_is_found",
+            "log/lying_disk what_was_reported_is_there_after_every_crash"
+        ];
+        /// Folders are made so that all may read what is in them.
+        FoldersForAll ["claret/durable a_store_and_its_backups_are_for_their_owner_alone"];
+        /// Only the file in it is locked, not the folder.
+        LockFileAlone ["claret/durable a_store_whose_lock_file_was_removed_is_open_once"];
         /// What a write that failed has left stays there, and the next group is behind it.
         HalfAGroupLeft ["log/lying_disk a_full_disk_loses_nothing"];
         /// Checksums are not compared: a torn group is taken.

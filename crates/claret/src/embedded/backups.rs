@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use claret_log::{Folder, LogError, back_up};
+use claret_log::{Folder, LogError, back_up, back_up_folder, create_folder};
 use parking_lot::Mutex;
 
-use super::durable::{Durable, Shared, create_folder};
+use super::durable::{Durable, Shared};
 use crate::durability::BackupError;
 use crate::planted;
 
@@ -94,36 +94,7 @@ impl Making {
     }
 
     fn make(&self) -> Result<(), BackupError> {
-        let is_new = !self.folder.exists();
-        self.check()?;
-        create_folder(&self.folder).map_err(|source| self.io("create", source))?;
-        let made = self.copy();
-        if made.is_err() && is_new {
-            let _ = fs::remove_dir(&self.folder); // Nothing is in it, unless that could not be removed.
-        }
-        made
-    }
-
-    /// Whether the folder can take a backup.
-    fn check(&self) -> Result<(), BackupError> {
-        let path = || self.folder.clone();
-        let own = self.own.canonicalize().map_err(|source| BackupError::Io {
-            doing: "find",
-            path: self.own.clone(),
-            source,
-        })?;
-        // What is there of its path; the rest is made.
-        let there = std::path::absolute(&self.folder).map_err(|source| self.io("find", source))?;
-        let there = there.ancestors().find_map(|it| it.canonicalize().ok());
-        if there.is_some_and(|there| there.starts_with(&own)) {
-            return Err(BackupError::OwnFolder { path: path() });
-        }
-        match fs::read_dir(&self.folder).map(|mut names| names.next()) {
-            Ok(None) => Ok(()),
-            Ok(Some(_)) => Err(BackupError::NotEmpty { path: path() }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(self.io("list", error)),
-        }
+        into_new(&self.own, &self.folder, || self.copy())
     }
 
     fn copy(&self) -> Result<(), BackupError> {
@@ -145,8 +116,54 @@ impl Making {
     fn ended(&self) -> BackupError {
         BackupError::Store(self.shared.why_ended())
     }
+}
 
-    fn io(&self, doing: &'static str, source: io::Error) -> BackupError {
-        BackupError::Io { doing, path: self.folder.clone(), source }
+/// Copies a store whoever has it open.
+pub(crate) fn of_folder(own: &Path, folder: &Path) -> Result<(), BackupError> {
+    into_new(own, folder, || {
+        let copied = back_up_folder(own, &mut Folder::new(folder), &mut || true).map_err(BackupError::Log)?;
+        match copied {
+            Some(_) => Ok(()),
+            None => Err(BackupError::NoStore { path: own.to_owned() }),
+        }
+    })
+}
+
+/// Makes the folder, and a backup in it.
+fn into_new(
+    own: &Path,
+    folder: &Path,
+    copy: impl FnOnce() -> Result<(), BackupError>,
+) -> Result<(), BackupError> {
+    let is_new = !folder.exists();
+    check(own, folder)?;
+    create_folder(folder).map_err(io("create", folder))?;
+    let made = copy();
+    if made.is_err() && is_new {
+        let _ = fs::remove_dir(folder); // Nothing is in it, unless that could not be removed.
     }
+    made
+}
+
+/// Whether a folder can take a backup of the store in another.
+fn check(own: &Path, folder: &Path) -> Result<(), BackupError> {
+    let own = own.canonicalize().map_err(io("find", own))?;
+    // What is there of its path; the rest is made.
+    let there = std::path::absolute(folder).map_err(io("find", folder))?;
+    let there = there.ancestors().find_map(|it| it.canonicalize().ok());
+    let path = || folder.to_owned();
+    if there.is_some_and(|there| there.starts_with(&own)) {
+        return Err(BackupError::OwnFolder { path: path() });
+    }
+    match fs::read_dir(folder).map(|mut names| names.next()) {
+        Ok(None) => Ok(()),
+        Ok(Some(_)) => Err(BackupError::NotEmpty { path: path() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(io("list", folder)(error)),
+    }
+}
+
+fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError {
+    let path = path.to_owned();
+    move |source| BackupError::Io { doing, path, source }
 }

@@ -6,7 +6,6 @@
 //! Meanwhile the next group gathers.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
@@ -18,7 +17,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use claret_core::{Shard, ShardId};
-use claret_log::{Disk, Folder, Gathered, LeftOf, LogError, Recovered, Tail, Writer, is_of_a_store, recover};
+use claret_log::{
+    Disk, Folder, FolderLock, Gathered, LeftOf, LogError, Recovered, Tail, Writer, create_folder,
+    is_of_a_store, recover,
+};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::lock;
@@ -40,7 +42,7 @@ pub(super) struct Durable {
     ticking: Arc<Ticking>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Nobody else opens the store while this is locked.
-    lock: Mutex<Option<File>>,
+    lock: Mutex<Option<FolderLock>>,
 }
 
 /// What transactions and the threads share. Lock order: the tail, then those who wait.
@@ -116,8 +118,7 @@ pub(super) enum Trouble {
 pub(super) struct Opened<D = Folder> {
     pub(super) recovered: Option<Recovered>,
     disk: D,
-    /// The file that is locked.
-    lock: Option<File>,
+    lock: Option<FolderLock>,
 }
 
 /// Reads what is at a path.
@@ -337,18 +338,6 @@ impl Drop for Durable {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// Makes a folder, and those that it is in, so that they stay.
-pub(super) fn create_folder(path: &Path) -> io::Result<()> {
-    let missing: Vec<&Path> =
-        path.ancestors().take_while(|it| !it.as_os_str().is_empty() && !it.exists()).collect();
-    fs::create_dir_all(path)?;
-    for folder in missing {
-        let parent = folder.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(parent)?.sync_all()?;
-    }
-    Ok(())
 }
 
 /// A number that no other store has.

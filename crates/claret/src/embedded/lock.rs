@@ -1,10 +1,11 @@
-//! The lock of a store's folder: one process has it open, once.
+//! Waits for the lock of a store's folder: one process has it open, once.
 
-use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use claret_log::FolderLock;
 
 use crate::durability::OpenError;
 
@@ -13,22 +14,15 @@ use crate::durability::OpenError;
 const CLOSING_TIME: Duration = Duration::from_millis(1_000);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Locks the folder until the file is dropped.
-pub(super) fn lock(folder: &Path) -> Result<File, OpenError> {
-    let path = folder.to_owned();
-    let refused = |source: io::Error| OpenError::Io { doing: "lock", path, source };
-    let opened = OpenOptions::new().write(true).create(true).truncate(false).open(folder.join("lock"));
-    let file = match opened {
-        Ok(file) => file,
-        Err(error) => return Err(refused(error)),
-    };
+/// Locks the folder until this is dropped.
+pub(super) fn lock(folder: &Path) -> Result<FolderLock, OpenError> {
+    let refused = |source: io::Error| OpenError::Io { doing: "lock", path: folder.to_owned(), source };
     let began = Instant::now();
     loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if began.elapsed() < CLOSING_TIME => sleep(LOOK),
-            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { path: folder.to_owned() }),
-            Err(TryLockError::Error(error)) => return Err(refused(error)),
+        match FolderLock::exclusive(folder).map_err(refused)? {
+            Some(lock) => return Ok(lock),
+            None if began.elapsed() < CLOSING_TIME => sleep(LOOK),
+            None => return Err(OpenError::InUse { path: folder.to_owned() }),
         }
     }
 }

@@ -48,6 +48,7 @@ use crate::outcome::{Named, Outcome, OutcomeId};
 use crate::pages::Pages;
 use crate::planted;
 use crate::stats::{Counts, Measured, Stats};
+pub(crate) use backups::of_folder as backup_of_folder;
 use combined::{Combined, SharedClient};
 use durable::Durable;
 use own::{OwnCoordinator, Registry};

@@ -93,7 +93,7 @@ impl<D: Disk> Writing<D> {
                 }
             }
             if is_closing && !has_some {
-                return self.writer.sync();
+                return self.writer.close();
             }
         }
     }

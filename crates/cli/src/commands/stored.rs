@@ -1,15 +1,17 @@
-//! `claret check` and `claret dump`: reads a store's folder, and changes nothing in it.
+//! `claret check`, `claret dump` and `claret backup`: reads a store's folder, and changes nothing in it.
 
 use std::collections::BTreeMap;
-use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use claret_log::{Folder, Recovered, VERSION, recover};
+use claret_log::{
+    Disk, Folder, FolderLock, LogError, Progress, Recovered, VERSION, recover, recover_until_damage,
+};
 use claret_types::{Bytes, State};
 use serde::Serialize;
 
+use super::store_arg::StoreArg;
 use crate::output;
 use crate::reading::Reading;
 
@@ -28,10 +30,33 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  claret dump /var/lib/shop | head\n\nA line is a JSON object: `key`, `type`, `expires_ms` (since 1970, or \
-                  null) and `content`, whose words are those of RECORD.CONTENT. Bytes that are not printable ASCII are written as \\xNN."
+                  null) and `content`, whose words are those of RECORD.CONTENT. Bytes that are not printable ASCII are written as \\xNN.\n\n\
+                  Of a damaged store --until-damage prints the records as they were before the first damage, and says on the standard \
+                  error what is damaged and as of when the records are. What was acknowledged behind the damage is not among them: a \
+                  backup may have it."
 )]
 pub(crate) struct DumpArgs {
     /// The folder of a store, which nobody has open.
+    folder: PathBuf,
+    /// If the store is damaged: print what is before the damage.
+    #[arg(long)]
+    until_damage: bool,
+}
+
+/// Arguments of `claret backup`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  claret backup --store file:/var/lib/shop /backups/shop-2026-11-27\n\nThe store may be open, as by a running \
+                  'claret gateway --store file:/var/lib/shop', or closed: what was acknowledged before is in the copy, and nobody waits. It runs \
+                  on the machine that has the folder, as a user that may read its files. What is copied is checked; a copy that is not whole \
+                  says so to whoever opens it. A store on a cluster is backed up by the means of its servers (BGSAVE); one in memory has no \
+                  files.\n\nTo restore it: copy the folder, and open the copy."
+)]
+pub(crate) struct BackupArgs {
+    /// file:FOLDER, the store.
+    #[arg(long, value_name = "URL")]
+    store: String,
+    /// Where the copy goes: a new folder, or an empty one.
     folder: PathBuf,
 }
 
@@ -42,11 +67,53 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
 
 /// Runs `claret dump`.
 pub(crate) fn dump(args: DumpArgs) -> ExitCode {
-    ended(read(&args.folder).and_then(|read| match write_records(&read) {
+    ended(match args.until_damage {
+        false => read(&args.folder).and_then(|read| print_records(&read)),
+        true => salvage(&args.folder),
+    })
+}
+
+/// Runs `claret backup`.
+pub(crate) fn backup(args: BackupArgs) -> ExitCode {
+    ended(back_up(&args))
+}
+
+fn back_up(args: &BackupArgs) -> Result<(), String> {
+    let error = match StoreArg::parse(&args.store)? {
+        StoreArg::File(own) => match claret::Store::backup_of(&own, &args.folder) {
+            Ok(()) => {
+                output::say!("'{}' is a backup of '{}'", args.folder.display(), own.display());
+                return Ok(());
+            }
+            Err(error) => error,
+        },
+        StoreArg::Url(_) | StoreArg::Cluster => claret::BackupError::OnACluster,
+        StoreArg::Embedded | StoreArg::Model => claret::BackupError::InMemory,
+    };
+    Err(error.to_string())
+}
+
+/// Prints what is before the first damage, and says what that is.
+fn salvage(folder: &Path) -> Result<(), String> {
+    let salvaged = reading(folder, recover_until_damage)?;
+    print_records(&salvaged.recovered)?;
+    let Some(damage) = &salvaged.damage else { return Ok(()) };
+    let position = salvaged.recovered.position;
+    let what = match salvaged.is_of_one_moment {
+        true => format!("these are the records as of position {position} of the log, and nothing later"),
+        false => "a snapshot, or the log that it needs, is damaged: each record is as of a moment of its own, and some are missing"
+            .to_owned(),
+    };
+    output::error(format!("{damage}\n{what}"));
+    Ok(())
+}
+
+fn print_records(read: &Recovered) -> Result<(), String> {
+    match write_records(read) {
         // Whoever read the output has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| error.to_string()),
-    }))
+    }
 }
 
 fn ended(result: Result<(), String>) -> ExitCode {
@@ -60,24 +127,30 @@ fn ended(result: Result<(), String>) -> ExitCode {
 }
 
 fn read(folder: &Path) -> Result<Recovered, String> {
+    reading(folder, recover)
+}
+
+/// Reads a folder in one way or another, with nobody writing meanwhile.
+fn reading<T>(
+    folder: &Path,
+    read: impl FnOnce(&mut dyn Disk, &mut dyn FnMut(Progress)) -> Result<Option<T>, LogError>,
+) -> Result<T, String> {
     let shown = folder.display();
     if !folder.is_dir() {
         return Err(format!("there is no folder '{shown}'; name that of a store"));
     }
-    // Held until it is read: nobody writes meanwhile. A copy may be without it.
-    let lock = File::open(folder.join("lock")).ok();
-    match lock.as_ref().map(File::try_lock_shared) {
-        None | Some(Ok(())) => {}
-        Some(Err(TryLockError::WouldBlock)) => {
-            return Err(format!("the store at '{shown}' is open; close it there first, or read a copy"));
-        }
-        Some(Err(TryLockError::Error(error))) => return Err(format!("cannot lock '{shown}': {error}")),
+    // Held until it is read: nobody writes meanwhile.
+    let lock = FolderLock::shared(folder).map_err(|error| format!("cannot lock '{shown}': {error}"))?;
+    if lock.is_none() {
+        return Err(format!(
+            "the store at '{shown}' is open; close it there first, or read a copy ('claret backup' makes one)"
+        ));
     }
     let mut reading = Reading::begin();
-    let recovered = recover(&mut Folder::new(folder), &mut |progress| reading.is_at(progress));
+    let found = read(&mut Folder::new(folder), &mut |progress| reading.is_at(progress));
     drop(reading);
-    let recovered = recovered.map_err(|error| error.to_string())?;
-    recovered.ok_or_else(|| format!("there is no store in '{shown}' yet"))
+    let found = found.map_err(|error| error.to_string())?;
+    found.ok_or_else(|| format!("there is no store in '{shown}' yet"))
 }
 
 fn report(read: &Recovered) -> io::Result<()> {

@@ -103,6 +103,31 @@ impl LyingDisk {
         self.with(|folder| folder.names.keys().cloned().collect())
     }
 
+    /// The names of the log's files, in their order.
+    pub(crate) fn logs(&self) -> Vec<String> {
+        self.names().into_iter().filter(|name| name.starts_with("log-")).collect()
+    }
+
+    /// The files become those that the first format had.
+    pub(crate) fn make_first_format(&mut self) {
+        self.remove("manifest").expect("it is there");
+        for name in self.names() {
+            self.at(&name, |content| {
+                let end = content.bytes.iter().position(|byte| *byte == b'\n').expect("a line");
+                let line = std::str::from_utf8(&content.bytes[..end]).expect("text");
+                let mut words: Vec<&str> = line.split(' ').collect();
+                assert_eq!((words[2], words.len()), ("2", 5), "{line}");
+                (words[2], _) = ("1", words.pop());
+                let says = words.join(" ");
+                let first = format!("{says} {:08x}", crc32fast::hash(says.as_bytes()));
+                content.bytes.splice(..end, first.into_bytes());
+            })
+            .expect("it is there");
+        }
+        self.with(|folder| folder.files.values_mut().for_each(|it| it.synced.clone_from(&it.bytes)));
+        self.sync_names().expect("it does not fail");
+    }
+
     /// Every byte of every file.
     pub(crate) fn places(&self) -> Vec<(String, usize)> {
         self.with(|folder| {
@@ -128,6 +153,23 @@ impl Copied {
     /// A file is gone.
     pub(crate) fn lose(&mut self, name: &str) {
         self.remove(name).expect("it is there");
+    }
+
+    /// Nothing is left in a file.
+    pub(crate) fn empty(&mut self, name: &str) {
+        self.truncate(name, 0).expect("it is there");
+    }
+
+    /// Whether something is behind a file's first line.
+    pub(crate) fn has_entries(&self, name: &str) -> bool {
+        let has_some = |content: &mut Content| {
+            content
+                .bytes
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .is_some_and(|end| end + 1 < content.bytes.len())
+        };
+        self.0.at(name, has_some).expect("it is there")
     }
 
     /// Changes bits of a byte.

@@ -10,7 +10,7 @@ use claret_core::{
 use claret_log::{Gathered, LogError, Recovered, SnapshotWriter, Tail, Writer, back_up, recover};
 use claret_types::{Bytes, KeyspaceOp, Moment, Operation, State, TypeInfo, Unique, builtin_types};
 
-use crate::disk::LyingDisk;
+use crate::disk::{Copied, LyingDisk};
 
 const SHARDS: u32 = 3;
 const SEGMENT_BYTES: u64 = 2_000;
@@ -168,7 +168,25 @@ impl Host {
     /// The power goes; what is on the disk is opened again, and checked.
     pub(crate) fn crash(self, random: &mut Random) -> Result<Self, String> {
         self.disk.crash(random);
+        self.newest_file_is_missed()?;
         self.open_again(random)
+    }
+
+    /// Whatever happened to the machine: were the newest file of the log that has entries removed or emptied now, it would be named.
+    fn newest_file_is_missed(&self) -> Result<(), String> {
+        let newest = self.disk.logs().pop().expect("a log has a file");
+        for lose in [Copied::lose, Copied::empty] {
+            let mut copy = self.disk.copy();
+            if !copy.has_entries(&newest) {
+                continue; // The next opening may make it anew.
+            }
+            lose(&mut copy, &newest);
+            match recover(&mut copy, &mut |_| {}) {
+                Err(LogError::Damaged { file, .. }) if file == newest => {}
+                other => return Err(format!("without {newest} a store is {other:?}")),
+            }
+        }
+        Ok(())
     }
 
     /// What is on the disk is opened again, and checked.
@@ -207,20 +225,19 @@ impl Host {
     /// The records are those of the transactions up to a position, and these are what stays of the history.
     fn is_as_of(&self, position: u64, history: &mut Vec<Done>) -> Result<(), String> {
         history.retain(|(end, _)| *end <= position);
-        let expected = carried_out(history);
-        let records: HashMap<Bytes, State> = self.contents();
-        for (key, state) in &expected {
-            if written(key, records.get(key)) != written(key, Some(state)) {
-                return Err(format!(
-                    "at {position} '{key}' is {:?} and should be {state:?}",
-                    records.get(key)
-                ));
-            }
-        }
-        if let Some(key) = records.keys().find(|key| !expected.contains_key(*key)) {
-            return Err(format!("at {position} '{key}' is there and should not be"));
-        }
-        Ok(())
+        are_as_of(&self.contents(), position, history)
+    }
+
+    /// What was read before damage is the store as of where it ends.
+    pub(crate) fn is_salvaged(&self, read: &Recovered) -> Result<(), String> {
+        let mut history = self.history.clone();
+        history.retain(|(end, _)| *end <= read.position);
+        are_as_of(&read.records, read.position, &history)
+    }
+
+    /// What was done since the store began, up to this position.
+    pub(crate) fn commits_up_to(&self, position: u64) -> usize {
+        self.history.iter().filter(|(end, _)| *end <= position).count()
     }
 
     /// Everything is written, as when a store is closed.
@@ -229,7 +246,7 @@ impl Host {
         self.write()?;
         self.write()?;
         self.sync()?;
-        self.writer.mark().and_then(|()| self.writer.sync()).map_err(|error| error.to_string())
+        self.writer.mark().and_then(|()| self.writer.close()).map_err(|error| error.to_string())
     }
 
     pub(crate) fn digest(&self) -> u64 {
@@ -476,6 +493,20 @@ fn written(key: &Bytes, state: Option<&State>) -> Vec<u8> {
     let mut bytes = Vec::new();
     write_record(&mut bytes, key, state);
     bytes
+}
+
+/// Records are those after these transactions.
+fn are_as_of(records: &HashMap<Bytes, State>, position: u64, history: &[Done]) -> Result<(), String> {
+    let expected = carried_out(history);
+    for (key, state) in &expected {
+        if written(key, records.get(key)) != written(key, Some(state)) {
+            return Err(format!("at {position} '{key}' is {:?} and should be {state:?}", records.get(key)));
+        }
+    }
+    if let Some(key) = records.keys().find(|key| !expected.contains_key(*key)) {
+        return Err(format!("at {position} '{key}' is there and should not be"));
+    }
+    Ok(())
 }
 
 /// The records after these transactions, one after another.
