@@ -135,6 +135,32 @@ impl Store {
         self.wait(self.inner.transaction_once(id, called(self.inner.options, body)))
     }
 
+    /// See [`crate::Store::transaction_once_with`].
+    ///
+    /// # Errors
+    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
+    pub fn transaction_once_with<T: IntoValue + FromValue>(
+        &self,
+        options: TxOptions,
+        id: &str,
+        body: impl FnMut(&Tx) -> Result<T, Abort>,
+    ) -> Result<Once<T>, Error> {
+        self.wait(self.inner.transaction_once_with(options, id, called(options, body)))
+    }
+
+    /// See [`crate::Store::try_transaction_once_with`].
+    ///
+    /// # Errors
+    /// The closure's, or what it makes of an [`Error`].
+    pub fn try_transaction_once_with<T: IntoValue + FromValue, E: From<Error>>(
+        &self,
+        options: TxOptions,
+        id: &str,
+        body: impl FnMut(&Tx) -> Result<T, E>,
+    ) -> Result<Once<T>, E> {
+        self.wait(self.inner.try_transaction_once_with(options, id, called(options, body)))
+    }
+
     /// See [`crate::Store::try_transaction_once`].
     ///
     /// # Errors

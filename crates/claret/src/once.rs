@@ -1,8 +1,8 @@
 //! Transactions that commit at most once for an id, and whose answer can be had again.
 //!
-//! Such a transaction writes two records besides what its closure does: the mark `claret:done:<id>`, which never goes by
-//! itself, and the closure's value, `claret:answer:<id>`, which expires ([`TxOptions::keep_answer`](crate::TxOptions)). Both
-//! commit with it, or neither does. So whoever finds the mark knows that it was done, and whoever finds the value as well
+//! Such a transaction writes two records besides what its closure does: the mark `claret:done:<id>`, which does not go by
+//! itself unless the caller says when ([`TxOptions::keep_mark`](crate::TxOptions)), and the closure's value,
+//! `claret:answer:<id>`, which expires ([`TxOptions::keep_answer`](crate::TxOptions)). Both commit with it, or neither does. So whoever finds the mark knows that it was done, and whoever finds the value as well
 //! answers with it.
 
 use std::future::Future;
@@ -12,6 +12,7 @@ use claret_types::{Bytes, KeyspaceOp, Moment, Operation, Register, RegisterOp, R
 use parking_lot::Mutex;
 
 use crate::error::{Abort, Error};
+use crate::options::TxOptions;
 use crate::store::{Store, doom_first, own_first};
 use crate::tx::Tx;
 use crate::value::{FromValue, IntoValue};
@@ -49,8 +50,8 @@ impl Store {
     /// the first one answered. The value may be any [`IntoValue`], such as a number, text, `()`, or `Json` of a type of
     /// your own.
     ///
-    /// What was done is an ordinary record, `claret:done:<id>`, which the transaction itself writes; delete it to forget
-    /// the id. Its value is another one, `claret:answer:<id>`, which expires
+    /// What was done is an ordinary record, `claret:done:<id>`, which the transaction itself writes and which stays; delete it to forget
+    /// the id, or say when it goes ([`Store::transaction_once_with`], [`TxOptions::keep_mark`]). Its value is another one, `claret:answer:<id>`, which expires
     /// ([`TxOptions::keep_answer`](crate::TxOptions::keep_answer), 24 hours by default). On a cluster the two are usually on
     /// different nodes; with a hash tag in the id, as in `{order:17}`, they are on one, and on that of other keys with this tag.
     ///
@@ -80,9 +81,41 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
+        self.transaction_once_with(self.options, id, body).await
+    }
+
+    /// [`Store::transaction_once`] with options of its own: bounds of attempts and time, for how long its answer and its mark are kept.
+    ///
+    /// # Errors
+    /// See [`Store::transaction_once`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use claret::{Once, Records, Store, TxOptions};
+    /// use std::time::Duration;
+    ///
+    /// let store = Store::in_memory();
+    /// // The queue delivers a message again for an hour at most.
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// let options = TxOptions::new().deadline(Duration::from_secs(2)).keep_mark(day);
+    /// let done = store.transaction_once_with(options, "message:17", async |tx| Ok(tx.counter("n").add_returning(1).await?));
+    /// assert_eq!(done.await?, Once::First(1));
+    /// # Ok::<_, claret::Error>(()) }).unwrap();
+    /// ```
+    pub async fn transaction_once_with<T, F, Fut>(
+        &self,
+        options: TxOptions,
+        id: &str,
+        body: F,
+    ) -> Result<Once<T>, Error>
+    where
+        T: IntoValue + FromValue,
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, Abort>>,
+    {
         let body = Mutex::new(body);
-        let once = |tx| once(id, tx, &body, self.options.keep_answer);
-        self.attempts(self.options, once, doom_first).await.map_err(Error::from)
+        let once = |tx| once(id, tx, &body, options);
+        self.attempts(options, once, doom_first).await.map_err(Error::from)
     }
 
     /// [`Store::transaction_once`] for a closure with an error type of its own: see [`Store::try_transaction`]. An error
@@ -97,15 +130,34 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
+        self.try_transaction_once_with(self.options, id, body).await
+    }
+
+    /// [`Store::try_transaction_once`] with options of its own: see [`Store::transaction_once_with`].
+    ///
+    /// # Errors
+    /// The closure's, or what it makes of an [`Error`] of [`Store::transaction_once`].
+    pub async fn try_transaction_once_with<T, E, F, Fut>(
+        &self,
+        options: TxOptions,
+        id: &str,
+        body: F,
+    ) -> Result<Once<T>, E>
+    where
+        T: IntoValue + FromValue,
+        E: From<Error>,
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
         let body = Mutex::new(body);
-        let once = |tx| once(id, tx, &body, self.options.keep_answer);
-        self.attempts(self.options, once, own_first).await
+        let once = |tx| once(id, tx, &body, options);
+        self.attempts(options, once, own_first).await
     }
 }
 
 /// The closure, unless the mark is there. It is called after the mark was looked for: one that blocks does all that it
 /// does when it is called.
-async fn once<T, E, F, Fut>(id: &str, tx: Tx, body: &Mutex<F>, keep: Duration) -> Result<Once<T>, E>
+async fn once<T, E, F, Fut>(id: &str, tx: Tx, body: &Mutex<F>, options: TxOptions) -> Result<Once<T>, E>
 where
     T: IntoValue + FromValue,
     E: From<Error>,
@@ -123,14 +175,14 @@ where
     }
     let running = (body.lock())(tx.clone());
     let value = running.await?.into_value().map_err(|error| error.at(answer.clone()))?;
-    // The answer goes by itself; the mark never does.
-    tx.issue(answer.clone(), kept(value.clone(), keep))?;
-    tx.issue(mark, Operation::new::<Register>(RegisterOp::Set("1".into())))?;
+    // The answer goes by itself; the mark only if the caller has said when.
+    tx.issue(answer.clone(), kept(value.clone(), options.keep_answer))?;
+    tx.issue(mark, kept("1".into(), options.keep_mark.unwrap_or(Duration::MAX)))?;
     // As a later call will read it, so that the first one does not answer what no other can.
     Ok(Once::First(T::from_value(value).map_err(|error| error.at(answer))?))
 }
 
-/// Writes an answer that is there for this long. A time to live cannot be zero.
+/// Writes a value that is there for this long. A time to live cannot be zero.
 fn kept(value: Bytes, keep: Duration) -> Operation {
     match keep {
         Duration::MAX => Operation::new::<Register>(RegisterOp::Set(value)),

@@ -9,6 +9,8 @@ pub struct TxOptions {
     pub(crate) attempts: u32,
     pub(crate) deadline: Duration,
     pub(crate) keep_answer: Duration,
+    /// `None`: for ever.
+    pub(crate) keep_mark: Option<Duration>,
     pub(crate) is_optimistic: bool,
     pub(crate) never_locks: bool,
 }
@@ -21,6 +23,7 @@ impl Default for TxOptions {
             attempts: 100,
             deadline: Duration::from_secs(10),
             keep_answer: DAY,
+            keep_mark: None,
             is_optimistic: false,
             never_locks: false,
         }
@@ -47,9 +50,17 @@ impl TxOptions {
 
     /// For how long [`Store::transaction_once`](crate::Store::transaction_once) can be asked again for the answer; 24 hours by
     /// default, with `Duration::MAX` for ever. After that a call with the same id answers
-    /// [`Error::AlreadyDone`](crate::Error::AlreadyDone): that it was done is never forgotten.
+    /// [`Error::AlreadyDone`](crate::Error::AlreadyDone): that it was done is not forgotten, unless [`Self::keep_mark`] says so.
     pub fn keep_answer(mut self, time: Duration) -> Self {
         self.keep_answer = time;
+        self
+    }
+
+    /// For how long the store knows that a transaction with an id was done; for ever if this is not said. **After that a call with the
+    /// same id does it again.** So it has to be longer than any caller tries, over all its restarts, and any queue delivers again. The
+    /// time begins with the commit. Marks that are there for ever take memory for each id: about a hundred bytes.
+    pub fn keep_mark(mut self, time: Duration) -> Self {
+        self.keep_mark = Some(time);
         self
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Abort, Error, Once, Records, Store, Ttl};
+use claret::{Abort, Error, Once, Records, Store, Ttl, TxOptions};
 
 pub(crate) async fn all(store: &Store, prefix: &str) {
     let key = |name: &str| format!("{prefix}once:{name}");
@@ -12,6 +12,40 @@ pub(crate) async fn all(store: &Store, prefix: &str) {
     what_is_left_of_an_answer(store, &key("left"), &key("n")).await;
     in_the_blocking_mirror(store, key("blocking"), key("m")).await;
     two_at_once(store, &key("race"), &key("raced")).await;
+    a_mark_ends_when_the_caller_said(store, &key("ends"), &key("ended")).await;
+}
+
+/// And not before it: an id counts as new after the time that was said, and only then.
+async fn a_mark_ends_when_the_caller_said(store: &Store, id: &str, orders: &str) {
+    let order = |options: TxOptions| {
+        store.transaction_once_with(options, id, |tx| {
+            let orders = orders.to_owned();
+            async move { Ok(tx.counter(orders).add_returning(1).await?) }
+        })
+    };
+    let hour = Duration::from_secs(60 * 60);
+    assert_eq!(order(TxOptions::new().keep_mark(hour)).await, Ok(Once::First(1)));
+    let left = store.key(format!("claret:done:{id}")).ttl().await;
+    assert!(matches!(left, Ok(Ttl::In(time)) if time <= hour && time > hour / 2), "{left:?}");
+    // A later call finds the mark as it is, and leaves it.
+    let brief = TxOptions::new().keep_mark(Duration::from_millis(1)).keep_answer(Duration::from_millis(1));
+    assert_eq!(order(brief).await, Ok(Once::Again(1)));
+    let other = format!("{id}:brief");
+    let order = |options: TxOptions| {
+        store.transaction_once_with(options, &other, |tx| {
+            let orders = orders.to_owned();
+            async move { Ok(tx.counter(orders).add_returning(1).await?) }
+        })
+    };
+    assert_eq!(order(brief).await, Ok(Once::First(2)));
+    loop {
+        match order(brief).await {
+            Ok(Once::First(number)) => break assert_eq!(number, 3),
+            Ok(Once::Again(number)) => assert_eq!(number, 2),
+            Err(error) => assert_eq!(error, Error::AlreadyDone { id: other.clone() }),
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 /// The answer expires, on a store that keeps it for this short; that it was done stays.
