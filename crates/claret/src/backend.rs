@@ -13,7 +13,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use claret_core::message::{Refusal, Seen, Undone};
-use claret_core::{AttemptId, CallNo, Closed, Event, Limits, Time};
+use claret_core::{AttemptId, CallNo, Closed, Event, Limits, Time, Waits};
 use claret_types::{Bytes, Claims, OpError, Operation, Reply, Schema, State};
 use smallvec::SmallVec;
 
@@ -281,6 +281,11 @@ pub(crate) trait Driver: fmt::Debug + Send {
         false
     }
 
+    /// The records that it waits for, if it does; of a commit, all that it may wait for.
+    fn waits_for(&self) -> Vec<Bytes> {
+        Vec::new()
+    }
+
     /// What the transaction waits for, if that is known. `told`: what came of [`Driver::ask_behind`].
     fn wait(&self, _told: Option<&Behind>) -> Option<Wait> {
         None
@@ -344,4 +349,9 @@ pub(crate) trait Driver: fmt::Debug + Send {
     /// Nobody is interested in the transaction any more: nothing for it arrives, and it is given up if it was not over.
     /// `is_over`: it said so by its last event.
     fn end(&mut self, is_over: bool);
+}
+
+/// The keys of records that a transaction waits for.
+pub(crate) fn keys_of(waits: Waits) -> Vec<Bytes> {
+    waits.records.into_iter().map(|(_, key)| key).collect()
 }

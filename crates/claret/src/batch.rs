@@ -22,7 +22,7 @@ use crate::outcome::OutcomeId;
 use crate::read::{Keys, Read};
 use crate::stats::{Measure, Outcome};
 use crate::store::{Begun, Store, doom_first};
-use crate::tx::{OneShot, Tx, as_error, check, in_order, strange, writes};
+use crate::tx::{OneShot, Tx, as_error, check, in_order, key_of, strange, writes};
 
 /// Collected operations that commit together.
 ///
@@ -436,7 +436,7 @@ impl Store {
             {
                 return Err(observed.fails(error));
             }
-            observed.restarts(&cause, &span);
+            observed.restarts(&cause, key_of(&cause).as_slice(), &span);
             sent = sent.again();
         }
         unreachable!("attempts are bounded")

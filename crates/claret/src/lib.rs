@@ -191,7 +191,7 @@ pub use records::{
     ScoredSetRecord, SetRecord, StackRecord, SummaryBagRecord, Ticketed, TopKRecord, TxScope, UidRecord,
     Waited,
 };
-pub use stats::{Latency, RestartReasons, Stats};
+pub use stats::{Latency, RestartKey, RestartReasons, Stats};
 pub use store::Store;
 pub use tx::{Savepoint, Tx};
 #[cfg(feature = "json")]

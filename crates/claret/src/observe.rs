@@ -9,6 +9,7 @@ mod spans;
 use std::time::Instant;
 
 use claret_core::Cause;
+use claret_types::Bytes;
 
 #[cfg(not(feature = "tracing"))]
 use self::no_spans as told;
@@ -17,7 +18,7 @@ use self::spans as told;
 pub(crate) use told::{AttemptSpan, TransactionSpan, WaitEvents};
 
 use crate::error::Error;
-use crate::stats::{Counts, Measure, Outcome, RestartReason};
+use crate::stats::{Counts, Measure, Outcome, RestartKey, RestartReason};
 
 /// A transaction that runs. When this is dropped it has ended; if nobody has said how, its future was dropped, or its
 /// closure panicked.
@@ -52,10 +53,15 @@ impl<'a> Observed<'a> {
         self.waited = self.waited.or(since.copied());
     }
 
-    /// An attempt has ended, and another one is to begin.
-    pub(crate) fn restarts(&mut self, cause: &Cause, ended: &AttemptSpan) {
+    /// An attempt has ended, and another one is to begin, for these keys.
+    pub(crate) fn restarts(&mut self, cause: &Cause, keys: &[Bytes], ended: &AttemptSpan) {
         let reason = RestartReason::of(cause);
         self.counts.restart(reason);
+        for key in keys {
+            if let Some(restarts) = self.counts.restart_for(key) {
+                told::restarts_often(&RestartKey { key: key.clone(), restarts });
+            }
+        }
         ended.restarts(reason.name(), cause);
         // It takes as long as one that waited.
         self.waited.get_or_insert_with(Instant::now);

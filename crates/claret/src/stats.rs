@@ -4,12 +4,17 @@ mod counts;
 mod latency;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod restart_keys;
+mod shown;
+
+use claret_types::Bytes;
 
 pub(crate) use counts::{Counts, Measure, Measured, Outcome, RestartReason};
 pub use latency::Latency;
 
 /// Counts since the store was opened, and what is going on now. Those of transactions count single operations and batches
-/// too. What is refused before it begins, such as an operation on a store that is closed, is not counted.
+/// too. What is refused before it begins, such as an operation on a store that is closed, is not counted. Printed with `{}` they are a few
+/// lines for a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -29,6 +34,9 @@ pub struct Stats {
     pub restarts: u64,
     /// The same, by why.
     pub restart_reasons: RestartReasons,
+    /// For which keys, the most first: what they waited for, or found changed. Of several records that an attempt waited for at once,
+    /// as in a commit on a cluster, each is counted. The 64 with the most are there; a count may be too high by a 64th of all restarts.
+    pub restart_keys: Vec<RestartKey>,
     /// How long transactions took.
     pub latency: Latency,
     /// Requests that had to wait for a lock (with phases) or were refused it (without).
@@ -41,6 +49,16 @@ pub struct Stats {
     pub locked_records: u64,
     /// Attempts that hold something now; 0 when nobody works.
     pub open_attempts: u64,
+}
+
+/// A key, and how often attempts were run again for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RestartKey {
+    /// The record.
+    pub key: Bytes,
+    /// How often.
+    pub restarts: u64,
 }
 
 /// Why attempts were run again. The sum is [`Stats::restarts`].

@@ -209,7 +209,7 @@ impl Store {
                         if let Err(error) = Box::pin(prepared).await {
                             return Err(observed.fails(error).into());
                         }
-                        observed.restarts(&cause, span);
+                        observed.restarts(&cause, &tx.restarted_for(&cause), span);
                         *span = observed.attempt(tx.attempt() + 1);
                         *tx = match tx.again(span) {
                             Ok(next) => next,

@@ -45,7 +45,7 @@ use crate::outcome::OutcomeId;
 use crate::planted;
 use crate::read::{Keys, Read};
 use crate::store::Store;
-pub(crate) use errors::as_error;
+pub(crate) use errors::{as_error, key_of};
 use last::Last;
 use levels::Levels;
 pub use nested::Savepoint;
@@ -106,6 +106,8 @@ struct State {
     committed: Vec<(CallNo, Reply)>,
     /// What a shard said of who is in the way, once that was asked for.
     behind: Option<Option<Behind>>,
+    /// What it waited for last: keys.
+    waited_for: Vec<Bytes>,
     committing: bool,
     end: Option<End>,
     /// The driver said that the transaction is over, for all attempts.
@@ -165,6 +167,7 @@ impl Tx {
                 levels: Levels::default(),
                 committed: Vec::new(),
                 behind: None,
+                waited_for: Vec::new(),
                 committing: false,
                 end: None,
                 over: false,
@@ -216,6 +219,7 @@ impl Tx {
         state.calls = 0;
         state.unanswered.clear();
         state.last = Last::default();
+        state.waited_for.clear();
         state.levels.begin_again();
         (state.writes, state.executed, state.committing) = (false, false, false);
         state.end = None;
@@ -736,6 +740,7 @@ impl Shared {
                 continue;
             }
             self.backend.counts().wait(&self.waited);
+            state.note_wait();
             self.look(&mut state);
             let left = due.zip(now).map(|(due, now)| due.since(now));
             let Some(left) = left.into_iter().chain(state.wait_events.pause_us()).min() else {

@@ -64,6 +64,60 @@ async fn what_an_attempt_buffered_is_not_applied_by_the_next_one() {
     }
 }
 
+/// Whether it waits in its closure or at its commit, or finds changed what it only looked at: the key is named for which it is run
+/// again.
+#[tokio::test]
+async fn the_key_for_which_transactions_are_run_again_is_named() {
+    for at_commit in [false, true] {
+        let store = Store::in_memory();
+        let elder_holds = Arc::<Notify>::default();
+        let elder = store.transaction(|tx| {
+            let (elder_holds, store) = (Arc::clone(&elder_holds), store.clone());
+            async move {
+                tx.counter("elder's").get_for_update().await?;
+                elder_holds.notify_one();
+                while store.stats().lock_waits == 0 {
+                    tokio::task::yield_now().await;
+                }
+                tx.counter("younger's").get_for_update().await?;
+                Ok(())
+            }
+        });
+        let younger = async {
+            elder_holds.notified().await;
+            let add = store.transaction(async |tx| {
+                tx.counter("younger's").get_for_update().await?;
+                match at_commit {
+                    false => _ = tx.counter("elder's").get().await?,
+                    true => tx.counter("elder's").add(1)?,
+                }
+                Ok(())
+            });
+            add.await
+        };
+        let (elder, younger) = in_time(async { tokio::join!(elder, younger) }).await;
+        elder.expect("it is the elder one");
+        younger.expect("run again");
+        let stats = store.stats();
+        let keys: Vec<_> = stats.restart_keys.iter().map(|it| (it.key.to_string(), it.restarts)).collect();
+        assert_eq!((stats.restarts, keys), (1, vec![("elder's".to_owned(), 1)]), "{at_commit}");
+        assert!(stats.to_string().contains("for key 'elder's': 1"), "{stats}");
+    }
+    let store = Store::in_memory();
+    let looks = store.transaction_with(TxOptions::new().optimistic(), async |tx| {
+        let seen = tx.counter("seen").get().await?;
+        if tx.attempt() == 1 {
+            store.counter("seen").add(1).await?;
+        }
+        tx.counter("sum").add(seen)?;
+        Ok(())
+    });
+    in_time(looks).await.expect("run again");
+    let keys = store.stats().restart_keys;
+    assert_eq!((keys.len(), keys[0].restarts), (1, 1));
+    assert_eq!(keys[0].key.to_string(), "seen");
+}
+
 /// Each attempt is short, and none can succeed: only a deadline over all of them ends that.
 #[tokio::test]
 async fn the_deadline_is_of_all_attempts_together() {

@@ -23,7 +23,7 @@ use super::secret::Secret;
 use super::settings::{Chains, Settings};
 use super::timers::Timers;
 use super::topology::slot_of;
-use crate::backend::{Asking, Backend, Behind, Driver, InstantOutcome, Task};
+use crate::backend::{Asking, Backend, Behind, Driver, InstantOutcome, Task, keys_of};
 use crate::call::Call;
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
@@ -284,6 +284,11 @@ impl Driver for Remote {
 
     fn is_blocked(&self) -> bool {
         self.client.look(|machine| machine.client.waits(self.tx?)).is_some()
+    }
+
+    fn waits_for(&self) -> Vec<Bytes> {
+        let waits = self.client.look(|machine| machine.client.waits(self.tx?));
+        waits.map(keys_of).unwrap_or_default()
     }
 
     fn wait(&self, told: Option<&Behind>) -> Option<Wait> {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::{Embedded, LINK, SESSION};
-use crate::backend::{Behind, Driver};
+use crate::backend::{Behind, Driver, keys_of};
 use crate::call::Call;
 use crate::error::Wait;
 use crate::mailbox::{Mailbox, Wakers};
@@ -150,6 +150,10 @@ impl Driver for Combined {
 
     fn is_blocked(&self) -> bool {
         self.client.0.lock().client.waits(self.tx).is_some()
+    }
+
+    fn waits_for(&self) -> Vec<Bytes> {
+        self.client.0.lock().client.waits(self.tx).map(keys_of).unwrap_or_default()
     }
 
     fn wait(&self, _told: Option<&Behind>) -> Option<Wait> {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::{Embedded, LINK, SESSION};
-use crate::backend::{Behind, Driver};
+use crate::backend::{Behind, Driver, keys_of};
 use crate::call::Call;
 use crate::error::Wait;
 use crate::mailbox::{Mailbox, Wakers};
@@ -97,6 +97,10 @@ impl Driver for OwnCoordinator {
 
     fn is_blocked(&self) -> bool {
         self.coordinator.waits().is_some()
+    }
+
+    fn waits_for(&self) -> Vec<Bytes> {
+        self.coordinator.waits().map(keys_of).unwrap_or_default()
     }
 
     fn wait(&self, _told: Option<&Behind>) -> Option<Wait> {

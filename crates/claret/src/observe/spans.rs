@@ -18,6 +18,7 @@ use tracing::span::Entered;
 use tracing::{Span, debug, debug_span, warn};
 
 use crate::error::{Error, Wait};
+use crate::stats::RestartKey;
 
 const TARGET: &str = "claret";
 
@@ -42,6 +43,13 @@ impl<T> Rare<T> {
     #[cold]
     #[inline(never)]
     fn drop_it(_: T) {}
+}
+
+/// Attempts are run again for a key, again and again.
+#[cold]
+pub(crate) fn restarts_often(often: &RestartKey) {
+    let (key, restarts, hint) = (&often.key, often.restarts, often.hint());
+    warn!(target: TARGET, %key, restarts, hint, "attempts were run again for this key");
 }
 
 /// A transaction, over all its attempts; nothing where nobody listens.

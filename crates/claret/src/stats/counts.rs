@@ -12,10 +12,12 @@ use std::time::Instant;
 
 use claret_core::Cause;
 use claret_core::message::Refusal;
+use claret_types::Bytes;
 
 use super::latency::Histogram;
 #[cfg(feature = "metrics")]
 use super::metrics::Metrics;
+use super::restart_keys::RestartKeys;
 use super::{RestartReasons, Stats};
 use crate::error::Error;
 
@@ -147,6 +149,7 @@ pub(crate) struct Counts {
     measured: Measured,
     stripes: Box<[Stripe]>,
     restarts: [AtomicU64; RestartReason::ALL.len()],
+    restart_keys: RestartKeys,
     histogram: Histogram,
     #[cfg(feature = "metrics")]
     metrics: Metrics,
@@ -183,6 +186,7 @@ impl Counts {
             measured,
             stripes: std::iter::repeat_with(Stripe::default).take(STRIPES).collect(),
             restarts: Default::default(),
+            restart_keys: RestartKeys::default(),
             histogram: Histogram::new(),
             #[cfg(feature = "metrics")]
             metrics: Metrics::new(),
@@ -233,6 +237,11 @@ impl Counts {
         self.metrics.restart(reason);
     }
 
+    /// It is run again for this key: how often that was, if somebody should hear of it.
+    pub(crate) fn restart_for(&self, key: &Bytes) -> Option<u64> {
+        self.restart_keys.add(key)
+    }
+
     /// A transaction that may wait begins, or one of those ends.
     #[inline]
     pub(crate) fn note_running(&self, _begins: bool) {
@@ -264,6 +273,7 @@ impl Counts {
                 read_only: restarts(RestartReason::ReadOnly),
                 lost: restarts(RestartReason::Lost),
             },
+            restart_keys: self.restart_keys.read(),
             latency: self.histogram.read(),
             ..Stats::default()
         }

@@ -72,7 +72,7 @@ impl Histogram {
 /// In this process a transaction that waits for nothing is so short that a look at the clock would slow it. So one of 64 of
 /// those is measured, and stands for 64; all that wait, or are run again, are measured from when they begin to wait. On a
 /// cluster all are measured from their beginning.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Latency {
     /// Empty, or all.
     buckets: Box<[u64]>,

@@ -1,6 +1,8 @@
 //! What a transaction's user hears of a refusal.
 
+use claret_core::Cause;
 use claret_core::message::Refusal;
+use claret_types::Bytes;
 
 use crate::error::Error;
 
@@ -29,5 +31,15 @@ pub(crate) fn as_error(refusal: &Refusal) -> Error {
         | Refusal::Unchained
         | Refusal::Changed { .. }
         | Refusal::Stale => Error::Restart,
+    }
+}
+
+/// The key for which an attempt is run again, if a shard has named it.
+pub(crate) fn key_of(cause: &Cause) -> Option<Bytes> {
+    match cause {
+        Cause::Refused(Refusal::Changed { key } | Refusal::Vanished { key } | Refusal::Crowded(key)) => {
+            Some(key.clone())
+        }
+        _ => None,
     }
 }

@@ -5,9 +5,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use claret_core::Cause;
+use claret_types::Bytes;
 use futures_timer::Delay;
 
-use super::{End, State, Tx};
+use super::{End, State, Tx, key_of};
 use crate::deadline::Deadline;
 use crate::error::Error;
 
@@ -15,7 +17,25 @@ use crate::error::Error;
 const BEHIND_FRACTION: u32 = 10;
 const BEHIND_PATIENCE_MAX: Duration = Duration::from_millis(100);
 
+impl State {
+    /// It is going to wait: what for says why, if another one has to begin anew.
+    pub(super) fn note_wait(&mut self) {
+        let keys = self.driver.as_ref().map(|driver| driver.waits_for()).unwrap_or_default();
+        if !keys.is_empty() {
+            self.waited_for = keys;
+        }
+    }
+}
+
 impl Tx {
+    /// The keys for which it is run again: what it waited for when it had to give way, or what a shard names.
+    pub(crate) fn restarted_for(&self, cause: &Cause) -> Vec<Bytes> {
+        match cause {
+            Cause::GaveWay | Cause::Busy | Cause::Parted => self.shared.state.lock().waited_for.clone(),
+            Cause::Refused(_) => key_of(cause).into_iter().collect(),
+        }
+    }
+
     /// Fails if what was issued would wait for the transaction in whose closure this one is.
     pub(super) fn check_nested(&self) {
         if let Some(nested) = &self.shared.nested
