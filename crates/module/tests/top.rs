@@ -197,7 +197,40 @@ fn what_is_answered_has_a_bound() {
 fn a_node_without_a_shard_says_so() {
     let server = Server::start(&["--cluster-enabled", "yes"]);
     let mut plain = server.connect();
-    assert!(error(&mut plain, "CLARET.TOP").contains("serves no slots as a primary"));
+    let why = "no transactions are served here, because this node serves no slots as a primary";
+    let said = error(&mut plain, "CLARET.TOP");
+    assert!(said.contains("NOTREADY") && said.contains(why), "{said}");
+    assert!(info(&mut plain).contains(&format!("claret_state:{why}\r\nclaret_serving:0\r\n")));
     ok(&mut plain, "CLUSTER ADDSLOTSRANGE 0 16383");
     wait_until("it serves", || run(&mut plain, "CLARET.TOP").is_ok());
+}
+
+fn info(connection: &mut Connection) -> String {
+    redis::cmd("INFO").arg("claret").query(connection).expect("its numbers")
+}
+
+/// Bug: a node that refused all transactions was said to serve, by `INFO` and by `CLARET.TOP`.
+#[test]
+fn a_node_that_refuses_transactions_says_that_it_serves_none_and_why() {
+    let server = Server::start(&[]);
+    let mut plain = server.connect();
+    let state = |plain: &mut Connection| text(told(&top(plain), "state"));
+    assert_eq!(state(&mut plain), "ok");
+    assert!(info(&mut plain).contains("claret_state:ok\r\nclaret_serving:1\r\n"));
+    ok(&mut plain, "CONFIG SET claret.drain 1");
+    let drained = "no transactions are served here, because it is drained";
+    assert!(state(&mut plain).starts_with(drained), "{}", state(&mut plain));
+    assert!(info(&mut plain).contains("claret_serving:0\r\n"));
+    ok(&mut plain, "CONFIG SET claret.drain 0");
+    assert_eq!(state(&mut plain), "ok");
+
+    // The server takes no writes, and a session has it looked at.
+    let process = Process::hello(&server, 1);
+    ok(&mut plain, "CONFIG SET min-replicas-to-write 1");
+    let barred = "no transactions are served here, because the server takes no writes now: NOREPLICAS";
+    wait_until("it is seen", || state(&mut plain).starts_with(barred));
+    assert!(info(&mut plain).contains("claret_serving:0\r\n"));
+    ok(&mut plain, "CONFIG SET min-replicas-to-write 0");
+    drop(process);
+    wait_until("it is seen that it does again", || state(&mut plain) == "ok");
 }

@@ -136,8 +136,29 @@ impl ServerOptions {
         self.launch().and_then(Server::ready)
     }
 
+    /// Starts a server that has ended again, with the configuration and the files in its [directory](ServerOptions::dir); waits until
+    /// it answers. What was configured is there already: only the port, and how to connect, is to be said once more.
+    ///
+    /// # Errors
+    /// As [`ServerOptions::start`].
+    pub fn start_again(&self) -> Result<Server, RigError> {
+        let mut server = self.prepare()?;
+        server.spawn()?;
+        server.ready()
+    }
+
     /// Starts it and does not wait. It may yet find that somebody else has taken its port.
     pub(crate) fn launch(&self) -> Result<Server, RigError> {
+        let mut server = self.prepare()?;
+        let path = server.config_file();
+        write_private(&path, &self.lines(server.port, server.dir()))
+            .map_err(|error| RigError::io("writing", &path, error))?;
+        server.spawn()?;
+        Ok(server)
+    }
+
+    /// The server with its program, port and directory; it does not run.
+    fn prepare(&self) -> Result<Server, RigError> {
         let program = match &self.program {
             Some(program) => runnable(program)
                 .ok_or_else(|| RigError::NoServer(format!("there is no {}", program.display())))?,
@@ -156,11 +177,10 @@ impl ServerOptions {
             None => Folder::temporary()?,
         };
         let (password, tls, bears_limits) = (self.password.clone(), self.tls.clone(), self.bears_limits);
-        let announced = port;
-        let mut server = Server {
+        Ok(Server {
             program,
             port,
-            announced,
+            announced: port,
             folder,
             password,
             tls,
@@ -168,12 +188,7 @@ impl ServerOptions {
             clock: self.clock.clone(),
             child: None,
             guard: None,
-        };
-        let path = server.config_file();
-        write_private(&path, &self.lines(port, server.dir()))
-            .map_err(|error| RigError::io("writing", &path, error))?;
-        server.spawn()?;
-        Ok(server)
+        })
     }
 
     fn lines(&self, port: u16, folder: &Path) -> String {

@@ -159,9 +159,10 @@ pub(crate) async fn wait_until(what: &str, is: impl Fn() -> bool) {
     }
 }
 
+/// Whether it is the shard: without its replicas it may yet serve no transactions.
 pub(crate) fn serves(cluster: &Cluster, node: usize) -> bool {
-    let info = cluster.servers()[node].info("claret", "claret_serving");
-    info.ok().flatten().as_deref() == Some("1")
+    let info = cluster.servers()[node].info("claret", "claret_shard");
+    info.ok().flatten().is_some_and(|shard| shard != "0")
 }
 
 pub(crate) fn number(cluster: &Cluster, node: usize, field: &str) -> u64 {
@@ -295,6 +296,43 @@ async fn a_primary_without_its_replica_serves_nothing_and_says_so() {
     store.counter(&key).add(1).await.expect("its replica is back");
     let sum: i64 = store.counter(&key).get().await.expect("read");
     assert!((2..=3).contains(&sum), "{sum}");
+}
+
+/// What `INFO claret` says in words.
+fn state(cluster: &Cluster, node: usize) -> String {
+    let state = cluster.servers()[node].info("claret", "claret_state").expect("it answers");
+    state.expect("it is there")
+}
+
+/// Bug: `claret_serving` stayed 1 where every transaction was refused for lack of replicas, and one that nobody had asked anything of
+/// since they were gone did not even refuse. Consequence: after a failover all looked well, and a shard served nothing.
+#[tokio::test]
+async fn a_primary_without_its_replica_does_not_say_that_it_serves() {
+    let _limit = crate::limit::of_test();
+    let mut cluster = strict_cluster(1);
+    let says = |cluster: &Cluster, node| (number(cluster, node, "claret_serving"), state(cluster, node));
+    wait_until("it serves", || says(&cluster, 0) == (1, "ok".to_owned())).await;
+    let replica = cluster.replica(0, 0);
+    cluster.server_mut(replica).kill();
+    // Nobody wants anything of it.
+    wait_until("it says that it serves nothing", || number(&cluster, 0, "claret_serving") == 0).await;
+    let why = state(&cluster, 0);
+    let said = "no transactions are served here, because 0 of its 1 replicas are connected";
+    assert!(why.starts_with(said) && why.contains("start the node that is down"), "{why}");
+    let key = cluster.key_at(0, "idle:");
+    let refused = cluster.query::<i64>(0, &["CLARET.EXEC", "2", "INCR", &key]).expect_err("refused at once");
+    assert!(refused.to_string().contains("claret.replicas is 1"), "{refused}");
+    cluster.server_mut(replica).restart().expect("it starts");
+    wait_until("it serves again", || says(&cluster, 0) == (1, "ok".to_owned())).await;
+
+    // After a failover the new primary is alone.
+    cluster.server_mut(0).kill();
+    wait_until("its replica takes its place", || serves(&cluster, replica)).await;
+    wait_until("it says that it serves nothing", || state(&cluster, replica).starts_with(said)).await;
+    assert_eq!(number(&cluster, replica, "claret_serving"), 0);
+    cluster.server_mut(0).restart().expect("it starts");
+    wait_until("it serves", || says(&cluster, replica) == (1, "ok".to_owned())).await;
+    assert!(state(&cluster, 0).ends_with("because this node is a replica"), "{}", state(&cluster, 0));
 }
 
 /// Nobody is left who has it in memory: it is in their append-only files. They are rewritten meanwhile, with records first as an RDB

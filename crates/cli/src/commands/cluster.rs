@@ -12,9 +12,14 @@ use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupt::watch_interrupts;
-use crate::local::{Access, ClusterDir, Description, NodeStatus, Options, Password, Status, read_users};
+use crate::local::{
+    Access, ClusterDir, Description, NodeStatus, Options, Password, Say, Status, Told, read_users,
+};
 use crate::output;
 use crate::table::{grouped, table};
+
+/// With replicas: a majority of so many masters is left when one dies.
+const SHARDS_MIN: u16 = 3;
 
 const HELP_AFTER: &str = "\
 The servers listen on the loopback interface only. Without --tls and --password everybody on this machine may connect to
@@ -26,6 +31,7 @@ Examples:
   claret cluster start --replicas 1 --durability strict
   claret bench hot --store $(claret cluster start)
   claret cluster status
+  claret cluster start-node
   claret cluster stop";
 
 /// Arguments of `claret cluster`.
@@ -42,8 +48,11 @@ enum Action {
     Start(Start),
     /// End the cluster and remove what it made, records included.
     Stop(DirArg),
-    /// Show its servers; fails when one is not well.
+    /// Show its servers; fails when one is not well, or serves no transactions.
     Status(DirArg),
+    /// Start servers again that have ended, with their configuration and their place in the cluster; records that no other
+    /// server has are gone with them.
+    StartNode(StartNode),
 }
 
 #[derive(Debug, clap::Args)]
@@ -51,11 +60,12 @@ struct Start {
     /// Masters: each holds a part of the keys.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     shards: u16,
-    /// Replicas of each.
+    /// Replicas of each; with any there are at least 3 shards, since a majority of the masters elects who takes over.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=5))]
     replicas: u16,
     /// What is promised when a node dies: async, what Redis keeps; or strict, all that was reported, for which every
-    /// transaction waits for all replicas.
+    /// transaction waits for all replicas. So a shard whose node died serves no transactions until that node is back:
+    /// 'claret cluster start-node' starts it again.
     #[arg(long, default_value = "async", value_parser = ["async", "strict"])]
     durability: String,
     /// The first port; the others follow, and those of the cluster bus are 10000 above. None may be one that the system
@@ -87,6 +97,14 @@ struct Start {
 }
 
 #[derive(Debug, clap::Args)]
+struct StartNode {
+    /// The server's port (default: all servers that do not run).
+    port: Option<u16>,
+    #[command(flatten)]
+    at: DirArg,
+}
+
+#[derive(Debug, clap::Args)]
 struct DirArg {
     /// The cluster's directory, which must be empty at the start (default: claret/cluster in XDG_STATE_HOME or in
     /// ~/.local/state).
@@ -100,6 +118,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Action::Start(start) => run_start(start),
         Action::Stop(at) => run_stop(at),
         Action::Status(at) => run_status(at),
+        Action::StartNode(node) => run_start_node(node),
     };
     done.unwrap_or_else(|error| {
         output::error(error);
@@ -114,8 +133,25 @@ fn run_start(start: Start) -> Result<ExitCode, String> {
     if is_strict && replicas == 0 {
         return Err("--durability strict needs replicas: add --replicas 1".to_owned());
     }
+    if replicas > 0 && shards < SHARDS_MIN {
+        return Err(format!(
+            "--shards {shards} --replicas {replicas}: no replica could ever take over, since a majority of the masters elects it, and \
+             without the dead one there is none; say --shards {SHARDS_MIN} or more, or leave out --replicas"
+        ));
+    }
     let dir = ClusterDir::new(at.dir)?;
     let options = Options { shards, replicas, port, server, module, access, is_strict };
+    let described = watched(|say| dir.start(&options, say))?;
+    println!("{}", described.url());
+    eprintln!("{} is running in {}.", counts(&described), dir.path().display());
+    eprintln!("  claret shell --store '{}'", described.url());
+    eprintln!("  {}", redis_cli(&described));
+    eprintln!("  {}   (ends it; its records go with it)", dir.say_stop());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs something that tells what goes on, and that Ctrl-C ends.
+fn watched<R>(run: impl FnOnce(Say<'_>) -> R) -> R {
     let stop = watch_interrupts();
     let progress = ProgressBar::new_spinner();
     progress.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("the template is well-formed"));
@@ -124,15 +160,9 @@ fn run_start(start: Start) -> Result<ExitCode, String> {
         progress.set_message(what.to_owned());
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let started = dir.start(&options, &mut say);
+    let result = run(&mut say);
     progress.finish_and_clear();
-    let described = started?;
-    println!("{}", described.url());
-    eprintln!("{} is running in {}.", counts(&described), dir.path().display());
-    eprintln!("  claret shell --store '{}'", described.url());
-    eprintln!("  {}", redis_cli(&described));
-    eprintln!("  {}   (ends it; its records go with it)", dir.say_stop());
-    Ok(ExitCode::SUCCESS)
+    result
 }
 
 impl Start {
@@ -180,6 +210,26 @@ fn run_stop(at: DirArg) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn run_start_node(StartNode { port, at }: StartNode) -> Result<ExitCode, String> {
+    let dir = ClusterDir::new(at.dir)?;
+    let (started, status) = watched(|say| dir.start_nodes(port, say))?;
+    if started.is_empty() {
+        eprintln!("All {} servers in {} run.", status.nodes.len(), dir.path().display());
+    }
+    for node in status.nodes.iter().filter(|node| started.contains(&node.port)) {
+        let role = match &node.told {
+            Some(told) if told.is_master => {
+                "as a master: what no other server had of its records is gone with its memory"
+            }
+            Some(_) => "as a replica, with its master's records",
+            None => "and does not answer yet",
+        };
+        eprintln!("127.0.0.1:{} runs again, {role}.", node.port);
+    }
+    eprint!("{}", amiss(&status, &dir));
+    Ok(if status.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 fn run_status(at: DirArg) -> Result<ExitCode, String> {
     let dir = ClusterDir::new(at.dir)?;
     let status = dir.status()?;
@@ -190,7 +240,7 @@ fn run_status(at: DirArg) -> Result<ExitCode, String> {
         "{}",
         table(&["node", "pid", "role", "slots", "keys", "memory", "server", "module", "state"], &rows)
     );
-    print!("{}", numbers(&status));
+    print!("{}{}", numbers(&status), amiss(&status, &dir));
     Ok(if status.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -223,8 +273,28 @@ fn row(node: &NodeStatus) -> Vec<String> {
         told.memory.clone(),
         told.server.clone(),
         told.module.clone().unwrap_or_else(|| "none".to_owned()),
-        if told.is_ok { "ok" } else { "fail" }.to_owned(),
+        state(told).to_owned(),
     ]
+}
+
+fn state(told: &Told) -> &'static str {
+    match (&told.not_served, told.is_ok) {
+        (_, false) => "fail",
+        (Some(_), true) => "serves nothing",
+        (None, true) => "ok",
+    }
+}
+
+/// A line for each server that serves no transactions where it should, or does not run: why, and what to do.
+fn amiss(status: &Status, dir: &ClusterDir) -> String {
+    let line = |node: &NodeStatus| {
+        let what = match (node.pid, &node.told) {
+            (None, _) => format!("it does not run; '{}' starts it again", dir.say("start-node")),
+            (Some(_), told) => told.as_ref()?.not_served.clone()?,
+        };
+        Some(format!("127.0.0.1:{}: {what}\n", node.port))
+    };
+    status.nodes.iter().filter_map(line).collect()
 }
 
 /// What of `INFO claret` tells whether something is amiss, added up.

@@ -29,7 +29,7 @@ const ASKED_MAX: u16 = 128;
     after_help = "Examples:\n  claret top --store redis://127.0.0.1:7000\n  claret top --store redis://127.0.0.1:7000 --once --json\n\nKeys: q \
                   or Ctrl-C quits. Where the output is no terminal, a block of text is printed each time. The user needs CLUSTER \
                   SLOTS, CLARET.TOP, CONFIG GET, and TYPE on the keys that are to be shown: ACL SETUSER ops +cluster|slots \
-                  +claret.top +config|get +type ~*. With --once the exit code is 1 if a shard could not be shown."
+                  +claret.top +config|get +type ~*. With --once the exit code is 1 if a shard could not be shown, or serves no transactions."
 )]
 pub(crate) struct Args {
     /// redis://HOST:PORT, a cluster with the module, or one server with it. rediss:// is TLS.
@@ -128,7 +128,7 @@ impl Top {
             true => serde_json::to_string_pretty(&report).map_err(|error| error.to_string())? + "\n",
             false => self.text(&report),
         };
-        let is_whole = report.cluster.answered == report.cluster.shards;
+        let is_whole = report.cluster.serving == report.cluster.shards;
         match io::stdout().write_all(text.as_bytes()) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("the output failed: {error}")),
             Ok(()) | Err(_) => Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }),

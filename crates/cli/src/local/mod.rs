@@ -5,11 +5,12 @@
 //! Invariants:
 //! - the file is written before the first server is started, and removed after the last one has ended: whatever
 //!   happens in between, `stop` finds what there is to stop;
-//! - who starts or stops holds a lock on the file;
+//! - who starts or stops, one node or all, holds a lock on the file;
 //! - nothing is removed that `start` did not make;
 //! - files with a password or a key are for their owner alone.
 
 mod access;
+mod again;
 mod ports;
 mod status;
 
@@ -23,7 +24,8 @@ use claret_rig::{Certificates, ClusterOptions, Module, RigError};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use access::{Access, Password, read_users};
-pub(crate) use status::{NodeStatus, Status};
+pub(crate) use again::Say;
+pub(crate) use status::{NodeStatus, Status, Told};
 
 /// What is written about a cluster.
 const FILE: &str = "claret-cluster.json";
@@ -74,6 +76,9 @@ pub(crate) struct Description {
     /// The certificates that clients need, if it speaks TLS.
     #[serde(default)]
     tls: Option<PathBuf>,
+    /// The server program, if it was started by a version that writes it down.
+    #[serde(default)]
+    server: Option<PathBuf>,
 }
 
 impl Description {
@@ -167,7 +172,7 @@ impl ClusterDir {
         }
         .map_err(text)?;
         let cluster = ClusterOptions::new(options.shards, options.replicas)
-            .program(server)
+            .program(server.clone())
             .module(module)
             .dir(&self.0)
             .config("enable-module-command local");
@@ -175,7 +180,7 @@ impl ClusterDir {
         let mut first = ports::FIRST;
         loop {
             let ports = ports::choose(options.port, options.servers(), first)?;
-            let error = match self.start_on(options, ports.clone(), &cluster, say)? {
+            let error = match self.start_on(options, (&server, ports.clone()), &cluster, say)? {
                 Ok(described) => return Ok(described),
                 Err(error) => error,
             };
@@ -191,7 +196,7 @@ impl ClusterDir {
     fn start_on(
         &self,
         options: &Options,
-        ports: Vec<u16>,
+        (server, ports): (&Path, Vec<u16>),
         cluster: &ClusterOptions,
         say: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Result<Description, RigError>, String> {
@@ -202,7 +207,12 @@ impl ClusterDir {
             self.0.canonicalize().map_err(|error| format!("cannot find {}: {error}", self.0.display()))?;
         let tls = options.access.tls.then(|| path.join(TLS));
         let password = options.access.password.clone();
-        let described = Description { shards, replicas, ports, made_directory, password, tls };
+        // A bare name is looked for in the PATH again.
+        let server = match server.components().count() {
+            1 => Some(server.to_owned()),
+            _ => std::path::absolute(server).ok(),
+        };
+        let described = Description { shards, replicas, ports, made_directory, password, tls, server };
         let mut file = self.lock(true)?;
         let written = serde_json::to_string_pretty(&described).map_err(|error| error.to_string())?;
         file.write_all(written.as_bytes())
@@ -247,6 +257,13 @@ impl ClusterDir {
     /// # Errors
     /// There is none, or it cannot be removed.
     pub(crate) fn stop(&self) -> Result<Description, String> {
+        let (_locked, described) = self.locked()?;
+        self.clear(&described)?;
+        Ok(described)
+    }
+
+    /// What the cluster here is; nobody else starts or stops it as long as the file is open.
+    fn locked(&self) -> Result<(File, Description), String> {
         if self.described()?.is_none() {
             return Err(format!("there is no cluster in {}", self.0.display()));
         }
@@ -254,8 +271,7 @@ impl ClusterDir {
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(|error| format!("cannot read: {error}"))?;
         let described = self.parse(&text)?;
-        self.clear(&described)?;
-        Ok(described)
+        Ok((file, described))
     }
 
     /// The file, locked.
@@ -319,10 +335,15 @@ impl ClusterDir {
 
     /// How to stop it, for people.
     pub(crate) fn say_stop(&self) -> String {
+        self.say("stop")
+    }
+
+    /// How to do this with it, for people.
+    pub(crate) fn say(&self, action: &str) -> String {
         let is_default = ClusterDir::new(None).is_ok_and(|default| default.0 == self.0);
         match is_default {
-            true => "claret cluster stop".to_owned(),
-            false => format!("claret cluster stop --dir {}", self.0.display()),
+            true => format!("claret cluster {action}"),
+            false => format!("claret cluster {action} --dir {}", self.0.display()),
         }
     }
 }

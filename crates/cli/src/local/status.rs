@@ -9,6 +9,9 @@ use super::{ClusterDir, Description};
 /// How long a server may take to answer. One that was stopped never does.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
+/// What `claret_state` says where transactions are served.
+const SERVED: &str = "ok";
+
 /// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeStatus {
@@ -37,6 +40,8 @@ pub(crate) struct Told {
     pub(crate) server: String,
     /// The module's version, if it is loaded.
     pub(crate) module: Option<String>,
+    /// Of a master with slots: why it serves no transactions.
+    pub(crate) not_served: Option<String>,
     /// Fields of `INFO claret`.
     pub(crate) claret: Vec<(String, u64)>,
 }
@@ -51,9 +56,9 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// Whether every server answers, has the module, and finds the cluster well.
+    /// Whether every server answers, has the module, finds the cluster well, and serves transactions where it has slots.
     pub(crate) fn is_ok(&self) -> bool {
-        let is_well = |told: &Told| told.is_ok && told.module.is_some();
+        let is_well = |told: &Told| told.is_ok && told.module.is_some() && told.not_served.is_none();
         self.nodes.iter().all(|node| node.told.as_ref().is_some_and(is_well))
     }
 
@@ -99,7 +104,11 @@ fn told(url: &str, port: u16) -> Option<Told> {
         let (name, value) = line.trim_end().split_once(':')?;
         Some((name.strip_prefix("claret_")?.to_owned(), value.parse().ok()?))
     });
+    // A replica serves none by its nature.
+    let is_to_serve = own.master.is_none() && own.slot_count() > 0;
+    let state_of_shard = || of("claret_state").filter(|state| state != SERVED);
     Some(Told {
+        not_served: is_to_serve.then(state_of_shard).flatten(),
         is_master: own.master.is_none(),
         slots: own.slot_count(),
         keys: keys.unwrap_or(0),

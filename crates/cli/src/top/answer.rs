@@ -9,6 +9,9 @@ const LIST_MAX: usize = 64;
 /// Of a text so many bytes. A key is longer at most by what is escaped.
 const TEXT_BYTES_MAX: usize = 1024;
 
+/// What a node says of itself that serves transactions.
+const SERVED: &str = "ok";
+
 /// What a node counts since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
@@ -66,6 +69,8 @@ pub(crate) struct Key {
 /// What a node says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
+    /// Why it serves no transactions; `None`: it does.
+    pub(crate) not_served: Option<String>,
     pub(crate) shard: u64,
     pub(crate) incarnation: u64,
     pub(crate) now_us: u64,
@@ -93,6 +98,7 @@ impl Answer {
         };
         let Reply::Array(keys) = fields.get("keys")? else { return None };
         Some(Answer {
+            not_served: fields.get("state").and_then(text).filter(|state| state != SERVED),
             shard: fields.number("shard"),
             incarnation: fields.number("incarnation"),
             now_us: fields.number("now_us"),
@@ -214,6 +220,7 @@ pub(crate) mod tests {
 
     fn whole(keys: Vec<Reply>) -> Reply {
         fields(&[
+            ("state", bytes("ok")),
             ("shard", Reply::Int(7)),
             ("later", Reply::Array(vec![Reply::Nil])),
             ("counters", fields(&[("commits", Reply::Int(5)), ("frames", Reply::Int(-1))])),
@@ -238,6 +245,7 @@ pub(crate) mod tests {
         ]);
         let answer = Answer::read(&whole(vec![key])).expect("an answer");
         assert_eq!((answer.shard, answer.counters.commits, answer.counters.frames), (7, 5, 0));
+        assert_eq!(answer.not_served, None);
         assert_eq!((answer.open_attempts, answer.held_keys), (2, 0));
         let [key] = &answer.keys[..] else { panic!("one key") };
         assert_eq!((&*key.key, &key.kind, key.waiters), ("a\\x1b[2J", &None, 1));

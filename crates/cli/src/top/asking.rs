@@ -169,7 +169,8 @@ fn refused(error: &ServerError, user: &str) -> String {
                 "user '{user}' may not run CLARET.TOP; run ACL SETUSER {user} +claret.top +config|get there"
             )
         }
-        "NOTREADY" => "serves no slots as a primary now".into(),
+        // Why: it says so itself.
+        "NOTREADY" => text.trim_start_matches("NOTREADY ").to_owned(),
         "ERR" if text.contains("unknown command") => {
             "has no CLARET.TOP; load the module there (loadmodule libclaret_module.so), or a newer one".into()
         }

@@ -113,14 +113,17 @@ fn shards(report: &Report) -> Vec<Line> {
     ];
     let cluster = &report.cluster;
     let (open, held) = (Some(cluster.open_attempts), Some(cluster.held_keys));
-    let state = match cluster.shards - cluster.answered {
-        0 => "ok".to_owned(),
-        missing => format!("{missing} not shown"),
+    let idle = cluster.answered - cluster.serving;
+    let state = match (cluster.shards - cluster.answered, idle) {
+        (0, 0) => "ok".to_owned(),
+        (missing, 0) => format!("{missing} not shown"),
+        (0, idle) => format!("{idle} of them: no transactions"),
+        (missing, idle) => format!("{missing} not shown, {idle} others: no transactions"),
     };
     let mut rows = vec![shard_row("all", &cluster.rates, open, held, state)];
     rows.extend(report.shards.iter().map(|shard| {
-        let Shard { node, error, rates, open_attempts, held_keys, .. } = shard;
-        let state = error.clone().unwrap_or_else(|| "ok".to_owned());
+        let Shard { node, error, not_served, rates, open_attempts, held_keys, .. } = shard;
+        let state = error.as_ref().or(not_served.as_ref()).map_or("ok", String::as_str).to_owned();
         let mut row = shard_row(node, rates, *open_attempts, *held_keys, state);
         // One of its shards counts a transaction: that tells nothing of this one.
         row[1].clear();
@@ -299,6 +302,18 @@ WAITED  KEY    WAITER                          OPERATION  WAITS FOR             
 ";
         let same = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(same(&text), same(expected), "{text}");
+    }
+
+    /// Bug: a shard that refused every transaction for lack of its replicas had the state `ok`.
+    #[test]
+    fn a_shard_that_serves_nothing_says_why() {
+        let why = "no transactions are served here, because 0 of its 1 replicas are connected";
+        let idle = super::super::answer::Answer { not_served: Some(why.into()), ..answer(1, 1, vec![]) };
+        let now = reading(Instant::now(), vec![Ok(answer(1, 1, vec![])), Ok(idle), Err("down".into())]);
+        let text = text(&page(&Report::between("s", None, &now, (16, 16)), 16, None));
+        let state = |line: usize| text.lines().nth(line).unwrap_or_default().to_owned();
+        assert!(state(3).ends_with("1 not shown, 1 others: no transactions"), "{text}");
+        assert!(state(4).ends_with("ok") && state(5).ends_with(why) && state(6).ends_with("down"), "{text}");
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(crate) struct Rates {
 pub(crate) struct Shard {
     pub(crate) node: String,
     pub(crate) error: Option<String>,
+    /// Why it serves no transactions, though it answers; `None`: it does, or is not shown.
+    pub(crate) not_served: Option<String>,
     pub(crate) shard: Option<u64>,
     pub(crate) incarnation: Option<u64>,
     #[serde(flatten)]
@@ -42,6 +44,8 @@ pub(crate) struct Shard {
 pub(crate) struct Cluster {
     pub(crate) shards: u64,
     pub(crate) answered: u64,
+    /// Of these, those that serve transactions.
+    pub(crate) serving: u64,
     #[serde(flatten)]
     pub(crate) rates: Rates,
     pub(crate) open_attempts: u64,
@@ -326,6 +330,7 @@ impl Shard {
         Shard {
             node: node.to_owned(),
             error: Some(error.to_owned()),
+            not_served: None,
             shard: None,
             incarnation: None,
             rates: Rates::default(),
@@ -340,6 +345,7 @@ impl Shard {
         Shard {
             node: node.to_owned(),
             error: None,
+            not_served: answer.not_served.clone(),
             shard: Some(answer.shard),
             incarnation: Some(answer.incarnation),
             rates: happened.map(Happened::rates).unwrap_or_default(),
@@ -354,6 +360,7 @@ impl Shard {
 impl Cluster {
     fn add(&mut self, answer: &Answer) {
         self.answered += 1;
+        self.serving += u64::from(answer.not_served.is_none());
         self.open_attempts += answer.open_attempts;
         self.held_keys += answer.held_keys;
         self.hidden_keys += answer.hidden;
@@ -486,10 +493,11 @@ pub(crate) mod tests {
         };
         assert_eq!(names(&json), "cluster keys seconds shards store version waits");
         let rates = "aborts_per_second answered commits_per_second frames_per_second grants_per_second held_keys hidden_keys \
-                     open_attempts operations_per_frame operations_per_second shards transactions_per_second waits_per_second";
+                     open_attempts operations_per_frame operations_per_second serving shards transactions_per_second \
+                     waits_per_second";
         assert_eq!(names(&json["cluster"]), rates);
         let shard = "aborts_per_second commits_per_second error frames_per_second grants_per_second held_keys hidden_keys \
-                     incarnation looked_at node open_attempts operations_per_frame operations_per_second shard \
+                     incarnation looked_at node not_served open_attempts operations_per_frame operations_per_second shard \
                      transactions_per_second waits_per_second";
         assert_eq!([0, 1].map(|at| names(&json["shards"][at])), [shard; 2]);
         let key = "held holders in_line joined key node operations recent_waits type waited_ms waiters waits_per_second wanted";

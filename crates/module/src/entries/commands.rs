@@ -265,7 +265,7 @@ pub(crate) const COMMANDS: &[Command] = &[
                   lately, as many that somebody has waited for longest, who waits there for whom, and counters, from which \
                   whoever asks twice has rates. `claret top` shows it for a cluster. Keys over 1 KiB are left out.",
         complexity: "O(n log n), beside a constant: at most 2048 of the keys that are held are looked at, others the next time",
-        answers: "an array of names and values: `shard`, `incarnation`, `now_us` (of the node's clock), `counters` and `gauges` \
+        answers: "an array of names and values: `state` (as `claret_state` in `INFO claret`), `shard`, `incarnation`, `now_us` (of the node's clock), `counters` and `gauges` \
                   (each names and values as in `INFO claret`), `held_keys`, `looked_at` (so many of these), `hidden` (hot keys that \
                   the user may not see), `keys`. Each key is an array of names and values: `key`, `type`, `waits` (for each \
                   operation its name, waits of the last ten to twenty seconds, waits since it is counted), `held` and `wanted` \

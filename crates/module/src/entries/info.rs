@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::with_node;
 use crate::ffi::{Ctx, Rejected, alloc, api, guarded};
-use crate::node::{Node, settings};
+use crate::node::{Node, SERVED, settings};
 
 /// One number.
 pub(crate) struct Field {
@@ -28,7 +28,9 @@ fn of_shard(node: &Node, read: fn(&Shard) -> usize) -> u64 {
 
 /// All numbers, in the order in which they are shown.
 pub(crate) const FIELDS: &[Field] = &[
-    field("serving", "1 while a shard serves here", |node, _| u64::from(node.shard.is_some())),
+    field("serving", "1 while transactions are served here; 0: `claret_state` says why not", |node, _| {
+        u64::from(node.not_served().is_none())
+    }),
     field("shard", "its number: the first eight digits of the node's id", |node, _| {
         node.shard.as_ref().map_or(0, |shard| u64::from(shard.id().0))
     }),
@@ -178,12 +180,23 @@ pub(crate) const FIELDS: &[Field] = &[
     ),
 ];
 
+/// The one text, above the numbers.
+pub(crate) const STATE: &str = "state";
+
+#[cfg(test)]
+pub(crate) const STATE_SUMMARY: &str = "a text: `ok`, or *no transactions are served here, because ...*";
+
 /// Some of the numbers, by their names. Those that take a search are not for commands that are sent every second.
 pub(super) fn read(node: &Node, names: impl IntoIterator<Item = &'static str>) -> Vec<(&'static str, u64)> {
     let stats = node.shard.as_ref().map(Shard::stats).unwrap_or_default();
     let field = |name: &'static str| FIELDS.iter().find(|field| field.name == name);
     let read = |name| field(name).map(|field| (field.name, (field.read)(node, &stats)));
     names.into_iter().filter_map(read).collect()
+}
+
+/// Whether transactions are served here, for people.
+pub(super) fn state(node: &Node) -> String {
+    node.not_served().unwrap_or_else(|| SERVED.to_owned())
 }
 
 /// Asks to be asked.
@@ -208,6 +221,10 @@ fn tell(info: *mut raw::RedisModuleInfoCtx, node: &mut Node) {
     if Ctx::accepted(unsafe { api!(RedisModule_InfoAddSection)(info, c"".as_ptr()) }).is_err() {
         return;
     }
+    let name = CString::new(STATE).expect("a constant without zeros");
+    let state = CString::new(state(node)).unwrap_or_default();
+    // SAFETY: `info` is what the server just called with; both texts end in a zero, and are copied.
+    unsafe { api!(RedisModule_InfoAddFieldCString)(info, name.as_ptr(), state.as_ptr()) };
     let stats = node.shard.as_ref().map(Shard::stats).unwrap_or_default();
     for field in FIELDS {
         let name = CString::new(field.name).expect("a constant without zeros");

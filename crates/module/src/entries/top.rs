@@ -45,14 +45,16 @@ pub(super) fn top(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         _ => return Err(USAGE),
     };
     let caller = keyspace().caller(ctx);
-    let (top, numbers) = with_node(|node| {
+    let (top, state, numbers) = with_node(|node| {
         let top = node.top(&caller, count)?;
-        Ok((top, info::read(node, COUNTERS.into_iter().chain(GAUGES))))
+        Ok((top, info::state(node), info::read(node, COUNTERS.into_iter().chain(GAUGES))))
     })
     .unwrap_or(Err(Error::NotReady))?;
     let (counters, gauges) = numbers.split_at(COUNTERS.len());
     let Top { shard, incarnation, now_us, known, looked_at, hidden, keys } = top;
-    ctx.reply_array(18);
+    ctx.reply_array(20);
+    ctx.reply_bytes(b"state");
+    ctx.reply_bytes(state.as_bytes());
     for (name, value) in [("shard", shard), ("incarnation", incarnation), ("now_us", now_us)] {
         reply_number(ctx, name, value);
     }

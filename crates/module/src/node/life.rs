@@ -237,6 +237,7 @@ impl Node {
         if self.links_looked_at.is_some() {
             self.quicken_links(ctx);
         }
+        self.see_whether_it_writes(ctx);
         if self.look_at_replicas(ctx) && !self.keyspace.is_barred(ctx) {
             self.carry_out(ctx, None);
         }
@@ -271,6 +272,7 @@ impl Node {
         let is_primary = !ctx.is(Flag::Replica) && !ctx.is(Flag::Loading);
         !ctx.is(Flag::Cluster)
             && self.shard.is_some() == is_primary
+            && self.no_writes.is_none()
             && self.is_drained == (settings::DRAIN.get() == 1)
             && self.sessions.len() == 0
             && self.one_shots.len() == 0

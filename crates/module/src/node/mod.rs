@@ -29,6 +29,7 @@ mod operator;
 mod output;
 mod peers;
 mod plain;
+mod serving;
 mod telling;
 mod top;
 
@@ -63,6 +64,7 @@ use horizon::meets_min;
 pub(crate) use leaving::Taking;
 pub(crate) use operator::{Asked, Shown, ShownAttempt};
 pub(crate) use plain::{Judged, Waited};
+pub(crate) use serving::SERVED;
 pub(crate) use top::{HotKey, ShownWait, Top};
 
 /// How long an attempt in doubt waits at most before it asks the other shards again, in microseconds.
@@ -159,6 +161,8 @@ pub(crate) struct Node {
     is_drained: bool,
     /// Another node has the same name, and that was logged.
     is_namesake: bool,
+    /// What the server said at the last check of a write that would carry out a decision, if it refused it.
+    no_writes: Option<String>,
     /// Another node does not sign as this one does, and that was logged.
     is_forged_said: bool,
     /// The timer of the periodic check is set; otherwise the server's cron sees when there is something to look after.
@@ -248,6 +252,7 @@ impl Node {
             looked_through: 0,
             is_drained: false,
             is_namesake: false,
+            no_writes: None,
             is_forged_said: false,
             is_checked: true,
             counts: Counts::default(),

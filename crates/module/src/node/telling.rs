@@ -12,7 +12,7 @@ use crate::ffi::{Ctx, Filtered, Flag, Log};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::planted::replicas as planted;
 use crate::parts::questions::Owed;
-use crate::parts::replicas::{Replicas, Told};
+use crate::parts::replicas::{Replicas, Telling, Told};
 use crate::parts::seals::Position;
 
 impl Node {
@@ -101,6 +101,10 @@ impl Node {
         } else if confirmed.is_some() {
             self.telling.waits_since = Some(now);
         }
+        match self.telling.told.are_all_there(configured) {
+            true => self.telling.missing_since = None,
+            false => _ = self.telling.missing_since.get_or_insert(now),
+        }
         let is_late = self.are_replicas_late(now);
         if is_late != std::mem::replace(&mut self.telling.is_said, is_late) {
             let acked = &self.telling.told.seen().acked;
@@ -117,10 +121,11 @@ impl Node {
         confirmed.is_some()
     }
 
-    /// Whether the replicas keep what was told waiting for too long.
+    /// Whether the replicas are away, or keep what was told waiting, for too long.
     fn are_replicas_late(&self, now: Time) -> bool {
-        let since = self.telling.waits_since;
-        planted::are_late(since.is_some_and(|since| now.since(since) > settings::REPLICA_MS.get() * 1_000))
+        let is_long = |since: Time| now.since(since) > settings::REPLICA_MS.get() * 1_000;
+        let Telling { waits_since, missing_since, .. } = self.telling;
+        planted::are_late([waits_since, missing_since].into_iter().flatten().any(is_long))
     }
 
     /// Whether further transactions may come: a primary without its replicas takes none, which would only wait.
@@ -231,7 +236,7 @@ impl Node {
         self.questions.end();
         self.release_questions();
         self.telling.told = Told::default();
-        self.telling.waits_since = None;
+        (self.telling.waits_since, self.telling.missing_since) = (None, None);
     }
 
     /// This node is no shard any more.

@@ -37,7 +37,8 @@ impl Node {
     pub(crate) fn top(&mut self, caller: &Caller, count: usize) -> Result<Top, Error> {
         let Time(now_us) = self.now();
         let from = self.looked_through;
-        let shard = self.shard.as_ref().ok_or(Error::NotReady)?;
+        let not_served = || self.not_served().map_or(Error::NotReady, Error::NotServed);
+        let shard = self.shard.as_ref().ok_or_else(not_served)?;
         let top = shard.top(Time(now_us), count, from, |key| caller.may_run("TYPE", key));
         let key = |record: HotRecord| {
             let wait = |it: &claret_core::Behind| ShownWait {

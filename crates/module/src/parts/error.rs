@@ -78,6 +78,9 @@ pub(crate) enum Error {
     // --- the node ---
     #[error("this node serves no slots as a primary; look at CLUSTER SLOTS and try again")]
     NotReady,
+    /// The same, to an operator: why.
+    #[error("{0}")]
+    NotServed(String),
     /// The server would not carry out a write now; what it says of that.
     #[error("this node accepts no writes now: {0}")]
     NoWrites(String),
@@ -224,7 +227,7 @@ impl Error {
             | Error::DeafToChannel { .. }
             | Error::NoOperator
             | Error::Denied { .. } => "NOPERM",
-            Error::NotReady => "NOTREADY",
+            Error::NotReady | Error::NotServed(_) => "NOTREADY",
             // A replica takes that for a reason to come again.
             Error::Unproven => "LOADING",
             Error::NotForClients => "NOPERM",

@@ -146,6 +146,8 @@ pub(crate) struct Telling {
     pub(crate) look: Option<Timer>,
     /// Since when something waits for replicas, and not all of it has been confirmed.
     pub(crate) waits_since: Option<Time>,
+    /// Since when not all configured replicas are there, as seen last: also while nothing waits for them.
+    pub(crate) missing_since: Option<Time>,
     /// It was logged that replicas are missing.
     pub(crate) is_said: bool,
 }

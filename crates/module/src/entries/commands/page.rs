@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::{Argument, COMMANDS, Command, Shape};
-use crate::entries::info::FIELDS;
+use crate::entries::info::{FIELDS, STATE, STATE_SUMMARY};
 use crate::node::settings::{PEER_SECRET_FILE, SCHEMA, SETTINGS};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
@@ -111,6 +111,7 @@ fn page() -> String {
     let (name, summary) = (SCHEMA.name, SCHEMA.summary);
     writeln!(page, "| `claret.{name}` | none |  |  | {summary} |").expect("into a string");
     page.push_str("\n## INFO claret\n\n| number | what |\n|---|---|\n");
+    writeln!(page, "| `claret_{STATE}` | {STATE_SUMMARY} |").expect("into a string");
     for field in FIELDS {
         writeln!(page, "| `claret_{}` | {} |", field.name, field.summary).expect("into a string");
     }

@@ -1,0 +1,61 @@
+//! Whether transactions are served here, and why not: what `INFO claret` and `CLARET.TOP` tell operators.
+
+use super::{Node, settings};
+use crate::ffi::{Ctx, Flag};
+use crate::parts::error::Error;
+
+/// What is said where transactions are served.
+pub(crate) const SERVED: &str = "ok";
+
+impl Node {
+    /// Why no transactions are served here, for people, in one line; `None`: they are.
+    ///
+    /// Some of it was seen at the last check, at most `claret.topology-ms` ago.
+    pub(crate) fn not_served(&self) -> Option<String> {
+        let because = self.why_no_shard().or_else(|| self.why_refused())?;
+        // In one line without zeros, whatever the server said.
+        let because = because.replace(char::is_control, " ");
+        Some(format!("no transactions are served here, because {because}"))
+    }
+
+    /// At each check; but for a pause of clients, which is no fault and is over soon.
+    pub(super) fn see_whether_it_writes(&mut self, ctx: Ctx) {
+        if !Ctx::must_not_write() {
+            self.no_writes = match self.keyspace.may_write(ctx) {
+                Err(Error::NoWrites(said)) => Some(said),
+                _ => None,
+            };
+        }
+    }
+
+    fn why_no_shard(&self) -> Option<String> {
+        if self.shard.is_some() {
+            return None;
+        }
+        let why = match () {
+            () if self.detached.is(Flag::Loading) => "the server reads its files",
+            () if self.detached.is(Flag::Replica) => "this node is a replica",
+            () if self.keyspace.view(|view| view.serves_some()) != Some(true) => {
+                "this node serves no slots as a primary"
+            }
+            () if self.is_namesake => "the id of another node begins as that of this one: CLUSTER RESET HARD",
+            () if self.following.said.is_empty() => "its shard has not begun yet",
+            () => self.following.said.trim_start_matches("no transactions are served: "),
+        };
+        Some(why.to_owned())
+    }
+
+    fn why_refused(&self) -> Option<String> {
+        if let Err(Error::NoReplicas { there, configured }) = self.are_replicas_there() {
+            let all = self.telling.told.seen().acked.len();
+            return Some(format!(
+                "{there} of its {all} replicas are connected and acknowledge (claret.replicas is {configured}): start the node that is \
+                 down, or have another one follow this one"
+            ));
+        }
+        if settings::DRAIN.get() == 1 {
+            return Some("it is drained: CONFIG SET claret.drain 0 ends that".to_owned());
+        }
+        self.no_writes.as_ref().map(|error| format!("the server takes no writes now: {error}"))
+    }
+}
