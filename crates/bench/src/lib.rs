@@ -2,7 +2,8 @@
 //!
 //! [`workload`] says what clients do, independent of any store. A [`Plan`] says what to compare. [`Bench`] loads a store
 //! for each mode, runs the modes in turn in short slices, so that noise hurts all alike, and finally compares what each
-//! store holds with what its clients were told. [`model`] runs the same clients in virtual time. Nothing is printed here.
+//! store holds with what its clients were told. [`model`] runs the same clients in virtual time. [`sale`] is a checkout as people
+//! write it, in several ways. Nothing is printed here.
 
 mod baseline;
 mod comparison;
@@ -16,6 +17,7 @@ mod over_time;
 mod pace;
 mod plan;
 mod runner;
+pub mod sale;
 mod schedule;
 mod servers;
 mod subject;

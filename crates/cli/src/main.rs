@@ -29,7 +29,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run an auction and a Twitter clone, with reader/writer locks and with Claret, and check the answers.
+    /// Sell the same few products to many buyers, with locks, with retries, with Claret and with Redis, and check the books.
     Demo(demo::Args),
     /// Measure a workload in several modes, interleaved, and check the answers.
     Bench(Box<bench::Args>),

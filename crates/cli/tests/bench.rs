@@ -1,5 +1,6 @@
 //! `claret bench`: what cannot be run is refused by name; what was measured is said in tables, and in a form that programs can
-//! read; the model says the same every time. `claret demo` shows both sites.
+//! read; the model says the same every time. `claret demo` shows a checkout and two
+//! sites.
 
 use std::process::{Command, Output};
 
@@ -285,15 +286,56 @@ fn the_table_has_ratios_and_the_verdict() {
 }
 
 #[test]
-fn the_demo_shows_both_sites_and_checks_them() {
+fn the_demo_shows_a_site_and_checks_it() {
+    for (workload, title, bench) in
+        [("auction", "An auction", "rubis"), ("twitter", "A Twitter clone", "retwis")]
+    {
+        let output = claret(&["demo", "--workload", workload, "--quick", "--seconds", "0.2"]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains(title), "{text}");
+        assert_eq!(text.matches("\nreader/writer").count(), 1, "{text}");
+        assert_eq!(text.matches("\nClaret ").count(), 1, "{text}");
+        assert!(text.contains("checks: every store holds exactly what it acknowledged"), "{text}");
+        assert!(text.contains(&format!("claret bench {bench}")) && text.contains("claret shell"), "{text}");
+    }
+}
+
+/// The same checkout in each way, beside a real server: what was sold, what was oversold, how often it began again, and both
+/// percentiles, for each of them; and one line that says what that shows.
+#[test]
+fn the_demo_sells_the_same_products_in_four_ways_and_oversells_none() {
     let output = claret(&["demo", "--quick", "--seconds", "0.2"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("An auction") && text.contains("A Twitter clone"), "{text}");
-    assert_eq!(text.matches("\nreader/writer").count(), 2, "{text}");
-    assert_eq!(text.matches("\nClaret ").count(), 2, "{text}");
-    assert_eq!(text.matches("checks: every store holds exactly what it acknowledged").count(), 2, "{text}");
-    assert!(text.contains("claret bench rubis") && text.contains("claret shell"), "{text}");
+    let cells = |way: &str| -> Vec<String> {
+        // Below its own description.
+        let row =
+            text.lines().find_map(|line| line.strip_prefix(way)).unwrap_or_else(|| panic!("{way}: {text}"));
+        row.split_whitespace().map(str::to_owned).collect()
+    };
+    assert_eq!(cells("way").join(" "), "sold oversold in sold/s retries p50 p99");
+    for way in ["optimistic", "locks", "Claret", "Redis WATCH"] {
+        let row = cells(way);
+        // Times have a unit each.
+        assert_eq!((row.len(), row[1].as_str(), row[3].as_str()), (10, "0", "s"), "{text}");
+        assert_ne!(row[0], "0", "{way} sold nothing: {text}");
+    }
+    assert!(text.contains("0 pieces were oversold, and Claret sold "), "{text}");
+}
+
+#[test]
+fn the_demo_without_a_redis_server_says_what_is_missing() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_claret"));
+    command.args(["demo", "--quick", "--seconds", "0.1"]).env("PATH", "/nowhere").env_remove("CLARET_SERVER");
+    let output = command.output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("(without Redis WATCH: ") && text.contains("redis-server"), "{text}");
+    assert!(text.contains("\nClaret "), "{text}");
+    let refused = claret(&["demo", "--store", "cluster"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("--workload auction"), "{said}");
 }
 
 /// One writer among 255 readers of a record: without queues it never gets in; with phases it waits for the phase in

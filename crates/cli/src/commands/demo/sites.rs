@@ -1,12 +1,11 @@
-//! `claret demo`: an auction and a Twitter clone, each with plain locks and with Claret: reader/writer locks in this
-//! process, locks made by hand of Redis commands on a cluster.
+//! `claret demo --workload auction|twitter`: an auction and a Twitter clone, with plain locks and with Claret: reader/writer locks in
+//! this process, locks made by hand of Redis commands on a cluster.
 //!
 //! Both modes do the same work with the same seeds in interleaved slices, and both are checked at the end.
 //! What is simulated is said in the output. Nothing is tuned for one side: the commands that it prints repeat
-//! its parts with `claret bench`, where the parameters can be changed.
+//! it with `claret bench`, where the parameters can be changed.
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -15,11 +14,10 @@ use claret::cluster::without_passwords;
 use claret_bench::workload::{WorkloadSpec, retwis, rubis};
 use claret_bench::{Bench, Check, Looking, Pace, Plan, Summary};
 
-use super::bar::Bar;
-use super::bench::{exit_code, seconds, verdict};
-use super::store_arg::StoreArg;
-use crate::interrupt::watch_interrupts;
-use crate::output::{self, Escaped};
+use super::Args;
+use crate::commands::bar::Bar;
+use crate::commands::bench::verdict;
+use crate::commands::store_arg::StoreArg;
 use crate::table::{grouped, latency, ratio, table};
 
 const CLIENTS: usize = 256;
@@ -44,24 +42,6 @@ transaction and before its commit, with its locks held. Keys are as hot as the p
 Real: the stores, the locks, the waiting, and the checks at the end. Modes take turns second by second.
 ";
 
-/// Arguments of `claret demo`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  claret demo --quick")]
-pub(crate) struct Args {
-    /// Where it runs: embedded; cluster, started for the demo; or redis://HOST:PORT.
-    #[arg(long, default_value = "embedded")]
-    store: String,
-    /// How long each of the two modes runs on each of the two workloads.
-    #[arg(long, default_value_t = 5.0)]
-    seconds: f64,
-    /// A smaller auction and a smaller graph, for a second each (or for --seconds, where that is less).
-    #[arg(long, conflicts_with = "full")]
-    quick: bool,
-    /// The papers' sizes: 100,000 users at the auction, 65,536 in the graph.
-    #[arg(long)]
-    full: bool,
-}
-
 /// How large the two sites are.
 #[derive(Clone, Copy, Debug)]
 struct Size {
@@ -70,28 +50,31 @@ struct Size {
     scale: u32,
 }
 
-impl Args {
-    fn size(&self) -> Size {
-        match (self.quick, self.full) {
+impl Size {
+    fn of(args: &Args) -> Self {
+        match (args.quick, args.full) {
             (true, _) => Size { items: 3_000, bidders: 5_000, scale: 10 },
             (false, false) => Size { items: 30_000, bidders: 20_000, scale: 12 },
             (false, true) => Size { items: 30_000, bidders: 100_000, scale: 16 },
         }
     }
-
-    fn time(&self) -> Result<Duration, String> {
-        seconds("--seconds", if self.quick { self.seconds.min(1.0) } else { self.seconds })
-    }
 }
 
-/// A site to run: its name and numbers for people, its workload, and how to go on with it.
-struct Site {
+/// A site.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Site {
+    Auction,
+    Twitter,
+}
+
+/// Its name and numbers for people, its workload, and how to go on with it.
+struct Told {
     title: String,
     workload: WorkloadSpec,
     again: String,
 }
 
-fn sites(size: Size, store: &StoreArg, modes: &str) -> [Site; 2] {
+fn told(site: Site, size: Size, store: &StoreArg, modes: &str) -> Told {
     let auction = rubis::Options { items: size.items, users: size.bidders, ..rubis::Options::default() };
     let clone = retwis::Options { scale: size.scale, ..retwis::Options::default() };
     let place = match store {
@@ -102,8 +85,8 @@ fn sites(size: Size, store: &StoreArg, modes: &str) -> [Site; 2] {
     };
     let again =
         |rest: &str| format!("claret bench {rest} --think 1000 --clients {CLIENTS} --modes {modes}{place}");
-    [
-        Site {
+    match site {
+        Site::Auction => Told {
             title: format!(
                 "An auction (RUBiS, 45 % bids): {} items, {} users; most bids come on popular items about to close",
                 grouped(size.items as u64),
@@ -112,7 +95,7 @@ fn sites(size: Size, store: &StoreArg, modes: &str) -> [Site; 2] {
             workload: WorkloadSpec::Rubis(auction),
             again: again("rubis"),
         },
-        Site {
+        Site::Twitter => Told {
             title: format!(
                 "A Twitter clone (Retwis, 14 % posts and reposts): {} users; a post goes to all followers at once",
                 grouped(1 << size.scale)
@@ -120,42 +103,31 @@ fn sites(size: Size, store: &StoreArg, modes: &str) -> [Site; 2] {
             workload: WorkloadSpec::Retwis(clone),
             again: again(&format!("retwis --scale {}", size.scale)),
         },
-    ]
-}
-
-/// Runs it.
-pub(crate) fn run(args: Args) -> ExitCode {
-    let time = match args.time() {
-        Ok(time) => time,
-        Err(error) => {
-            output::error(error);
-            return ExitCode::from(2);
-        }
-    };
-    let store = match StoreArg::parse(&args.store) {
-        Ok(StoreArg::Model) => {
-            output::error(
-                "the demo runs on embedded, cluster or redis://HOST:PORT; --store sim is of claret bench",
-            );
-            return ExitCode::from(2);
-        }
-        Ok(store) => store,
-        Err(error) => {
-            output::error(error);
-            return ExitCode::from(2);
-        }
-    };
-    let stop = watch_interrupts();
-    match show(args.size(), &store, time, &stop, &mut Escaped::new(io::stdout())) {
-        Ok(checks) => exit_code(&checks, stop.load(std::sync::atomic::Ordering::Relaxed)),
-        Err(error) => {
-            output::error(error);
-            ExitCode::FAILURE
-        }
     }
 }
 
+/// Runs one of them.
+pub(super) fn run(
+    site: Site,
+    args: &Args,
+    time: Duration,
+    stop: &Arc<AtomicBool>,
+    out: &mut dyn Write,
+) -> Result<Vec<Check>, String> {
+    let store = match StoreArg::parse(&args.store)? {
+        StoreArg::Model => {
+            return Err(
+                "this demo runs on embedded, cluster or redis://HOST:PORT; --store sim is of claret bench"
+                    .into(),
+            );
+        }
+        store => store,
+    };
+    show(site, Size::of(args), &store, time, stop, out)
+}
+
 fn show(
+    site: Site,
     size: Size,
     store: &StoreArg,
     time: Duration,
@@ -168,20 +140,15 @@ fn show(
         false => (INTRO, "rw,claret"),
     };
     writeln!(out, "{intro}\n{SIMULATED}").map_err(failed)?;
-    let mut checks = Vec::new();
-    let mut commands = String::new();
-    for site in sites(size, store, modes) {
-        writeln!(out, "{}", site.title).map_err(failed)?;
-        let mut bench = run_site(site.workload, store, modes, time, stop)?;
-        let found = bench.check();
-        bench.clean()?;
-        print_site(out, &bench.summaries(), &found).map_err(failed)?;
-        checks.extend(found);
-        commands += &format!("  {}\n", site.again);
-        if bench.interrupted() {
-            writeln!(out, "interrupted: what is above was ended before its time").map_err(failed)?;
-            return Ok(checks);
-        }
+    let Told { title, workload, again } = told(site, size, store, modes);
+    writeln!(out, "{title}").map_err(failed)?;
+    let mut bench = run_site(workload, store, modes, time, stop)?;
+    let checks = bench.check();
+    bench.clean()?;
+    print_site(out, &bench.summaries(), &checks).map_err(failed)?;
+    if bench.interrupted() {
+        writeln!(out, "interrupted: what is above was ended before its time").map_err(failed)?;
+        return Ok(checks);
     }
     let shell = match store {
         StoreArg::Url(url) => format!("claret shell --store {}", without_passwords(url)),
@@ -189,7 +156,7 @@ fn show(
             "claret shell".to_owned()
         }
     };
-    write!(out, "Next:\n{commands}  {shell}\n").map_err(failed)?;
+    write!(out, "Next:\n  {again}\n  {shell}\n").map_err(failed)?;
     Ok(checks)
 }
 
