@@ -47,7 +47,8 @@ impl Node {
 
     fn why_refused(&self) -> Option<String> {
         if let Err(Error::NoReplicas { there, configured }) = self.are_replicas_there() {
-            let all = self.telling.told.seen().acked.len();
+            // Who took over has none yet that follows it.
+            let all = (self.telling.told.seen().acked.len() as u64).max(configured);
             return Some(format!(
                 "{there} of its {all} replicas are connected and acknowledge (claret.replicas is {configured}): start the node that is \
                  down, or have another one follow this one"
