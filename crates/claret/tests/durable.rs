@@ -2,8 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use claret::types::{ExpiresAt, Expiry};
 use claret::{BackupError, Error, OpenError, Operation, Records, Store, Sync, blocking};
 use claret_rig::TestFolder;
 
@@ -52,6 +53,25 @@ fn records_of_every_type_are_there_again() {
     })
     .expect("nobody is in the way");
     store.check_invariants();
+}
+
+/// The last time that servers have, and one that was refused for long.
+#[test]
+fn an_expiry_after_the_year_10889_is_there_again() {
+    let folder = TestFolder::new();
+    let ends = [("far", (1 << 48) + 1), ("last", i64::MAX as u64)];
+    let at = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
+    for begins in [true, false] {
+        let store = Store::open(folder.path()).expect("it is opened");
+        for (key, ms) in ends {
+            if begins {
+                wait(store.register(key).set_until("v", at(ms))).expect("nobody is in the way");
+            }
+            let expires = wait(store.key(key).expires_at()).expect("an answer");
+            assert_eq!(expires, ExpiresAt::At(Expiry::at_ms(ms).expect("in range")));
+        }
+        wait(store.close());
+    }
 }
 
 #[test]

@@ -59,8 +59,8 @@ use crate::{Bytes, Claims, FromReply, Mode, Modes, OpError, Register, Reply, Roo
 pub struct Expiry(NonZeroU64);
 
 impl Expiry {
-    /// The last one, in the year 10889 or so: servers count in signed milliseconds and add to them.
-    pub const MAX: Expiry = Expiry(NonZeroU64::new(1 << 48).expect("not zero"));
+    /// The last one that servers have: they count in signed milliseconds.
+    pub const MAX: Expiry = Expiry(NonZeroU64::new(i64::MAX as u64).expect("not zero"));
 
     /// The first one.
     const MIN: Expiry = Expiry(NonZeroU64::MIN);
@@ -333,7 +333,7 @@ fn moment(name: &str, given: &Bytes) -> Result<Moment, OpError> {
         given: given.to_string(),
         expected: expected.into(),
     };
-    let out_of_range = || bound("a whole number, zero or more, that ends before the year 10889");
+    let out_of_range = || bound(IN_RANGE);
     // A negative one is a bound, not a matter of form.
     if int(given).is_ok_and(|number| number < 0) {
         return Err(bound("zero or more; DEL removes a record"));
@@ -348,13 +348,16 @@ fn moment(name: &str, given: &Bytes) -> Result<Moment, OpError> {
     Ok(moment)
 }
 
+/// Which times to live there are.
+const IN_RANGE: &str = "one that ends at most 9223372036854775807 milliseconds after 1970";
+
 fn check_moment(moment: Moment) -> Result<(), OpError> {
     let (Moment::In(ms) | Moment::At(ms)) = moment;
     if ms > Expiry::MAX.ms() {
         return Err(OpError::Bound {
             what: "a time to live".into(),
             given: format!("{ms} ms"),
-            expected: "a time before the year 10889".into(),
+            expected: IN_RANGE.into(),
         });
     }
     Ok(())
@@ -443,7 +446,7 @@ fn expiry(at: Moment) -> Result<Expiry, OpError> {
     Expiry::at_ms(ms).ok_or_else(|| OpError::Bound {
         what: "a time to live".into(),
         given: format!("until {ms} ms"),
-        expected: "one that ends after 1970 and before the year 10889".into(),
+        expected: IN_RANGE.into(),
     })
 }
 
@@ -670,6 +673,7 @@ impl AnyOp for Call {
     }
 
     fn execute(&self, state: Option<&State>, _: Unique) -> Result<Executed, OpError> {
+        self.check()?; // What was in range relative to now need not be, now that it is absolute.
         let mut execution = match (state, &self.op) {
             (Some(state), op) => op.on(state)?,
             (None, KeyspaceOp::SetUntil { at: Moment::OVER, .. }) => {

@@ -42,7 +42,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
         "not defined by servers: all scores are the same where it is drawn",
     ),
     ("the empty key", "Claret refuses it: it is not drawn"),
-    ("expiries after the year 10889", "Claret refuses them: they are not drawn"),
     ("TTL and its like", "the clock goes on: a second of tolerance"),
     (
         "SORT",

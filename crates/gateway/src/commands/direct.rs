@@ -138,7 +138,7 @@ impl Shape {
             (Shape::Decimal, reply) => {
                 f64::from_reply(reply).map_or(Answer::Nil, |value| Answer::Bulk(decimal(value)))
             }
-            (Shape::Seconds, Reply::Int(ms @ 0..)) => Answer::Int((ms + 500) / 1000),
+            (Shape::Seconds, Reply::Int(ms @ 0..)) => Answer::Int(ms / 1000 + i64::from(ms % 1000 >= 500)),
             (Shape::ZeroOfOtherType, reply) => match without(reply) {
                 Reply::Nil => Answer::Int(0),
                 reply => Answer::from(reply),

@@ -1,5 +1,7 @@
 //! Words of commands as servers read them: numbers, options, and what is said of those that are none.
 
+use std::time::SystemTime;
+
 use claret_types::{Bytes, is_canonical_integer};
 
 use crate::fault::Fault;
@@ -28,6 +30,12 @@ pub(crate) fn int(word: &Bytes) -> Result<i64, Fault> {
 pub(crate) fn positive(word: &Bytes) -> Result<i64, Fault> {
     let number = integer(word).filter(|number| *number >= 0);
     number.ok_or_else(|| Fault::told("ERR value is out of range, must be positive"))
+}
+
+/// Whether so many milliseconds from now there is a time: servers add now to it.
+pub(crate) fn is_in_range(ms: i64) -> bool {
+    let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |now| now.as_millis());
+    i64::try_from(now).is_ok_and(|now| ms <= i64::MAX - now)
 }
 
 /// A float, if it is one: not NaN, neither too large for a float nor so small that it would read as zero.

@@ -80,6 +80,33 @@ fn answers_are_those_of_the_protocol_that_was_chosen() {
     assert_eq!(client.ask("HELLO 4"), "-NOPROTO unsupported protocol version");
 }
 
+/// On one server a time to live may end up to 9223372036854775807 milliseconds after 1970, and stays with what is written or moved.
+#[test]
+fn an_expiry_after_the_year_10889_is_not_lost_in_multi_nor_over_slots() {
+    let gateway = Running::before(&cluster().url());
+    let mut client = gateway.client();
+    let [other, key, there] = apart("nodes:far:");
+    for last in ["316516204800000", "9223372036854775807"] {
+        assert_eq!(client.asks([&format!("SET {key} 5"), &format!("PEXPIREAT {key} {last}")]), ["OK", "1"]);
+        let asked = [
+            "MULTI",
+            &format!("SET {other} 1"),
+            &format!("PEXPIRETIME {key}"),
+            &format!("SET {key} 6 KEEPTTL"),
+            &format!("PEXPIREAT {key} {last} NX"),
+            &format!("SET {other} 1 PXAT {last}"),
+            "EXEC",
+        ];
+        let told = client.asks(asked);
+        assert_eq!(told.last().map(String::as_str), Some(&*format!("[OK, {last}, OK, 0, OK]")));
+        let expires = |key: &str| format!("PEXPIRETIME {key}");
+        assert_eq!(client.asks([&expires(&key), &expires(&other)]), [last, last]);
+        assert_eq!(client.asks([&format!("RENAME {key} {there}"), &expires(&there)]), ["OK", last]);
+        assert_eq!(client.asks([&format!("COPY {there} {key}"), &expires(&key)]), ["1", last]);
+        client.ask(&format!("DEL {other} {key} {there}"));
+    }
+}
+
 #[test]
 fn pops_that_block_wait_and_go_with_their_client() {
     let gateway = Running::before(&cluster().url());

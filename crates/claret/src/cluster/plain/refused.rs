@@ -51,7 +51,7 @@ fn error_of(op: &Operation, said: &ServerError) -> OpError {
         said if said.starts_with("invalid expire time") => OpError::Bound {
             what: "a time to live".into(),
             given: arguments(),
-            expected: "one that ends after 1970 and before the year 10889".into(),
+            expected: "one that ends after 1970 and at most 9223372036854775807 milliseconds later".into(),
         },
         _ => OpError::Told(text),
     }

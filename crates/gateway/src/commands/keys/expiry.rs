@@ -6,7 +6,7 @@ use crate::answer::Answer;
 use crate::commands::Answered;
 use crate::commands::direct::{Direct, Directly, Shape};
 use crate::commands::steps::{Steps, any};
-use crate::commands::words::{int, is};
+use crate::commands::words::{int, is, is_in_range};
 use crate::fault::Fault;
 
 /// A time as a command says it: relative to now or to 1970, in milliseconds. It may be over.
@@ -15,8 +15,7 @@ fn milliseconds(name: &str, time: &Bytes) -> Result<i64, Fault> {
         || Fault::Told(format!("ERR invalid expire time in '{}' command", name.to_ascii_lowercase()));
     let time = int(time)?;
     let ms = if name.starts_with('P') { Some(time) } else { time.checked_mul(1000) };
-    // Servers add now to it.
-    ms.filter(|ms| is_absolute(name) || *ms < i64::MAX - (1 << 48)).ok_or_else(invalid)
+    ms.filter(|ms| is_absolute(name) || is_in_range(*ms)).ok_or_else(invalid)
 }
 
 fn is_absolute(name: &str) -> bool {

@@ -5,7 +5,7 @@ use claret_types::{Bytes, KeyspaceOp, Moment, RegisterOp};
 use crate::answer::Answer;
 use crate::commands::Answered;
 use crate::commands::steps::{Steps, any, expire, put_text, text};
-use crate::commands::words::{int, is};
+use crate::commands::words::{int, is, is_in_range};
 use crate::fault::Fault;
 
 /// Under which condition `SET` writes.
@@ -85,16 +85,11 @@ pub(super) fn moment(command: &str, option: &str, word: &Bytes) -> Result<Moment
     let invalid =
         || Fault::Told(format!("ERR invalid expire time in '{}' command", command.to_ascii_lowercase()));
     let time = int(word)?;
-    let time = u64::try_from(time).ok().filter(|time| *time > 0).ok_or_else(invalid)?;
-    let is_in_seconds = option.starts_with('E');
+    let (is_in_seconds, is_absolute) = (option.starts_with('E'), option.ends_with("AT"));
     let ms = if is_in_seconds { time.checked_mul(1000) } else { Some(time) };
-    let ms = ms.filter(|ms| *ms < i64::MAX as u64 - now_at_most()).ok_or_else(invalid)?;
-    Ok(if option.ends_with("AT") { Moment::At(ms) } else { Moment::In(ms) })
-}
-
-/// Later than any now, in milliseconds since 1970: what overflows with it is refused as servers do.
-fn now_at_most() -> u64 {
-    1 << 48
+    let ms = ms.filter(|ms| *ms > 0 && (is_absolute || is_in_range(*ms))).ok_or_else(invalid)?;
+    let ms = ms.unsigned_abs();
+    Ok(if is_absolute { Moment::At(ms) } else { Moment::In(ms) })
 }
 
 pub(super) async fn set(steps: Steps<'_>, key: &Bytes, value: &Bytes, options: &[Bytes]) -> Answered {
@@ -194,5 +189,7 @@ mod tests {
         assert_eq!(told("soon"), "ERR value is not an integer or out of range");
         assert_eq!(moment("SET", "EX", &"5".into()), Ok(Moment::In(5000)));
         assert_eq!(moment("SET", "PXAT", &"5".into()), Ok(Moment::At(5)));
+        assert_eq!(moment("SET", "PXAT", &i64::MAX.to_string().into()), Ok(Moment::At(i64::MAX as u64)));
+        assert!(moment("SET", "PX", &i64::MAX.to_string().into()).is_err(), "now is added to it");
     }
 }

@@ -34,6 +34,56 @@ fn keys_of_any_type() {
     );
 }
 
+/// The year 12000, and the last millisecond that servers have.
+#[test]
+fn an_expiry_after_the_year_10889_is_taken_and_kept() {
+    let store = Store::in_memory();
+    for last in ["316516204800000", "9223372036854775807"] {
+        script(
+            &store,
+            &format!(
+                "
+                SET k v PXAT {last}
+                PEXPIRETIME k -> ({last})
+                SET k w KEEPTTL
+                PEXPIRETIME k -> ({last})
+                PEXPIREAT k 9000000000000 -> (1)
+                PEXPIREAT k {last} GT -> (1)
+                PEXPIREAT k {last} GT -> (0)
+                RENAME k there
+                PEXPIRETIME there -> ({last})
+                COPY there k -> (1)
+                PEXPIRETIME k -> ({last})
+                INCRBYFLOAT n 1.5 -> 1.5
+                PEXPIREAT n {last} -> (1)
+                INCRBYFLOAT n 1 -> 2.5
+                PEXPIRETIME n -> ({last})
+                GETEX k PXAT {last} -> w
+                PEXPIRETIME k -> ({last})
+                DEL k there n -> (3)
+                "
+            ),
+        );
+    }
+    script(
+        &store,
+        "
+        SET k v PXAT 9223372036854775807
+        EXPIRETIME k -> (9223372036854776)
+        EXPIREAT k 9223372036854775 -> (1)
+        PEXPIRETIME k -> (9223372036854775000)
+        EXPIREAT k 9223372036854776 -> ERR invalid expire time in 'expireat' command
+        PEXPIREAT k 9223372036854775808 -> ERR value is not an integer or out of range
+        PEXPIRE k 9223372036854775807 -> ERR invalid expire time in 'pexpire' command
+        PEXPIRE none 9223372036854775807 -> ERR invalid expire time in 'pexpire' command
+        SET k v PX 9223372036854775807 -> ERR invalid expire time in 'set' command
+        SETEX k 9223372036854775 v -> ERR invalid expire time in 'setex' command
+        SETEX k 9220000000000000 v
+        EXPIRE k 9220000000000000 -> (1)
+        ",
+    );
+}
+
 #[test]
 fn expiries() {
     script(

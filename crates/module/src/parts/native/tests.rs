@@ -485,6 +485,17 @@ fn what_would_be_too_long_is_refused_before_it_is_promised() {
     assert!(partial_state(&model, &key(), &fits, &[&own]).is_err(), "with what it did before");
 }
 
+/// A key with such an end would seem to have none, and lose it when its value is written again.
+#[test]
+fn a_key_that_ends_after_the_year_10889_has_an_end() {
+    for end in [(1 << 48) + 1, i64::MAX] {
+        let model = expiring();
+        model.expire(KEY, end);
+        let seen = partial_state(&model, &key(), &op::<Register>("GET", &[]), &[]).expect("a string");
+        assert_eq!(seen.and_then(|state| state.expiry()).map(Expiry::ms), Some(end.unsigned_abs()));
+    }
+}
+
 /// A record that expires at 100 ms.
 fn expiring() -> Model {
     let model = Model::default();
