@@ -1,10 +1,12 @@
 //! What a transaction undoes of its own calls, and calls that may fail in it (`docs/nesting.md`).
 
+use std::collections::BTreeSet;
+
 use claret_types::Bytes;
 use smallvec::SmallVec;
 
 use super::{Closed, Coordinator, rules};
-use crate::ids::{AttemptId, CallNo, Time};
+use crate::ids::{AttemptId, CallNo, ShardId, Time};
 use crate::message::{Call, KeyedCall, Undone};
 
 impl Coordinator {
@@ -38,22 +40,22 @@ impl Coordinator {
             return Ok(());
         }
         self.buffered.retain(|(_, it)| it.call.no < from);
-        let unheard: Vec<CallNo> =
+        let unheard: BTreeSet<CallNo> =
             self.outstanding.iter().flat_map(|it| it.calls.iter().map(|call| call.no)).collect();
         let (left, keys) = self.outstanding.undo(from);
-        self.touched.retain(|it| !left.iter().any(|(_, _, call)| call.no == it.no));
+        let come_again: BTreeSet<CallNo> = left.iter().map(|(_, _, call)| call.no).collect();
+        self.touched.retain(|it| !come_again.contains(&it.no));
         for it in self.touched.iter_mut().filter(|it| it.no >= from) {
             it.was_heard |= !it.is_undone && !unheard.contains(&it.no);
             it.is_undone = true;
         }
         let at_front = left.into_iter().map(|(shard, key, call)| (shard, KeyedCall { key, call }));
         self.buffered.splice(0..0, at_front);
-        for participant in &mut self.participants {
-            let was_asked = self.touched.iter().any(|it| it.shard == participant.shard && it.no >= from);
-            if was_asked {
-                participant.undone.retain(|known| known.from < from);
-                participant.undone.push(range);
-            }
+        let asked: BTreeSet<ShardId> =
+            self.touched.iter().filter(|it| it.no >= from).map(|it| it.shard).collect();
+        for participant in self.participants.iter_mut().filter(|it| asked.contains(&it.shard)) {
+            participant.undone.retain(|known| known.from < from);
+            participant.undone.push(range);
         }
         self.recount_outstanding();
         self.unblock();
@@ -110,8 +112,12 @@ impl Coordinator {
     /// What a participant's prepare says is undone.
     pub(super) fn undone_at(&self, at: usize) -> Vec<Undone> {
         let shard = self.participants[at].shard;
-        let has_some =
-            |range: &&Undone| self.buffered.iter().any(|(to, it)| *to == shard && range.has(it.call.no));
+        if self.only_checked.is_empty() {
+            return rules::undone(self.participants[at].undone.clone()); // Mostly.
+        }
+        let sent: BTreeSet<CallNo> =
+            self.buffered.iter().filter(|(to, _)| *to == shard).map(|(_, it)| it.call.no).collect();
+        let has_some = |range: &&Undone| sent.range(range.from..range.to).next().is_some();
         let only_checked = self.only_checked.iter().filter(has_some);
         rules::undone(self.participants[at].undone.iter().chain(only_checked).copied().collect())
     }

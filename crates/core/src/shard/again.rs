@@ -35,6 +35,33 @@ impl Shard {
         responses.into_iter().for_each(|response| self.respond(attempt, response));
     }
 
+    /// A vote is said once more.
+    pub(super) fn vote_again(&mut self, attempt: AttemptId) {
+        if self.placed_at(attempt).is_some() && self.is_single(attempt) {
+            return; // It is done soon, and says so.
+        }
+        if !self.says_answers_again(attempt) {
+            return;
+        }
+        if self.participant(attempt).place().is_some() {
+            return self.say_place(attempt);
+        }
+        let replies = self.participant(attempt).voted_replies();
+        self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
+    }
+
+    /// Whether the answers that an attempt voted with are said again. Nothing is looked at when the input has done its share.
+    pub(super) fn says_answers_again(&mut self, attempt: AttemptId) -> bool {
+        if self.again_bytes == 0 {
+            return false;
+        }
+        let voted = self.attempts.get(&attempt).map_or(&[][..], |participant| participant.voted_answers());
+        let bytes: usize = voted.iter().map(|(_, reply)| reply.size()).sum();
+        self.stats.visits += voted.len() as u64;
+        self.again_bytes = self.again_bytes.saturating_sub(bytes);
+        true
+    }
+
     /// Whether answers are said again; if not, it is as if that word was lost.
     pub(super) fn says_again(&mut self, replies: &[(CallNo, Reply)]) -> bool {
         let is_said = self.again_bytes > 0;

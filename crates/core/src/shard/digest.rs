@@ -31,6 +31,7 @@ impl Shard {
             batons,
             awaited,
             again_bytes: _,
+            heard_of: _,
             latest: _,
             outputs,
             replication,
@@ -79,6 +80,8 @@ impl Shard {
         } = participant;
         let key = |record: &RecordIx| self.table.key(*record);
         let held: Vec<_> = held.iter().map(key).collect();
+        // Where calls are is known by what is held and what waits.
+        let undone = undone.as_ref().map_or(&[][..], |undone| undone.ranges());
         let blocked: Vec<_> = blocked.iter().map(|(key, it)| (key, &it.calls, it.is_put_off())).collect();
         (owner, stage, held, blocked, behind, granted, replies, seen, (deadline, met_as, undone))
     }

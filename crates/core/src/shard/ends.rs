@@ -38,6 +38,9 @@ impl Shard {
         if at.is_some() {
             return self.tell_done(attempt);
         }
+        if self.again_bytes == 0 {
+            return; // It is as if that word was lost, and nothing is copied for it.
+        }
         // It is applied, and what was answered nobody knows any more.
         let Some(replies) = rules::known_answers(replies) else {
             return self.respond_refused(attempt, Refusal::Unknown);

@@ -28,6 +28,9 @@ use crate::message::{Listed, Participants, Refusal};
 /// A transaction of the session, and the number of an attempt.
 pub(crate) type Place = (Sequence, u32);
 
+/// So many older attempts of a transaction are looked at when a newer one comes; the leases of others end.
+pub(super) const OLDER_MAX: usize = 16;
+
 /// The end of an attempt at this shard.
 #[derive(Clone, Debug)]
 pub(crate) enum Decided {

@@ -220,6 +220,8 @@ pub(crate) struct LockTable {
     pub(crate) phases: u64,
     /// Effects of a transaction's own earlier calls that were added to a state before a call was executed in it.
     pub(crate) replays: u64,
+    /// See [`Stats`](crate::Stats).
+    pub(crate) visits: u64,
 }
 
 /// How many idle locks are kept for reuse.
@@ -254,6 +256,7 @@ impl LockTable {
             waits: 0,
             phases: 0,
             replays: 0,
+            visits: 0,
         }
     }
 

@@ -39,6 +39,7 @@ mod restart;
 mod right;
 mod top;
 mod undoing;
+mod undone;
 mod waking;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
@@ -129,6 +130,8 @@ pub struct Shard {
     awaited: Awaited,
     /// So many bytes of answers are still said again.
     again_bytes: usize,
+    /// Whose heartbeat came last in this input.
+    heard_of: Option<SessionId>,
     /// The time of the latest input.
     latest: Time,
     outputs: VecDeque<Output>,
@@ -167,6 +170,7 @@ impl Shard {
             batons: Batons::default(),
             awaited: Awaited::default(),
             again_bytes: 0,
+            heard_of: None,
             latest: Time(0),
             outputs: VecDeque::new(),
             replication: None,
@@ -250,8 +254,8 @@ impl Shard {
 
     /// Counts.
     pub fn stats(&self) -> Stats {
-        let LockTable { looks, grants, waits, phases, replays, .. } = self.table;
-        Stats { looks, grants, waits, phases, replays, ..self.stats }
+        let LockTable { looks, grants, waits, phases, replays, visits, .. } = self.table;
+        Stats { looks, grants, waits, phases, replays, visits: visits + self.stats.visits, ..self.stats }
     }
 
     // --- inputs ---
@@ -480,8 +484,9 @@ impl Shard {
         } else {
             history.connection = link.connection;
             history.open(place);
-            // A newer attempt says that the older ones are over: the coordinator starts it after a recorded no.
-            let older: SmallVec<[u32; 2]> = history.open_before(place).collect();
+            // A newer attempt says that the older ones are over: the coordinator starts it after a recorded no. So there are few.
+            let older: SmallVec<[u32; 2]> = history.open_before(place).take(history::OLDER_MAX).collect();
+            self.stats.visits += older.len() as u64;
             for number in older {
                 let stale = AttemptId { tx: attempt.tx, attempt: number };
                 if self.attempts.get(&stale).is_some_and(|participant| !participant.is_prepared()) {
@@ -702,19 +707,6 @@ impl Shard {
         self.pass_baton(attempt, chained);
         self.lead(now, attempt, chained);
         if rules::says_vote(chained, &replies) {
-            self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
-        }
-    }
-
-    fn vote_again(&mut self, attempt: AttemptId) {
-        if self.placed_at(attempt).is_some() && self.is_single(attempt) {
-            return; // It is done soon, and says so.
-        }
-        if self.participant(attempt).place().is_some() {
-            return self.say_place(attempt);
-        }
-        let replies = self.participant(attempt).voted_replies();
-        if self.says_again(&replies) {
             self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
         }
     }

@@ -16,8 +16,9 @@ use indexmap::IndexMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::lock_table::{Owner, RecordIx};
+use super::undone::Undoing;
 use crate::ids::{CallNo, Incarnation, ShardId, Time, Timestamp};
-use crate::message::{Asks, Call, KeyedCall, Members, Participants, Status, Undone};
+use crate::message::{Asks, Call, KeyedCall, Members, Participants, Status};
 
 /// Calls on one record, in their order. Mostly one.
 pub(crate) type Calls = SmallVec<[Call; 1]>;
@@ -152,8 +153,8 @@ pub(crate) struct Participant {
     pub(crate) replies: Vec<(CallNo, Reply)>,
     /// Calls that came with an execute, to tell doubles.
     pub(crate) seen: BTreeMap<CallNo, Heard>,
-    /// Calls that its user has undone.
-    pub(crate) undone: Vec<Undone>,
+    /// What its user has undone, if anything.
+    pub(crate) undone: Option<Box<Undoing>>,
     /// When its lease ends, or when it asks the others again.
     pub(crate) deadline: Option<Time>,
     /// Whose it is, as far as bytes are counted.
@@ -177,7 +178,7 @@ impl Participant {
             granted: 0,
             replies: Vec::new(),
             seen: BTreeMap::new(),
-            undone: Vec::new(),
+            undone: None,
             deadline: None,
             account,
             met_as,
@@ -256,13 +257,18 @@ impl Participant {
     }
 
     /// The answers that travel with the vote.
-    pub(crate) fn voted_replies(&self) -> Vec<(CallNo, Reply)> {
+    pub(crate) fn voted_answers(&self) -> &[(CallNo, Reply)] {
         match &self.stage {
-            Stage::Open => Vec::new(),
+            Stage::Open => &[],
             Stage::Preparing(round) | Stage::Prepared { round, .. } | Stage::Placed { round, .. } => {
-                self.replies[round.replies_before..].to_vec()
+                &self.replies[round.replies_before..]
             }
         }
+    }
+
+    /// The same, to be said.
+    pub(crate) fn voted_replies(&self) -> Vec<(CallNo, Reply)> {
+        self.voted_answers().to_vec()
     }
 }
 

@@ -20,6 +20,9 @@ pub struct Stats {
     pub phases: u64,
     /// Effects of a transaction's own earlier calls that were added to a record before a call of it was executed there.
     pub replays: u64,
+    /// Calls of an attempt, records that it holds, and answers that it has, that were looked at for a message besides what that is
+    /// about.
+    pub visits: u64,
     /// How often a transaction was put off, since it had more calls than are executed at once.
     pub put_off: u64,
     /// Attempts committed here.

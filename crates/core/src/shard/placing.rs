@@ -318,6 +318,9 @@ impl Shard {
     /// A double of what is over: it was carried out, or the low-water mark has passed it.
     pub(super) fn tell_done(&mut self, attempt: AttemptId) {
         let shard = self.id;
+        if self.again_bytes == 0 {
+            return; // It is as if that word was lost, and nothing is copied for it.
+        }
         let (at, replies) = match self.decided(attempt) {
             Some(Decided::Applied { replies, at, .. }) => {
                 // What was answered nobody knows any more.

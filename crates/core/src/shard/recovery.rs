@@ -185,9 +185,11 @@ impl Shard {
     /// dropped (trap 19); decisions below the low-water mark are forgotten.
     pub(super) fn heartbeat(&mut self, now: Time, link: Link, live: &[AttemptId], low_water: Sequence) {
         let history = self.sessions.entry(link.session).or_default();
-        if link.connection < history.connection {
+        // One says all; another that came with it would cost as much again, and is as if it was lost (P38).
+        if link.connection < history.connection || self.heard_of == Some(link.session) {
             return;
         }
+        self.heard_of = Some(link.session);
         history.connection = link.connection;
         let (account, before) = (history.account, history.bytes());
         let is_raised = low_water > history.low_water;
@@ -195,6 +197,7 @@ impl Shard {
         let after = history.bytes();
         let named = |(sequence, attempt)| AttemptId { tx: TxId { session: link.session, sequence }, attempt };
         let open: Vec<AttemptId> = history.open_after(Bound::Unbounded).map(named).collect();
+        self.stats.visits += open.len() as u64;
         self.recount(account, before, after);
         let session = link.session;
         if is_raised {
@@ -215,6 +218,7 @@ impl Shard {
     /// That an elder waits is a level: it is told again, in case the first word was lost (trap 11).
     fn tell_again(&mut self, attempt: AttemptId) {
         let Some(participant) = self.attempts.get(&attempt) else { return };
+        self.stats.visits += participant.held.len() as u64;
         let told = participant.held.iter().filter_map(|record| self.table.told(*record, attempt)).min();
         if let Some(Birth { time: birth, .. }) = told {
             self.respond(attempt, Response::Elder { attempt, shard: self.id, birth });

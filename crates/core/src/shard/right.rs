@@ -9,10 +9,10 @@ use smallvec::SmallVec;
 use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Chained, Heard, Participant};
+use super::undone::Undoing;
 use super::{AttemptId, CallNo, Delivery, Incarnation, Participants, Shard, ShardId, Switches, Time};
 use crate::backup::{Vote, VotedAnswers};
 use crate::ids::{Birth, Sequence, Timestamp};
-use crate::message::Undone;
 
 // --- the vote record: yes or no, written once (P2) ---
 
@@ -228,18 +228,18 @@ pub(super) fn queues_of(left: &AllBlocked) -> impl Iterator<Item = RecordIx> {
 // --- what is undone (docs/nesting.md) ---
 
 /// Whether a call that comes was undone before: it is not executed (N4).
-pub(super) fn is_undone_late(undone: &[Undone], no: CallNo) -> bool {
-    undone.iter().any(|range| range.has(no))
+pub(super) fn is_undone_late(undone: &Undoing, no: CallNo) -> bool {
+    undone.has(no)
 }
 
 /// Whether a call that was granted does not count among those on which a prepare relies: it is undone (N4).
-pub(super) fn does_not_count(undone: &[Undone], no: CallNo) -> bool {
-    undone.iter().any(|range| range.has(no))
+pub(super) fn does_not_count(undone: &Undoing, no: CallNo) -> bool {
+    undone.has(no)
 }
 
 /// Whether what a call did is not carried out: it is undone (N3).
-pub(super) fn is_dropped(undone: &[Undone], no: CallNo) -> bool {
-    undone.iter().any(|range| range.has(no))
+pub(super) fn is_dropped(undone: &Undoing, no: CallNo) -> bool {
+    undone.has(no)
 }
 
 // --- an attempt leaves ---

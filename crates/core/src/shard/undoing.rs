@@ -6,10 +6,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use smallvec::SmallVec;
+
 use super::lock_table::{Item, Stop};
+use super::undone::Undoing;
 use super::{
     AttemptId, Bytes, Call, Calls, Heard, KeyedCall, Members, Owner, Participant, Ran, RecordIx, Refusal,
-    Response, Shard, Time, Undone, key_hash, rules,
+    Response, Shard, Stage, Time, Undone, key_hash, rules,
 };
 use crate::ids::CallNo;
 use crate::message::Bound;
@@ -44,11 +47,11 @@ impl Shard {
     /// Whether an attempt has undone anything.
     #[inline]
     pub(super) fn has_undone(&self, attempt: AttemptId) -> bool {
-        self.attempts.get(&attempt).is_some_and(|participant| !participant.undone.is_empty())
+        self.attempts.get(&attempt).is_some_and(|participant| participant.undone.is_some())
     }
 
     /// Whether an attempt of which nothing is known here was known, by what it says is undone. With direct delivery a refusal is not
-    /// remembered, and who did not wait for it may not have heard of it (N4). O(ranges times calls).
+    /// remembered, and who did not wait for it may not have heard of it (N4). O(ranges times calls), and only of one that is new.
     pub(super) fn has_forgotten_undone(
         &self,
         attempt: AttemptId,
@@ -57,15 +60,16 @@ impl Shard {
     ) -> bool {
         let is_sent = |range: &Undone| !calls.clone().any(|no| range.has(no));
         let is_new = |it: &Participant| {
-            it.undone.is_empty() && it.held.is_empty() && it.blocked.is_empty() && it.seen.is_empty()
+            it.undone.is_none() && it.held.is_empty() && it.blocked.is_empty() && it.seen.is_empty()
         };
         self.switches.delivery == Delivery::Direct
-            && undone.iter().any(is_sent)
+            && !undone.is_empty()
             && self.attempts.get(&attempt).is_some_and(|it| is_new(it))
+            && undone.iter().any(is_sent)
     }
 
     /// Takes note of what an attempt has undone, as far as that is news: it is undone here, too, and what waits leaves its queue
-    /// (N2, N4). O(calls of the attempt here), where it is news.
+    /// (N2, N4). O(ranges), and once for each call that is undone; the first time O(calls of the attempt here).
     ///
     /// # Errors
     /// It is more than [`UNDONE_MAX`], or more than the shard keeps.
@@ -74,80 +78,92 @@ impl Shard {
         if undone.is_empty() {
             return Ok(()); // Mostly.
         }
-        let participant = self.participant(attempt);
-        let news: Vec<Undone> =
-            undone.iter().filter(|range| !participant.undone.contains(range)).copied().collect();
-        if news.is_empty() {
-            return Ok(());
+        if !self.has_undone(attempt) {
+            self.begin_to_undo(attempt);
         }
-        // A coordinator tells of ranges that were joined as one.
-        participant.undone.retain(|old| !news.iter().any(|new| new.from <= old.from && old.to <= new.to));
-        if participant.undone.len() + news.len() > UNDONE_MAX {
+        let Some(undoing) = &mut self.participant(attempt).undone else { return Ok(()) };
+        let Some(news) = undoing.note(undone) else { return Ok(()) };
+        if undoing.ranges().len() > UNDONE_MAX {
             return Err(Refusal::TooMuch { bound: Bound::Calls, limit: UNDONE_MAX as u64 });
         }
-        participant.undone.extend(&news);
-        let (held, size) = (participant.held.clone(), self.size_up_undone(news.len()));
+        let calls = undoing.calls_among(&news.fresh);
+        self.stats.visits += calls.values().map(Vec::len).sum::<usize>() as u64;
+        let size = self.size_up_undone(news.ranges);
         self.take_in(attempt, size)?;
-        let is_undone = |no| news.iter().any(|range| range.has(no));
-        for record in held {
-            self.table.undo_calls(record, attempt, is_undone);
+        for (key, numbers) in calls {
+            if let Some(record) = self.table.find(key_hash(&key), &key) {
+                self.table.undo_numbers(record, attempt, &numbers);
+            }
+            self.stop_waiting(now, owner, key, &numbers);
         }
-        self.stop_waiting(now, owner, is_undone);
         Ok(())
     }
 
-    /// Calls that are undone wait no longer. With them go calls that were to be executed with them alone: those come again.
-    fn stop_waiting(&mut self, now: Time, owner: Owner, is_undone: impl Fn(CallNo) -> bool) {
+    /// From now on the calls of an attempt are found by their numbers. O(calls).
+    fn begin_to_undo(&mut self, attempt: AttemptId) {
+        let mut undoing = Box::<Undoing>::default();
+        let participant = &self.attempts[&attempt];
+        self.stats.visits += participant.calls as u64;
+        for record in &participant.held {
+            let key = self.table.key(*record);
+            self.table.calls(*record, attempt).for_each(|item| undoing.note_call(item.no, key));
+        }
+        for (key, blocked) in &participant.blocked {
+            blocked.calls.iter().for_each(|call| undoing.note_call(call.no, key));
+        }
+        self.participant(attempt).undone = Some(undoing);
+    }
+
+    /// Calls on one record that are undone wait no longer. With them go calls that were to be executed with them alone: those come
+    /// again. `undone` is in order. O(calls that wait there).
+    fn stop_waiting(&mut self, now: Time, owner: Owner, key: Bytes, undone: &[CallNo]) {
+        let Some(participant) = self.attempts.get_mut(&owner.attempt) else { return };
+        let Some(blocked) = participant.blocked.get_mut(&key) else { return };
+        let waits = blocked.calls.len();
+        self.stats.visits += waits as u64;
+        let head = blocked.calls.front().map(|call| call.no);
+        let mut left: Vec<CallNo> = Vec::new();
+        blocked.calls.retain(|call| {
+            let stays = undone.binary_search(&call.no).is_err();
+            left.extend((!stays).then_some(call.no));
+            stays
+        });
+        if blocked.calls.len() == waits {
+            return;
+        }
+        while blocked.calls.back().is_some_and(|call| !call.op.returns()) {
+            left.extend(blocked.calls.pop_back().map(|call| call.no));
+        }
+        let record = blocked.record;
+        if blocked.calls.front().map(|call| call.no) != head {
+            let rest = participant.blocked.swap_remove(&key).map(|blocked| blocked.calls);
+            left.extend(rest.into_iter().flatten().map(|call| call.no));
+            if let Some(record) = record {
+                self.table.leave_queue(now, record, owner);
+            }
+        }
         let participant = self.participant(owner.attempt);
-        let keys: Vec<Bytes> = participant.blocked.keys().cloned().collect();
-        for key in keys {
-            let participant = self.participant(owner.attempt);
-            let Some(blocked) = participant.blocked.get_mut(&key) else { continue };
-            let waits = blocked.calls.len();
-            let head = blocked.calls.front().map(|call| call.no);
-            let mut left: Vec<CallNo> = Vec::new();
-            blocked.calls.retain(|call| {
-                let stays = !is_undone(call.no);
-                left.extend((!stays).then_some(call.no));
-                stays
-            });
-            if blocked.calls.len() == waits {
-                continue;
-            }
-            while blocked.calls.back().is_some_and(|call| !call.op.returns()) {
-                left.extend(blocked.calls.pop_back().map(|call| call.no));
-            }
-            let record = blocked.record;
-            if blocked.calls.front().map(|call| call.no) != head {
-                let rest = participant.blocked.swap_remove(&key).map(|blocked| blocked.calls);
-                left.extend(rest.into_iter().flatten().map(|call| call.no));
-                if let Some(record) = record {
-                    self.table.leave_queue(now, record, owner);
-                }
-            }
-            let participant = self.participant(owner.attempt);
-            left.sort_unstable();
-            participant.seen.retain(|no, _| left.binary_search(no).is_err());
+        for no in left {
+            participant.seen.remove(&no);
         }
     }
 
     /// Of calls that came to be executed those go that were undone before they came, and those that would be executed with them
     /// alone (N4). So do calls that were executed with some that were undone since.
     pub(super) fn leave_out_undone(&mut self, attempt: AttemptId, key: &Bytes, calls: &mut Calls) {
-        if !self.has_undone(attempt) {
-            return;
-        }
-        let undone = &self.attempts[&attempt].undone;
+        let Some(undone) = &mut self.participant(attempt).undone else { return };
         let came = calls.len();
         calls.retain(|call| !rules::is_undone_late(undone, call.no));
+        calls.iter().for_each(|call| undone.note_call(call.no, key));
         if calls.len() < came {
             while calls.last().is_some_and(|call| !call.op.returns()) {
                 calls.pop();
             }
         }
         let Some(record) = self.table.find(key_hash(key), key) else { return };
-        let known: BTreeSet<CallNo> = self.table.calls(record, attempt).map(|item| item.no).collect();
-        let is_known = |call: &Call| !call.op.plain().returns() && known.contains(&call.no);
+        let silent = calls.iter().filter(|call| !call.op.plain().returns()).map(|call| call.no);
+        let known: SmallVec<[CallNo; 4]> = self.table.granted_of(record, attempt, silent);
+        let is_known = |call: &Call| !call.op.plain().returns() && known.binary_search(&call.no).is_ok();
         let participant = &self.attempts[&attempt];
         let was_answered = |call: &Call| matches!(participant.seen.get(&call.no), Some(Heard::Answered(_)));
         let mut settled: Vec<CallNo> = Vec::new();
@@ -182,10 +198,10 @@ impl Shard {
         }
         self.note_undone(now, owner, undone)?;
         let participant = &self.attempts[&attempt];
-        if participant.undone.is_empty() {
+        let Some(undone) = &participant.undone else {
             return Ok((calls, Grants { granted: participant.granted, undone: 0, known: 0 })); // Mostly.
-        }
-        let counts = |item: &Item| !rules::does_not_count(&participant.undone, item.no);
+        };
+        let counts = |item: &Item| !rules::does_not_count(undone, item.no);
         let items = || participant.held.iter().flat_map(|record| self.table.calls(*record, attempt));
         let (granted, all) = (items().filter(|item| counts(item)).count(), items().count());
         let (known, came): (BTreeSet<CallNo>, _) = (items().map(|item| item.no).collect(), calls.len());
@@ -194,7 +210,8 @@ impl Shard {
         Ok((calls, Grants { granted: granted as u32, undone: (all - granted) as u32, known }))
     }
 
-    /// [`Self::run_rest`] where something was undone: in parts, none of which reaches beyond the end of a range (N6).
+    /// [`Self::run_rest`] where something was undone: in parts, none of which reaches beyond the end of a range (N6). What came with
+    /// an execute and is undone has no effect any more, so only a prepare's calls are looked at: once for each range that ends.
     pub(super) fn run_in_parts(
         &mut self,
         now: Time,
@@ -203,14 +220,22 @@ impl Shard {
         record: RecordIx,
         mut calls: VecDeque<Call>,
     ) -> Ran {
-        let undone = self.participant(owner.attempt).undone.clone();
-        let mut before = CallNo(0);
+        let attempt = owner.attempt;
+        let participant = self.participant(attempt);
+        let prepares = matches!(participant.stage, Stage::Preparing(_));
+        let undone: Vec<Undone> = match &participant.undone {
+            Some(undone) if prepares => undone.ranges().to_vec(),
+            Some(_) | None => Vec::new(),
+        };
+        // Each range ends once, also where some of the calls were put off.
+        let mut before = self.table.last_call(record, attempt).unwrap_or(CallNo(0));
         while let Some(first) = calls.front().map(|call| call.no) {
-            // Each range ends once: what an earlier one undid has no call from its end on.
             let ended: Vec<Undone> =
                 undone.iter().filter(|range| before < range.to && range.to <= first).copied().collect();
             before = first;
-            self.table.undo_calls(record, owner.attempt, |no| ended.iter().any(|range| range.has(no)));
+            if !ended.is_empty() {
+                self.table.undo_calls(record, attempt, |no| ended.iter().any(|range| range.has(no)));
+            }
             let next = undone.iter().map(|range| range.to).filter(|to| *to > first).min();
             let part = calls.iter().take_while(|call| next.is_none_or(|next| call.no < next)).count().max(1);
             let (granted, stop) = self.run_some(now, owner, record, &calls.make_contiguous()[..part], false);
@@ -226,15 +251,13 @@ impl Shard {
         Ran::All
     }
 
-    /// Before an attempt votes: nothing that is undone is carried out (N3).
+    /// Before an attempt votes: nothing that is undone is carried out (N3). O(calls of the attempt).
     pub(super) fn undo_all(&mut self, attempt: AttemptId) {
-        if !self.has_undone(attempt) {
-            return; // Mostly.
-        }
         let participant = self.participant(attempt);
-        let (held, undone) = (participant.held.clone(), participant.undone.clone());
-        for record in held {
+        let Some(undone) = participant.undone.take() else { return }; // Mostly.
+        for record in participant.held.clone() {
             self.table.undo_calls(record, attempt, |no| rules::is_dropped(&undone, no));
         }
+        self.participant(attempt).undone = Some(undone);
     }
 }

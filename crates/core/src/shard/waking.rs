@@ -31,7 +31,7 @@ const BEGIN_AGAIN: usize = 8;
 impl Shard {
     /// An input begins: a request, or what came together, and is taken with [`Self::handle_further`].
     pub fn begin(&mut self, now: Time) {
-        self.latest = now;
+        (self.latest, self.heard_of) = (now, None);
         // Who calls a shard directly waits for it, and nobody calls it when its time is over.
         let divides = self.switches.phasing && self.switches.delivery == Delivery::Network;
         self.at_once = match (self.held_off, divides) {

@@ -6,10 +6,10 @@ use smallvec::SmallVec;
 use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Chained, Participant};
+use super::undone::Undoing;
 use super::{AttemptId, CallNo, Incarnation, Participants, Shard, ShardId, Switches, Time, right};
 use crate::backup::{HeldRecord, Vote, VotedAnswers};
 use crate::ids::{Birth, Sequence, Timestamp};
-use crate::message::Undone;
 use crate::planted::{Bug, is};
 
 /// [`Bug::VoteBeforeLastGrant`].
@@ -303,11 +303,11 @@ pub(super) fn comes_after(followed: &[AttemptId]) -> bool {
 }
 
 /// [`Bug::LateUndoneExecuted`].
-pub(super) fn is_undone_late(undone: &[Undone], no: CallNo) -> bool {
+pub(super) fn is_undone_late(undone: &Undoing, no: CallNo) -> bool {
     right::is_undone_late(undone, no) && !is(Bug::LateUndoneExecuted)
 }
 
 /// [`Bug::UndoneApplied`].
-pub(super) fn is_dropped(undone: &[Undone], no: CallNo) -> bool {
+pub(super) fn is_dropped(undone: &Undoing, no: CallNo) -> bool {
     right::is_dropped(undone, no) && !is(Bug::UndoneApplied)
 }

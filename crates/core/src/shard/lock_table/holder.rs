@@ -56,6 +56,8 @@ pub(super) struct Holder {
     pub(super) in_order: Option<Box<InOrder>>,
     /// Once there are more than a few.
     sums: Option<Box<Sums>>,
+    /// Where its calls are among the items, by number: once something was undone.
+    by_number: Option<Box<HashMap<CallNo, u32, foldhash::fast::FixedState>>>,
 }
 
 /// What somebody may use of a record in any state (P73): claims of the moment say what commutes in one state, and a timestamp
@@ -97,8 +99,9 @@ type ElementSet = HashSet<u64, foldhash::fast::FixedState>;
 #[derive(Clone, Default, PartialEq)]
 struct Sums {
     held: Held,
-    /// What each member draws, down and up.
-    drawn: SmallVec<[(Member, u128, u128); 1]>,
+    /// What each member draws, down and up, if anything; and all of them.
+    drawn: HashMap<Member, (u128, u128), foldhash::fast::FixedState>,
+    drawn_by_all: (u128, u128),
     /// Calls with an effect, by element that they claim.
     on_element: HashMap<u64, SmallVec<[u32; 2]>, foldhash::fast::FixedState>,
     /// Calls with an effect on several elements, one of which had an effect before, on which it stands. In order.
@@ -107,6 +110,10 @@ struct Sums {
     all_before: u32,
     /// The types of which effects are.
     kinds: SmallVec<[TypeId; 1]>,
+    /// Calls with an effect, in order. Of all places here some may be of calls that were undone since.
+    effects: Vec<u32>,
+    /// How many of them.
+    undone: usize,
 }
 
 impl Holder {
@@ -121,13 +128,18 @@ impl Holder {
             follows: Vec::new(),
             in_order: None,
             sums: None,
+            by_number: None,
         }
     }
 
     /// Amortized O(claims).
     pub(super) fn push(&mut self, item: Item) {
+        let at = self.items.len() as u32;
         if let Some(sums) = &mut self.sums {
-            sums.add(self.items.len() as u32, &item);
+            sums.add(at, &item);
+        }
+        if let Some(by_number) = &mut self.by_number {
+            by_number.insert(item.no, at);
         }
         self.items.push(item);
         if self.items.len() > FEW && self.sums.is_none() {
@@ -135,12 +147,44 @@ impl Holder {
         }
     }
 
-    /// What these calls did is undone; what they claim stays (N2). O(calls).
-    pub(super) fn undo(&mut self, is_undone: impl Fn(CallNo) -> bool) {
-        let undone = self.items.iter_mut().filter(|item| item.effect.is_some() && is_undone(item.no));
-        if undone.map(|item| item.effect = None).count() > 0 && self.sums.is_some() {
-            self.sums = Some(Box::new(Sums::of(&self.items)));
+    /// What the calls at these places did is undone; what they claim stays (N2). Amortized O(these calls).
+    pub(super) fn undo(&mut self, places: &[u32]) {
+        let mut undone = 0;
+        for place in places {
+            undone += usize::from(self.items[*place as usize].effect.take().is_some());
         }
+        if let Some(sums) = &mut self.sums {
+            sums.undone += undone;
+            if sums.undone > sums.effects.len() / 2 {
+                **sums = Sums::of(&self.items);
+            }
+        }
+    }
+
+    /// The places of calls by their numbers. O(calls).
+    pub(super) fn places_where(&self, is_it: impl Fn(CallNo) -> bool) -> Vec<u32> {
+        self.items.iter().zip(0..).filter(|(item, _)| is_it(item.no)).map(|(_, at)| at).collect()
+    }
+
+    /// The same of these calls. O(these calls), but for the first time.
+    pub(super) fn places_of(&mut self, numbers: &[CallNo]) -> Vec<u32> {
+        let by_number = self.by_number();
+        numbers.iter().filter_map(|no| by_number.get(no).copied()).collect()
+    }
+
+    /// Whether it was granted this call. O(1), but for the first time.
+    pub(super) fn has_call(&mut self, no: CallNo) -> bool {
+        self.by_number().contains_key(&no)
+    }
+
+    /// How many calls are looked at before one is found by its number.
+    pub(super) fn to_index(&self) -> usize {
+        if self.by_number.is_some() { 0 } else { self.items.len() }
+    }
+
+    fn by_number(&mut self) -> &HashMap<CallNo, u32, foldhash::fast::FixedState> {
+        let items = &self.items;
+        self.by_number.get_or_insert_with(|| Box::new(items.iter().map(|item| item.no).zip(0..).collect()))
     }
 
     /// Whether it follows this one.
@@ -161,9 +205,12 @@ impl Holder {
         ops: impl Iterator<Item = &'a Operation>,
     ) -> SmallVec<[&'a Effect; 4]> {
         let of_member = |item: &'a Item| item.effect.as_ref().filter(|_| item.member == member);
-        match self.sums.as_ref().and_then(|sums| sums.concerned(&self.items, ops)) {
-            Some(places) => places.into_iter().filter_map(|at| of_member(&self.items[at as usize])).collect(),
-            None => self.items.iter().filter_map(of_member).collect(),
+        let Some(sums) = &self.sums else { return self.items.iter().filter_map(of_member).collect() };
+        let all_of =
+            |places: &[u32]| places.iter().filter_map(|at| of_member(&self.items[*at as usize])).collect();
+        match sums.concerned(&self.items, ops) {
+            Some(places) => all_of(&places),
+            None => all_of(&sums.effects),
         }
     }
 
@@ -175,9 +222,12 @@ impl Holder {
         }
     }
 
-    /// What a member draws, down and up.
+    /// What a member draws, down and up. O(1).
     pub(super) fn drawn_by(&self, member: Member) -> (u128, u128) {
-        self.drawn(|drawing| drawing == member)
+        match &self.sums {
+            Some(sums) => sums.drawn.get(&member).copied().unwrap_or_default(),
+            None => self.sum_drawn(|drawing| drawing == member),
+        }
     }
 
     /// Whether the draws of the other members leave too little room. They are of one owner, so it must not wait
@@ -187,30 +237,35 @@ impl Holder {
         if draw.down == 0 && draw.up == 0 {
             return false;
         }
-        let (down, up) = self.drawn(|drawing| drawing != member);
+        let (down, up) = match &self.sums {
+            Some(sums) => {
+                let (all, own) = (sums.drawn_by_all, self.drawn_by(member));
+                (all.0 - own.0, all.1 - own.1)
+            }
+            None => self.sum_drawn(|drawing| drawing != member),
+        };
         draw.down > 0 && down > 0 && down + u128::from(draw.down) > u128::from(room.down)
             || draw.up > 0 && up > 0 && up + u128::from(draw.up) > u128::from(room.up)
     }
 
-    fn drawn(&self, counts: impl Fn(Member) -> bool) -> (u128, u128) {
-        let add = |(down, up): (u128, u128), (more_down, more_up)| (down + more_down, up + more_up);
-        match &self.sums {
-            Some(sums) => {
-                let drawn = sums.drawn.iter().filter(|(member, ..)| counts(*member));
-                drawn.map(|(_, down, up)| (*down, *up)).fold((0, 0), add)
-            }
-            None => {
-                let draws = self.items.iter().filter(|item| counts(item.member)).map(|item| item.claims.draw);
-                draws.map(|draw| (u128::from(draw.down), u128::from(draw.up))).fold((0, 0), add)
-            }
-        }
+    fn sum_drawn(&self, counts: impl Fn(Member) -> bool) -> (u128, u128) {
+        let draws = self.items.iter().filter(|item| counts(item.member)).map(|item| item.claims.draw);
+        draws.fold((0, 0), |(down, up), draw| (down + u128::from(draw.down), up + u128::from(draw.up)))
     }
 
     /// # Panics
     /// When what is summed up is not the sum.
     pub(super) fn check_invariants(&self) {
         let Some(sums) = &self.sums else { return };
-        assert!(**sums == Sums::of(&self.items), "what a holder claims does not add up");
+        let all = Sums::of(&self.items);
+        assert!(sums.held == all.held && sums.drawn == all.drawn, "what a holder claims does not add up");
+        assert!(sums.undone > 0 || **sums == all, "what a holder does is not where it is looked for");
+        let known = all.effects.iter().filter(|at| sums.effects.binary_search(at).is_ok()).count();
+        assert_eq!(
+            (known, known + sums.undone),
+            (all.effects.len(), sums.effects.len()),
+            "what is undone does not add up"
+        );
     }
 }
 
@@ -238,7 +293,8 @@ impl Sums {
                 elements.push(hash);
             }
         }
-        let mut places: Vec<u32> = (0..self.all_before).collect();
+        let before = self.effects.partition_point(|place| *place < self.all_before);
+        let mut places: Vec<u32> = self.effects[..before].to_vec();
         if self.standing.is_empty() {
             // Mostly.
             let on_them = elements.iter().filter_map(|element| self.on_element.get(element)).flatten();
@@ -266,6 +322,7 @@ impl Sums {
 
     fn add(&mut self, at: u32, item: &Item) {
         if let Some(effect) = &item.effect {
+            self.effects.push(at);
             let kind = effect.type_info().id;
             if !self.kinds.contains(&kind) {
                 self.kinds.push(kind);
@@ -291,10 +348,11 @@ impl Sums {
         }
         self.held.add(&item.claims);
         let draw = item.claims.draw;
-        let (down, up) = (u128::from(draw.down), u128::from(draw.up));
-        match self.drawn.iter_mut().find(|(member, ..)| *member == item.member) {
-            Some(drawn) => (drawn.1, drawn.2) = (drawn.1 + down, drawn.2 + up),
-            None => self.drawn.push((item.member, down, up)),
+        if draw.down > 0 || draw.up > 0 {
+            let (down, up) = (u128::from(draw.down), u128::from(draw.up));
+            for sum in [self.drawn.entry(item.member).or_default(), &mut self.drawn_by_all] {
+                *sum = (sum.0 + down, sum.1 + up);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{
     Birth, Call, Clocks, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx,
     Switches, Time, expiring,
 };
-use crate::ids::{CallNo, Timestamp};
+use crate::ids::Timestamp;
 
 // --- what an operation may count on ---
 
@@ -234,8 +234,8 @@ pub(super) fn next_to_undo(staged: &mut Vec<(RecordIx, Effect)>) -> Option<(Reco
 // --- what is undone (docs/nesting.md) ---
 
 /// What these calls did is undone, and what they claim stays: their user acted on what they answered (N2).
-pub(super) fn undo(holder: &mut Holder, _held: &mut Held, is_undone: impl Fn(CallNo) -> bool) {
-    holder.undo(is_undone);
+pub(super) fn undo(holder: &mut Holder, _held: &mut Held, places: &[u32]) {
+    holder.undo(places);
 }
 
 /// What a follower does on a record: what it does whatever is there, for others come before it (K16). `None`: it may not follow.

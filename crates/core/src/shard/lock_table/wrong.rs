@@ -9,7 +9,7 @@ use super::{
     Birth, Call, Clocks, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx,
     Switches, Time, right,
 };
-use crate::ids::{CallNo, Timestamp};
+use crate::ids::Timestamp;
 use crate::planted::{Bug, is};
 
 /// [`Bug::NoOverlay`].
@@ -206,14 +206,14 @@ pub(super) fn next_to_undo(staged: &mut Vec<(RecordIx, Effect)>) -> Option<(Reco
 }
 
 /// [`Bug::UndoneReadsDropped`], [`Bug::UndoneApplied`].
-pub(super) fn undo(holder: &mut Holder, held: &mut Held, is_undone: impl Fn(CallNo) -> bool) {
+pub(super) fn undo(holder: &mut Holder, held: &mut Held, places: &[u32]) {
     if is(Bug::UndoneReadsDropped) {
-        for item in holder.items.iter_mut().filter(|item| is_undone(item.no)) {
-            held.remove(&std::mem::take(&mut item.claims));
+        for place in places {
+            held.remove(&std::mem::take(&mut holder.items[*place as usize].claims));
         }
     }
     if !is(Bug::UndoneApplied) {
-        right::undo(holder, held, is_undone);
+        right::undo(holder, held, places);
     }
 }
 
