@@ -40,6 +40,6 @@ pub use limits::Limits;
 pub use observations::{Observations, Place, Saw};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, with_bug};
-pub use records::{Applied, HeldEnd, Records};
+pub use records::{Applied, HeldEnd, Read, Records};
 pub use shard::{Behind, Counted, HotRecord, Shard, Stats, Survives, Top, Wait, Waited, key_hash};
 pub use switches::{Commit, Delivery, Locks, Ordered, Switches};

@@ -18,7 +18,7 @@
 
 use std::fmt;
 
-use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
+use claret_types::{Bytes, Effect, OpError, Operation, Reply, State, TypeInfo};
 
 use crate::message::Refusal;
 
@@ -76,6 +76,11 @@ pub trait Records: Sync {
         Ok((self.partial_state(key, ops[0], own)?, 1))
     }
 
+    /// What was read of records since this was asked last, for whatever the shard asked.
+    fn take_read(&self) -> Read {
+        Read::default()
+    }
+
     /// Whether operations of this type on this record may be given their places before they are executed (P82): it is of that type
     /// or is not there, does not expire, and does not vanish unless [`Shard::vanishing`](crate::Shard::vanishing) says so
     /// before. By default never.
@@ -109,6 +114,46 @@ pub trait Records: Sync {
     fn let_end(&self, key: &Bytes) -> Applied {
         let _ = key;
         Applied::Done
+    }
+}
+
+/// What a host has read of records for calls: it is taken from what an input may do (P38).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Read {
+    /// Members, fields, values.
+    pub elements: u64,
+    /// Bytes in them, and of strings.
+    pub bytes: u64,
+}
+
+impl Read {
+    /// So many bytes cost as much as a call.
+    pub(crate) const BYTES_WORTH: u64 = 1_024;
+    /// So many elements cost as much as a call.
+    const ELEMENTS_WORTH: u64 = 8;
+
+    /// What it costs, in bytes.
+    pub(crate) fn cost(self) -> u64 {
+        let elements = self.elements.saturating_mul(Self::BYTES_WORTH / Self::ELEMENTS_WORTH);
+        elements.saturating_add(self.bytes)
+    }
+
+    /// An answer is made of as much.
+    pub(crate) fn of_answer(reply: &Reply) -> Self {
+        match reply {
+            Reply::Array(items) => {
+                let beside = items.len() * size_of::<Reply>();
+                Read { elements: items.len() as u64, bytes: (reply.size() - beside) as u64 }
+            }
+            _ => Read { elements: 0, bytes: (reply.size() - size_of::<Reply>()) as u64 },
+        }
+    }
+}
+
+impl std::ops::AddAssign for Read {
+    fn add_assign(&mut self, more: Read) {
+        self.elements = self.elements.saturating_add(more.elements);
+        self.bytes = self.bytes.saturating_add(more.bytes);
     }
 }
 

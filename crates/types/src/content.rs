@@ -35,7 +35,10 @@ const WORD_BYTES: usize = 16;
 pub const CONTENT_ELEMENTS_MAX: usize = CONTENT_BYTES_MAX / WORD_BYTES;
 
 /// Of a record with more elements no digest is made: a host reads them all in one step.
-pub const DIGEST_ELEMENTS_MAX: usize = 1 << 20;
+pub const DIGEST_ELEMENTS_MAX: usize = 1 << 16;
+
+/// The same of a record with more bytes.
+pub const DIGEST_BYTES_MAX: usize = 4 << 20;
 
 /// The content of a record of any built-in type, at one moment; without its expiry.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,9 +107,9 @@ pub(crate) fn words_of(state: &State) -> Result<Vec<Bytes>, OpError> {
 /// [`any_words_of`] it; all with their lengths, in eight bytes from the least. O(size).
 ///
 /// # Errors
-/// It has more than [`DIGEST_ELEMENTS_MAX`] elements, or a type that is not built in.
+/// It has more than [`DIGEST_ELEMENTS_MAX`] elements or [`DIGEST_BYTES_MAX`] bytes, or a type that is not built in.
 pub(crate) fn digest_of(state: &State) -> Result<[u8; 32], OpError> {
-    check_digestible(elements_of(state))?;
+    check_digestible(elements_of(state), bytes_of(state))?;
     let mut hash = Sha256::new();
     hash.update(state.expiry().map_or(0, Expiry::ms).to_le_bytes());
     let mut add = |word: &[u8]| {
@@ -115,7 +118,11 @@ pub(crate) fn digest_of(state: &State) -> Result<[u8; 32], OpError> {
     };
     match state.foreign() {
         Some(dump) => [FOREIGN, &dump[..]].into_iter().for_each(&mut add),
-        None => any_words_of(state).map_err(of_digest)?.iter().for_each(|word| add(&word[..])),
+        None => {
+            let words = any_words_of(state).map_err(of_digest)?;
+            check_digestible(0, words.iter().map(|word| word.len()).sum())?;
+            words.iter().for_each(|word| add(&word[..]));
+        }
     }
     Ok(hash.finalize().into())
 }
@@ -132,19 +139,32 @@ fn of_digest(error: OpError) -> OpError {
     }
 }
 
-/// Whether a record with so many elements may have a digest.
+/// Whether a record with so many elements and bytes may have a digest.
 ///
 /// # Errors
-/// They are more than [`DIGEST_ELEMENTS_MAX`].
-pub fn check_digestible(elements: usize) -> Result<(), OpError> {
-    if elements <= DIGEST_ELEMENTS_MAX {
-        return Ok(());
+/// They are more than [`DIGEST_ELEMENTS_MAX`] or [`DIGEST_BYTES_MAX`].
+pub fn check_digestible(elements: usize, bytes: usize) -> Result<(), OpError> {
+    if elements > DIGEST_ELEMENTS_MAX {
+        return Err(OpError::TooLarge {
+            what: "record, of which each element counts 16,".into(),
+            size: elements.saturating_mul(WORD_BYTES),
+            limit: DIGEST_ELEMENTS_MAX * WORD_BYTES,
+        });
     }
-    Err(OpError::TooLarge {
-        what: "record, of which each element counts 16,".into(),
-        size: elements.saturating_mul(WORD_BYTES),
-        limit: DIGEST_ELEMENTS_MAX * WORD_BYTES,
-    })
+    if bytes > DIGEST_BYTES_MAX {
+        let what = "record of which a digest is made".into();
+        return Err(OpError::TooLarge { what, size: bytes, limit: DIGEST_BYTES_MAX });
+    }
+    Ok(())
+}
+
+/// How many bytes a record has that is one string. O(1).
+fn bytes_of(state: &State) -> usize {
+    match (state.downcast::<Register>(), state.foreign()) {
+        (Some(Text::Bytes(bytes)), _) => bytes.len(),
+        (_, Some(dump)) => dump.len(),
+        _ => 0,
+    }
 }
 
 fn size_of_words(words: &[Bytes]) -> usize {
@@ -456,6 +476,14 @@ mod tests {
         let list = |count: usize| State::new::<List>(std::iter::repeat_n(Bytes::from("x"), count).collect());
         assert!(digest_of(&list(DIGEST_ELEMENTS_MAX)).is_ok());
         let error = digest_of(&list(DIGEST_ELEMENTS_MAX + 1)).expect_err("too many").to_string();
-        assert!(error.contains("each element counts 16") && error.contains("16777216"), "{error}");
+        assert!(error.contains("each element counts 16") && error.contains("1048576"), "{error}");
+        let text = |bytes: usize| State::new::<Register>(Text::Bytes("x".repeat(bytes).into()));
+        assert!(digest_of(&text(DIGEST_BYTES_MAX - 8)).is_ok());
+        let error = digest_of(&text(DIGEST_BYTES_MAX + 1)).expect_err("too long").to_string();
+        assert!(error.contains("4194304"), "{error}");
+        let wide = State::new::<List>(
+            ["x", "y"].map(|it| it.repeat(DIGEST_BYTES_MAX / 2).into()).into_iter().collect(),
+        );
+        digest_of(&wide).expect_err("too long, with all of it");
     }
 }

@@ -41,7 +41,9 @@ pub use bounded_counter::{Bounded, BoundedCounter, BoundedCounterEffect, Bounded
 pub use builtin::{BUILTIN, builtin_types};
 pub use bytes::Bytes;
 pub use claim::{Claim, Claims, Draw, Held, MODES_MAX, Mode, Modes, Room, Scope, modes};
-pub use content::{CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Content, DIGEST_ELEMENTS_MAX, check_digestible};
+pub use content::{
+    CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Content, DIGEST_BYTES_MAX, DIGEST_ELEMENTS_MAX, check_digestible,
+};
 pub use counter::{Counter, CounterEffect, CounterOp};
 pub use data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,
@@ -67,6 +69,6 @@ pub use schema::{
 pub use scored_set::{ScoredSet, ScoredSetEffect, ScoredSetOp};
 pub use set::{Set, SetEffect, SetOp, SetState};
 pub use summary_bag::{Summary, SummaryBag, SummaryBagEffect, SummaryBagOp};
-pub use text::{Text, is_canonical_integer};
+pub use text::{Text, is_canonical_integer, no_number};
 pub use topk::{Best, TopK, TopKEffect, TopKOp};
 pub use uid::{Issued, UidEffect, UidGenerator, UidOp};

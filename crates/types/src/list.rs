@@ -90,6 +90,8 @@ type Values = ListState;
 /// Invariant: a whole list is all in `front`; `back` holds values only where there is a hole before them.
 #[derive(Clone, Default, PartialEq)]
 pub struct ListState {
+    /// How many values at the left are not here, where only those are that an operation reads.
+    skipped: usize,
     front: VecDeque<Bytes>,
     /// How many values are between the two and not here.
     hole: usize,
@@ -116,14 +118,21 @@ impl ListState {
         hole: usize,
         back: impl IntoIterator<Item = Bytes>,
     ) -> Self {
-        let mut state = ListState { front: front.into_iter().collect(), hole, back: VecDeque::new() };
+        let mut state = ListState { front: front.into_iter().collect(), hole, ..ListState::default() };
         state.end_mut(End::Back).extend(back);
         state
     }
 
+    /// The part for one `LINDEX` or `LRANGE` of an owner without effects: the values at its positions, how many are before them, and
+    /// how many behind.
+    pub fn slice(before: usize, values: impl IntoIterator<Item = Bytes>, behind: usize) -> Self {
+        let front = values.into_iter().collect();
+        ListState { skipped: before, front, hole: behind, ..ListState::default() }
+    }
+
     /// How many values. O(1).
     pub fn len(&self) -> usize {
-        self.front.len() + self.hole + self.back.len()
+        self.skipped + self.front.len() + self.hole + self.back.len()
     }
 
     /// Whether there are none. O(1).
@@ -141,10 +150,12 @@ impl ListState {
     /// # Panics
     /// When one of them is not here.
     fn range(&self, span: Range<usize>) -> impl Iterator<Item = &Bytes> {
+        let wanted = span.len();
+        let span = span.start.saturating_sub(self.skipped)..span.end.saturating_sub(self.skipped);
         let (front, beyond) = (self.front.len(), self.front.len() + self.hole);
         let in_front = span.start.min(front)..span.end.min(front);
         let in_back = span.start.saturating_sub(beyond)..span.end.saturating_sub(beyond);
-        assert_eq!(in_front.len() + in_back.len(), span.len(), "the partial state holds these positions");
+        assert_eq!(in_front.len() + in_back.len(), wanted, "the partial state holds these positions");
         self.front.range(in_front).chain(self.back.range(in_back))
     }
 
@@ -166,6 +177,9 @@ impl FromIterator<Bytes> for ListState {
 impl fmt::Debug for ListState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_list();
+        if self.skipped > 0 {
+            shown.entry(&format_args!("{} elsewhere", self.skipped));
+        }
         shown.entries(&self.front);
         if self.hole > 0 {
             shown.entry(&format_args!("{} elsewhere", self.hole));

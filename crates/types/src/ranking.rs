@@ -60,6 +60,8 @@ pub struct Ranking {
     below: usize,
     /// Members that are not here; none in a whole ranking.
     elsewhere: usize,
+    /// Of these, how many have scores within the bounds that the operation asks about.
+    counted: usize,
 }
 
 impl Ranking {
@@ -72,7 +74,8 @@ impl Ranking {
     ///
     /// | operation | also |
     /// |---|---|
-    /// | `ZRANGEBYSCORE`, `ZCOUNT` | all members with such scores |
+    /// | `ZRANGEBYSCORE` | all members with such scores |
+    /// | `ZCOUNT` | how many of the others have such scores ([`Ranking::counting`]), or these members |
     /// | `ZRANGE` without effects | the members at these positions: the answer of Redis, and `below` counts what is below its lowest |
     /// | `ZRANK` without effects | `below` is the answer of Redis, and the member alone is here |
     /// | `ZRANGE`, `ZRANK` after effects | all members: effects move positions |
@@ -82,6 +85,17 @@ impl Ranking {
     pub fn partial(members: impl IntoIterator<Item = (Bytes, f64)>, below: usize, elsewhere: usize) -> Self {
         debug_assert!(below <= elsewhere, "those below are elsewhere");
         Ranking { below, elsewhere, ..members.into_iter().collect() }
+    }
+
+    /// Of those that are not here, so many have scores within the bounds that a `ZCOUNT` asks about.
+    pub fn counting(self, counted: usize) -> Self {
+        debug_assert!(counted <= self.elsewhere, "those that are counted are elsewhere");
+        Ranking { counted, ..self }
+    }
+
+    /// How many members have scores between two bounds, of those that are here and of those that a host counted for these bounds.
+    pub(crate) fn count_between(&self, min: ScoreBound, max: ScoreBound) -> usize {
+        self.between(min, max).count() + self.counted
     }
 
     /// How many members. O(1).
@@ -203,7 +217,8 @@ impl Ranking {
 
 impl PartialEq for Ranking {
     fn eq(&self, other: &Self) -> bool {
-        self.order == other.order && (self.below, self.elsewhere) == (other.below, other.elsewhere)
+        let beside = |it: &Self| (it.below, it.elsewhere, it.counted);
+        self.order == other.order && beside(self) == beside(other)
     }
 }
 

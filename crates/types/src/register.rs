@@ -209,6 +209,7 @@ impl DataType for Register {
             RegisterOp::Len => {
                 let length = match state {
                     Text::Bytes(bytes) => Reply::count(bytes.len()),
+                    Text::Length(length) => Reply::count(*length),
                     Text::Int(_) | Text::Absent => length(&content(state)),
                 };
                 Execution::read(length, Claims::record(READ))
@@ -278,7 +279,9 @@ fn write_if_absent(state: &Text, value: &Bytes) -> Execution<RegisterEffect> {
             let effect = RegisterEffect::Replace(Text::Bytes(value.clone()));
             Execution::returning(Reply::Int(1), effect, Claims::record(WRITE))
         }
-        Text::Int(_) | Text::Bytes(_) => Execution::read(Reply::Int(0), Claims::record(Mode::PRESENT)),
+        Text::Int(_) | Text::Bytes(_) | Text::Length(_) => {
+            Execution::read(Reply::Int(0), Claims::record(Mode::PRESENT))
+        }
     }
 }
 

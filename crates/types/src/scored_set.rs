@@ -352,7 +352,7 @@ impl DataType for ScoredSet {
                 all(listed(state.slice(span(*start, *stop, state.len()), *reverse), *scores))
             }
             Op::RangeByScore { min, max, scores } => all(listed(state.between(*min, *max), *scores)),
-            Op::Count { min, max } => all(Reply::count(state.between(*min, *max).count())),
+            Op::Count { min, max } => all(Reply::count(state.count_between(*min, *max))),
             Op::Rank(member) => match state.rank(member) {
                 Some(rank) => all(Reply::count(rank)),
                 None => absent(member),

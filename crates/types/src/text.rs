@@ -49,13 +49,15 @@ pub enum Text {
     Int(i64),
     /// Anything else.
     Bytes(Bytes),
+    /// So many bytes, of which a host has read none: for an operation that asks how many there are.
+    Length(usize),
 }
 
 impl Text {
     /// The bytes that `GET` shows.
     pub fn to_bytes(&self) -> Option<Bytes> {
         match self {
-            Text::Absent => None,
+            Text::Absent | Text::Length(_) => None,
             Text::Int(value) => Some(Bytes::from(value.to_string())),
             Text::Bytes(bytes) => Some(bytes.clone()),
         }
@@ -70,6 +72,7 @@ impl Text {
             Text::Absent => Ok(0),
             Text::Int(value) => Ok(*value),
             Text::Bytes(bytes) => integer_of(bytes),
+            Text::Length(_) => Err(unread("an integer")),
         }
     }
 
@@ -85,21 +88,45 @@ impl Text {
                 .as_str()
                 .and_then(|text| text.parse().ok())
                 .filter(|value: &f64| value.is_finite())
-                .ok_or_else(|| OpError::NotNumeric(bytes.to_string(), "a number".into())),
+                .ok_or_else(|| no_number(bytes, bytes.len(), "a number")),
+            Text::Length(_) => Err(unread("a number")),
         }
     }
 }
+
+/// A mistake of a host: it read less than the operation needs.
+fn unread(expected: &'static str) -> OpError {
+    OpError::NotNumeric("bytes that were not read".into(), expected.into())
+}
+
+/// So much of a string that is no number is shown.
+const SHOWN_MAX: usize = 64;
+
+/// A string that is no number, of which this is the start, or all.
+#[doc(hidden)]
+pub fn no_number(start: &[u8], length: usize, expected: &'static str) -> OpError {
+    let shown = Bytes::copy_from(&start[..start.len().min(SHOWN_MAX)]);
+    let text = match length > SHOWN_MAX {
+        true => format!("{shown}... ({length} bytes)"),
+        false => shown.to_string(),
+    };
+    OpError::NotNumeric(text, expected.into())
+}
+
+/// No integer is longer, as Redis writes one.
+const INTEGER_BYTES_MAX: usize = 20;
 
 /// The integer that these bytes write out.
 ///
 /// # Errors
 /// When they are not an integer as Redis writes one: `007` and `+7` are not.
 pub(crate) fn integer_of(bytes: &Bytes) -> Result<i64, OpError> {
-    bytes
-        .as_str()
+    let short = Some(bytes).filter(|bytes| bytes.len() <= INTEGER_BYTES_MAX);
+    short
+        .and_then(|bytes| bytes.as_str())
         .filter(|text| is_canonical_integer(text.as_bytes()))
         .and_then(|text| text.parse().ok())
-        .ok_or_else(|| OpError::NotNumeric(bytes.to_string(), "an integer".into()))
+        .ok_or_else(|| no_number(bytes, bytes.len(), "an integer"))
 }
 
 /// Whether digits are those of an integer as Redis writes one, however large.

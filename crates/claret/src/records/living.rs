@@ -110,7 +110,7 @@ impl<S: Scope> KeyRecord<S> {
 
     /// `RECORD.DIGEST`: SHA-256 over the record's type, content and expiry, which two records have in common only if they are alike;
     /// `None` if there is no record. On a cluster a key of any other type has one as well. Shares the record with itself and
-    /// [`content`](Self::content) alone. O(size); an error if that is over 1,048,576 elements.
+    /// [`content`](Self::content) alone. O(size); an error if that is over 65,536 elements or 4 MiB.
     pub fn digest(&self) -> Gives<S, Option<[u8; 32]>> {
         self.ask(KeyspaceOp::Digest)
     }

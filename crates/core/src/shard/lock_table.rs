@@ -70,7 +70,7 @@ use crate::ids::{AttemptId, Birth, CallNo, Member, SessionId, ShardId, Time};
 use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::message::{Call, Members};
-use crate::records::External;
+use crate::records::{External, Read};
 use crate::switches::{Locks, Ordered, Switches};
 
 /// A record's place in the table, stable while it is held.
@@ -222,6 +222,8 @@ pub(crate) struct LockTable {
     pub(crate) replays: u64,
     /// See [`Stats`](crate::Stats).
     pub(crate) visits: u64,
+    /// What was read for calls, and what they answered.
+    pub(crate) read: Read,
 }
 
 /// How many idle locks are kept for reuse.
@@ -257,6 +259,7 @@ impl LockTable {
             phases: 0,
             replays: 0,
             visits: 0,
+            read: Read::default(),
         }
     }
 

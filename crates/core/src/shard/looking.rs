@@ -21,10 +21,10 @@ impl Shard {
         if let Err(refusal) = self.table.admit_ops(key, ops.iter()) {
             return Seen::Refused(refusal);
         }
-        let replays = self.table.replays;
-        let looked = self.table.look(key_hash(key), key, ops, self.again_bytes);
-        let replayed = (self.table.replays - replays) as usize;
-        self.at_once = self.at_once.saturating_sub(ops.len()).saturating_sub(replayed);
+        let before = self.table.dearness();
+        let looked = self.table.look(key_hash(key), key, ops, self.again_bytes, self.at_once);
+        let dearness = (self.table.dearness() - before) as usize;
+        self.at_once = self.at_once.saturating_sub(ops.len()).saturating_sub(dearness);
         let Look { result, unique, record, bytes, .. } = looked;
         self.again_bytes = self.again_bytes.saturating_sub(bytes);
         if let Some(record) = record.filter(|_| !at_once) {

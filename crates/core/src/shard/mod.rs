@@ -254,8 +254,9 @@ impl Shard {
 
     /// Counts.
     pub fn stats(&self) -> Stats {
-        let LockTable { looks, grants, waits, phases, replays, visits, .. } = self.table;
-        Stats { looks, grants, waits, phases, replays, visits: visits + self.stats.visits, ..self.stats }
+        let LockTable { looks, grants, waits, phases, replays, visits, read, .. } = self.table;
+        let (elements_read, bytes_read, visits) = (read.elements, read.bytes, visits + self.stats.visits);
+        Stats { looks, grants, waits, phases, replays, elements_read, bytes_read, visits, ..self.stats }
     }
 
     // --- inputs ---

@@ -20,6 +20,10 @@ pub struct Stats {
     pub phases: u64,
     /// Effects of a transaction's own earlier calls that were added to a record before a call of it was executed there.
     pub replays: u64,
+    /// Elements that were read of records for calls, or answered.
+    pub elements_read: u64,
+    /// Bytes that were read of records for calls, or answered.
+    pub bytes_read: u64,
     /// Calls of an attempt, records that it holds, and answers that it has, that were looked at for a message besides what that is
     /// about.
     pub visits: u64,

@@ -116,9 +116,9 @@ impl Shard {
             self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), None);
             return Ok(());
         }
-        let replays = self.table.replays;
+        let before = self.table.dearness();
         let answer = self.table.request_one(now, record, owner, call);
-        let begun_again = (self.table.replays - replays).saturating_sub(u64::from(answer.is_ok()));
+        let begun_again = (self.table.dearness() - before).saturating_sub(u64::from(answer.is_ok()));
         self.at_once = self.at_once.saturating_sub(1).saturating_sub(begun_again as usize);
         let (reply, first) = answer?;
         self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
@@ -141,12 +141,12 @@ impl Shard {
         let before = self.table.calls_of(record, owner.attempt);
         let some = &calls[..calls.len().min(self.at_once.max(before / BEGIN_AGAIN + 1))];
         let mut answers = Answers::new();
-        let (replays, enough) =
-            (self.table.replays, before.saturating_add(some.len()).saturating_add(self.at_once));
+        let (dearness, enough) =
+            (self.table.dearness(), before.saturating_add(some.len()).saturating_add(self.at_once));
         let stop = self.table.request(now, record, owner, some, enough as u64, &mut answers);
         let granted = answers.len();
         // One effect of each call is what it costs to go on to the next one.
-        let begun_again = (self.table.replays - replays).saturating_sub(granted as u64);
+        let begun_again = (self.table.dearness() - dearness).saturating_sub(granted as u64);
         self.at_once = self.at_once.saturating_sub(some.len()).saturating_sub(begun_again as usize);
         for ((reply, first), call) in answers.into_iter().zip(some) {
             self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);

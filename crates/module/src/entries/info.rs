@@ -111,6 +111,12 @@ pub(crate) const FIELDS: &[Field] = &[
         "effects of a transaction's earlier calls that were applied again to execute a later one",
         |_, stats| stats.replays,
     ),
+    field("elements_read", "elements of keys that were read for operations, or answered", |_, stats| {
+        stats.elements_read
+    }),
+    field("bytes_read", "bytes of keys that were read for operations, or answered", |_, stats| {
+        stats.bytes_read
+    }),
     field("put_off", "times that a long transaction was put off to let others run", |_, stats| stats.put_off),
     field("commits", "attempts applied here", |_, stats| stats.commits),
     field(

@@ -161,6 +161,19 @@ impl Answer {
         }
     }
 
+    /// How many elements and bytes it has.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        match self {
+            Answer::Nil | Answer::Int(_) => (0, 0),
+            Answer::Bytes(bytes) => (0, bytes.len()),
+            Answer::Error(text) => (0, text.len()),
+            Answer::Array(items) => items
+                .iter()
+                .map(Answer::size)
+                .fold((items.len(), 0), |all, item| (all.0 + item.0, all.1 + item.1)),
+        }
+    }
+
     /// Whether it is this text.
     pub(crate) fn is(&self, text: &str) -> bool {
         matches!(self, Answer::Bytes(bytes) if **bytes == *text.as_bytes())

@@ -13,7 +13,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use claret_core::message::Refusal;
-use claret_core::{Applied, HeldEnd, Incarnation, Records, Shard, ShardId, Time};
+use claret_core::{Applied, HeldEnd, Incarnation, Read, Records, Shard, ShardId, Time};
 use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
 use smallvec::SmallVec;
 
@@ -41,6 +41,8 @@ pub(crate) struct Keyspace {
     held_ends: OnMainThread<HeldEnds>,
     /// What the frame that is carried out adds to counters, and is not in them yet.
     adding: OnMainThread<Adding>,
+    /// What was read of records since the shard asked last.
+    read: OnMainThread<Read>,
     /// A key is looked at for a transaction at this moment. The server deletes it then if its time is over.
     is_looking: AtomicBool,
     /// The server may throw keys away when memory is short.
@@ -59,6 +61,7 @@ impl Keyspace {
             expiring: OnMainThread::new(),
             held_ends: OnMainThread::new(),
             adding: OnMainThread::new(),
+            read: OnMainThread::new(),
             is_looking: AtomicBool::new(false),
             is_evicting: AtomicBool::new(false),
             users: OnMainThread::new(),
@@ -73,6 +76,7 @@ impl Keyspace {
         self.expiring.set(Some(Expiring::default()));
         self.held_ends.set(Some(HeldEnds::default()));
         self.adding.set(Some(Adding::default()));
+        self.read.set(Some(Read::default()));
         self.users.set(Some(Users::default()));
     }
 
@@ -319,6 +323,10 @@ impl Records for Keyspace {
         native::apply(&self.server(), key, effects)
     }
 
+    fn take_read(&self) -> Read {
+        self.read.with(std::mem::take).unwrap_or_default()
+    }
+
     fn may_order(&self, key: &Bytes, op: &Operation) -> bool {
         // What the server may throw away at any moment vanishes before anybody hears of it.
         if planted::records::is_evicting(self.is_evicting.load(Ordering::Relaxed)) {
@@ -385,6 +393,15 @@ impl Server for KeyspaceServer<'_> {
     fn read<'b>(&self, command: &CStr, name: &Text, arguments: impl IntoIterator<Item = &'b [u8]>) -> Answer {
         let arguments: SmallVec<[Text; 4]> = arguments.into_iter().map(Text::new).collect();
         self.ctx.call(command, c"Ev", std::iter::once(name).chain(&arguments))
+    }
+
+    fn note_read(&self, elements: usize, bytes: usize) {
+        let more = Read { elements: elements as u64, bytes: bytes as u64 };
+        self.keyspace.read.with(|read| *read += more);
+    }
+
+    fn whole_elements_max(&self) -> usize {
+        settings::WHOLE_ELEMENTS_MAX.get() as usize
     }
 
     fn write<'b>(

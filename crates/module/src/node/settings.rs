@@ -117,6 +117,14 @@ pub(crate) static CALLS_MAX: Setting = Setting::new(
     false,
     "operations of one transaction at this node; a transaction with more is refused",
 );
+pub(crate) static WHOLE_ELEMENTS_MAX: Setting = Setting::new(
+    "whole-elements-max",
+    1 << 17,
+    (1 << 10, 1 << 30),
+    false,
+    "elements of a key that are read at once for an operation which answers less of them, as a rank after changes of the \
+     same transaction, or a place in a document; on a larger key it is refused",
+);
 pub(crate) static USER_BYTES_MAX: Setting = Setting::new(
     "user-bytes-max",
     1 << 30,
@@ -344,6 +352,7 @@ pub(crate) static SETTINGS: [&Setting; 25] = [
     &LEASE_MS,
     &INQUIRE_MS,
     &FRAME_BYTES_MAX,
+    &WHOLE_ELEMENTS_MAX,
     &OUTBOX_MAX,
     &OUTBOX_BYTES_MAX,
     &OUTBOXES_BYTES_MAX,

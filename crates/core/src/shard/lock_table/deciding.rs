@@ -9,8 +9,8 @@ use claret_types::{Claims, Effect, Executed, Mode, Modes, OpError, Operation, Re
 use smallvec::SmallVec;
 
 use super::{
-    AttemptId, Call, External, Holder, Item, Lock, LockTable, Locks, Member, Owner, Record, RecordIx, Time,
-    rules, same, union,
+    AttemptId, Call, External, Holder, Item, Lock, LockTable, Locks, Member, Owner, Read, Record, RecordIx,
+    Time, rules, same, union,
 };
 
 /// Why no further call was granted.
@@ -52,10 +52,10 @@ impl LockTable {
         answers: &mut Answers,
     ) -> Stop {
         let mut at = 0;
-        let enough = self.replays.saturating_add(enough);
+        let enough = self.dearness().saturating_add(enough);
         // A view is asked for no more calls than twice as many as the last one was good for.
         let mut asked = calls.len();
-        while at < calls.len() && (at == 0 || self.replays <= enough) {
+        while at < calls.len() && (at == 0 || self.dearness() <= enough) {
             let some = &calls[at..calls.len().min(at.saturating_add(asked))];
             let Some((view, covered)) = self.open(record, owner, some) else {
                 match self.request_one(now, record, owner, &calls[at]) {
@@ -65,13 +65,13 @@ impl LockTable {
                 at += 1;
                 continue;
             };
-            let (stopped, granted) =
-                self.go_through(now, record, owner, &calls[at..at + covered], view, answers);
+            let covered = &calls[at..at + covered];
+            let (stopped, granted) = self.go_through(now, record, owner, covered, view, enough, answers);
             if let Some(stop) = stopped {
                 return stop;
             }
             at += granted;
-            asked = 2 * covered.max(1);
+            asked = 2 * covered.len().max(1);
         }
         Stop::All
     }
@@ -88,7 +88,13 @@ impl LockTable {
         self.conclude(now, record, owner, call, decided)
     }
 
-    /// Goes through calls that share a view. Why it stopped, and how many were granted.
+    /// What calls cost beside that they are executed, as if it was calls: effects that were added, and what was read and answered.
+    pub(crate) fn dearness(&self) -> u64 {
+        self.replays.saturating_add(self.read.cost() / Read::BYTES_WORTH)
+    }
+
+    /// Goes through calls that share a view, until that is enough. Why it stopped, and how many were granted.
+    #[expect(clippy::too_many_arguments, reason = "those of `request`, and the view")]
     fn go_through(
         &mut self,
         now: Time,
@@ -96,6 +102,7 @@ impl LockTable {
         owner: Owner,
         calls: &[Call],
         mut view: View,
+        enough: u64,
         answers: &mut Answers,
     ) -> (Option<Stop>, usize) {
         for (at, call) in calls.iter().enumerate() {
@@ -110,8 +117,14 @@ impl LockTable {
                 self.close(record, view);
                 return (Some(self.enqueue(now, record, owner, call, false)), at);
             }
-            let effect = item.effect.clone().filter(|_| at + 1 < calls.len());
+            self.read += Read::of_answer(&reply);
+            let is_last = at + 1 == calls.len() || self.dearness() > enough;
+            let effect = item.effect.clone().filter(|_| !is_last);
             answers.push((Some(reply), self.grant(record, owner, call, item, false)));
+            if is_last {
+                self.close(record, view);
+                return (None, at + 1);
+            }
             if let Some(effect) = effect
                 && !rules::extend(self, record, &mut view, call, effect)
             {
@@ -133,6 +146,7 @@ impl LockTable {
     ) -> Result<(Option<Reply>, bool), Stop> {
         match decided {
             Ok(Some((reply, item))) if self.may_join(now, record, owner, call) => {
+                self.read += Read::of_answer(&reply);
                 Ok((Some(reply), self.grant(record, owner, call, item, false)))
             }
             Ok(_) => Err(self.enqueue(now, record, owner, call, false)),
@@ -248,6 +262,7 @@ impl LockTable {
             let own = rules::own_effects(own, call.member, [&call.op].into_iter());
             self.replays += own.len() as u64;
             let partial = records.partial_state(key, &call.op, &own);
+            self.read += records.take_read();
             let executed = partial.and_then(|it| call.op.execute_in_partial(it, &own, unique));
             return executed.or_else(|error| match error {
                 OpError::Changed => Err(error),
@@ -286,7 +301,9 @@ impl LockTable {
             let own = rules::own_effects(own, first.member, ops.iter().copied());
             self.replays += own.len() as u64;
             // What cannot be done shows once more when the call is decided by itself.
-            let (mut partial, covered) = records.partial_state_for_all(key, &ops, &own).ok()?;
+            let partial = records.partial_state_for_all(key, &ops, &own);
+            self.read += records.take_read();
+            let (mut partial, covered) = partial.ok()?;
             first.op.add_to_partial(&mut partial, &own).ok()?;
             return Some((View::Partial(partial), covered.clamp(1, ops.len())));
         }

@@ -3,7 +3,7 @@
 use claret_types::{Access, Bytes, Effect, Executed, OpError, Operation, Reply, Room, State, Unique};
 use smallvec::SmallVec;
 
-use super::{AttemptId, External, LockTable, Record, RecordIx, rules};
+use super::{AttemptId, External, LockTable, Read, Record, RecordIx, rules};
 
 /// What was seen.
 pub(crate) struct Look {
@@ -15,29 +15,39 @@ pub(crate) struct Look {
     pub(crate) record: Option<RecordIx>,
     /// How large all answers are, in bytes.
     pub(crate) bytes: usize,
-    /// How large they may be: then reads before the last operation are left out, which change nothing.
+    /// How large they may be, and how dear all of it: then reads before the last operation are left out, which change nothing.
     bytes_max: usize,
+    enough: u64,
 }
 
 impl Look {
-    fn new(bytes_max: usize) -> Self {
-        Look { result: Ok(Reply::Ok), unique: Unique(0), record: None, bytes: 0, bytes_max }
+    fn new(bytes_max: usize, enough: u64) -> Self {
+        Look { result: Ok(Reply::Ok), unique: Unique(0), record: None, bytes: 0, bytes_max, enough }
     }
 
     /// Whether an operation is worth executing: the last one, and what may change the record, always.
-    fn is_worth(&self, op: &Operation, is_last: bool) -> bool {
-        is_last || self.bytes < self.bytes_max || op.method().access == Access::Write
+    fn is_worth(&self, op: &Operation, is_last: bool, dearness: u64) -> bool {
+        let is_little = self.bytes < self.bytes_max && dearness <= self.enough;
+        is_last || is_little || op.method().access == Access::Write
     }
 }
 
 impl LockTable {
     /// Executes operations on one record, one after the other, without looking who holds it, and undoes them all. Of the record with
     /// this key there need not be anything here.
-    pub(crate) fn look(&mut self, hash: u64, key: &Bytes, ops: &[Operation], bytes_max: usize) -> Look {
+    pub(crate) fn look(
+        &mut self,
+        hash: u64,
+        key: &Bytes,
+        ops: &[Operation],
+        bytes_max: usize,
+        at_once: usize,
+    ) -> Look {
         let record = self.find(hash, key);
+        let look = Look::new(bytes_max, self.dearness().saturating_add(at_once as u64));
         let mut looked = match self.external {
-            Some(_) => self.look_outside(key, record, ops, Look::new(bytes_max)),
-            None => self.look_inside(record, ops, Look::new(bytes_max)),
+            Some(_) => self.look_outside(key, record, ops, look),
+            None => self.look_inside(record, ops, look),
         };
         // Until it is empty again it is gone, but for those who have voted on it.
         looked.record = looked.record.or(record.filter(|record| self.has_vanished(*record)));
@@ -54,7 +64,7 @@ impl LockTable {
         let mut absent = None;
         let mut undo: SmallVec<[Effect; 2]> = SmallVec::new();
         for (at, op) in ops.iter().enumerate() {
-            if !look.is_worth(op, at + 1 == ops.len()) {
+            if !look.is_worth(op, at + 1 == ops.len(), self.dearness()) {
                 continue;
             }
             look.unique = self.next_unique();
@@ -88,7 +98,7 @@ impl LockTable {
         // A partial state with what was done before, and the first operation that it is not good for.
         let mut view: (Option<State>, usize) = (None, 0);
         for (at, op) in ops.iter().enumerate() {
-            if !look.is_worth(op, at + 1 == ops.len()) {
+            if !look.is_worth(op, at + 1 == ops.len(), self.dearness()) {
                 continue;
             }
             look.unique = self.next_unique();
@@ -129,7 +139,9 @@ impl LockTable {
         self.replays += own.len() as u64;
         let alike = ops.iter().take_while(|op| super::same(op.type_info(), ops[0].type_info()));
         let asked: SmallVec<[&Operation; 8]> = alike.collect();
-        let (mut partial, covered) = records.partial_state_for_all(key, &asked, &own)?;
+        let partial = records.partial_state_for_all(key, &asked, &own);
+        self.read += records.take_read();
+        let (mut partial, covered) = partial?;
         ops[0].add_to_partial(&mut partial, &own)?;
         *view = (partial, at + covered.clamp(1, asked.len()));
         Ok(())
@@ -137,7 +149,7 @@ impl LockTable {
 
     /// Takes note of what executing an operation came to: its effect.
     fn note(
-        &self,
+        &mut self,
         look: &mut Look,
         record: Option<RecordIx>,
         (at, op): (usize, &Operation),
@@ -154,6 +166,7 @@ impl LockTable {
                 });
                 look.record = look.record.or(in_the_way.map(|(record, _)| record));
                 look.bytes = look.bytes.saturating_add(executed.reply.size());
+                self.read += Read::of_answer(&executed.reply);
                 look.result = Ok(executed.reply);
                 executed.effect
             }

@@ -22,7 +22,9 @@ pub(super) fn partial_state(
     for op in ops.iter().map(|op| op.downcast::<Document>().expect("a document's")) {
         for (field, within) in op.looks_at() {
             if planted::looks_into(within) && is_object(&key, &field) {
+                let elements = key.len();
                 drop(key);
+                record.check_whole(elements)?;
                 return whole(record);
             }
             fields.push(field);
@@ -39,7 +41,7 @@ pub(super) fn partial_state(
     }
     fields.sort_unstable();
     fields.dedup();
-    let text = |field: &Bytes| key.field(field).map(|text| Bytes::from(text.as_ref()));
+    let text = |field: &Bytes| record.field(&key, field).map(|text| Bytes::from(text.as_ref()));
     let found = fields.into_iter().filter_map(|field| text(&field).map(|text| (field, text)));
     Ok(Some(State::new::<Document>(DocumentState::partial(found)?)))
 }

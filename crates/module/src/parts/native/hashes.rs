@@ -54,7 +54,7 @@ pub(super) fn partial_state_for_all(
     }
     fields.sort_unstable();
     fields.dedup();
-    let value = |field: &Bytes| key.field(field).map(|value| DictValue::from(value.as_ref()));
+    let value = |field: &Bytes| record.field(&key, field).map(|value| DictValue::from(value.as_ref()));
     let found: Vec<(Bytes, DictValue)> =
         fields.into_iter().filter_map(|field| Some((field.clone(), value(field)?))).collect();
     let elsewhere = planted::other_fields(key.len() - found.len());
@@ -212,5 +212,6 @@ fn integer(key: &impl OpenKey, field: &str) -> Option<i64> {
 
 fn number(key: &impl OpenKey, field: &str) -> Option<f64> {
     let value = key.field(field.as_bytes())?;
+    let value = Some(value).filter(|value| value.as_ref().len() <= super::FLOAT_BYTES_MAX)?;
     std::str::from_utf8(value.as_ref()).ok()?.parse().ok()
 }

@@ -32,14 +32,23 @@ pub(super) fn partial_state(
             content(record, shown == Some(&KeyspaceOp::Digest), first)
         }
         // What it writes over has to be a string, as what was done to it before shows.
-        Some(kind) if matches!(op.keyspace(), Some(KeyspaceOp::SetUntil { .. })) => whole(record, kind),
-        Some(kind) if kept_until.is_some() || may_be_emptied(record, seen_by) => whole(record, kind),
+        Some(kind) if matches!(op.keyspace(), Some(KeyspaceOp::SetUntil { .. })) => {
+            whole_for_part(record, kind)
+        }
+        Some(kind) if kept_until.is_some() || may_be_emptied(record, seen_by) => whole_for_part(record, kind),
         Some(_) => Ok(there(record)),
         None => match op.keyspace() {
             Some(KeyspaceOp::SetUntil { .. }) if kept_until.is_none() => string(record),
             _ => Ok(there(record)),
         },
     })
+}
+
+/// The whole record, for an operation that answers less of it.
+fn whole_for_part(record: &Record<'_, impl Server>, kind: &TypeInfo) -> Result<Option<State>, OpError> {
+    let key = record.open_any();
+    record.check_whole(key.map_or(0, |key| if key.kind() == Kind::String { 1 } else { key.len() }))?;
+    whole(record, kind)
 }
 
 /// That there is something, and when it expires.
@@ -63,8 +72,8 @@ fn content(
     let (kind, length) = (key.kind(), key.len());
     drop(key);
     match (is_digested, kind) {
-        (true, Kind::String) => {}
-        (true, _) => check_digestible(length)?,
+        (true, Kind::String) => check_digestible(1, length)?,
+        (true, _) => check_digestible(length, 0)?,
         (false, _) => check_size(kind, length)?,
     }
     match (used_as, kind) {

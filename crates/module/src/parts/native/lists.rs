@@ -1,5 +1,7 @@
 //! Lists: Redis lists.
 
+use std::ops::Range;
+
 use claret_types::{Bytes, Effect, End, List, ListEffect, ListOp, ListState, OpError, Operation, State};
 
 use super::{OpenKey, Record, Server};
@@ -41,6 +43,11 @@ pub(super) fn partial_state_for_all(
         }
     }
     let (left, right) = (left.saturating_add(reach_left), right.saturating_add(reach_right));
+    if let Some(span) = span_of(ops[0].downcast::<List>(), length).filter(|_| own.is_empty())
+        && span.len().saturating_mul(ops.len()) < left.saturating_add(right).min(length)
+    {
+        return Ok((Some(State::new::<List>(slice(record, span, length))), 1));
+    }
     if left.saturating_add(right) >= length {
         return Ok((whole(record)?, ops.len()));
     }
@@ -51,6 +58,29 @@ pub(super) fn partial_state_for_all(
     let front = if left > 0 { part(0, left as i64 - 1) } else { Vec::new() };
     let back = if right > 0 { part(-(right as i64), -1) } else { Vec::new() };
     Ok((Some(State::new::<List>(ListState::partial(front, length - left - right, back))), ops.len()))
+}
+
+/// The positions that an operation reads, in a list of this length.
+fn span_of(op: Option<&ListOp>, length: usize) -> Option<Range<usize>> {
+    let (start, stop) = match op? {
+        ListOp::Index(index) => (*index, *index),
+        ListOp::Range { start, stop } => (*start, *stop),
+        ListOp::Push(..) | ListOp::PushReturning(..) | ListOp::Len | ListOp::Pop(_) => return None,
+    };
+    let length = length as i64;
+    let from_front = |index: i64| if index < 0 { index.saturating_add(length) } else { index };
+    let (start, stop) = (from_front(start).max(0), from_front(stop).min(length - 1));
+    Some(if start > stop { 0..0 } else { start as usize..stop as usize + 1 })
+}
+
+/// The values at these positions, as the server reads them.
+fn slice(record: &Record<'_, impl Server>, span: Range<usize>, length: usize) -> ListState {
+    if span.is_empty() {
+        return ListState::slice(0, [], length);
+    }
+    let (start, stop) = (span.start.to_string(), (span.end - 1).to_string());
+    let values = record.read(c"LRANGE", [start.as_bytes(), stop.as_bytes()]).list();
+    ListState::slice(span.start, values, length - span.end)
 }
 
 /// How many values effects take from the left end and from the right.

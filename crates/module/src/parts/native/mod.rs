@@ -9,6 +9,8 @@
 
 use crate::parts::planted::records as planted;
 
+#[cfg(test)]
+mod costs;
 mod documents;
 mod ends;
 mod hashes;
@@ -75,6 +77,9 @@ fn content(
     if let Some(first) = own.first()
         && !all_are_of(kind, own)
     {
+        let elements =
+            record.open_any().map_or(0, |key| if key.kind() == Kind::String { 1 } else { key.len() });
+        record.check_whole(elements)?;
         return whole(record, first.type_info());
     }
     match Stored::of(kind) {
@@ -219,9 +224,16 @@ fn whole(record: &Record<'_, impl Server>, kind: &TypeInfo) -> Result<Option<Sta
 
 /// An integer as the server writes one; it does not add to `007` and `+7`.
 fn integer_of(bytes: &[u8]) -> Option<i64> {
+    let bytes = Some(bytes).filter(|bytes| bytes.len() <= INTEGER_BYTES_MAX)?;
     let number: i64 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
     planted::is_canonical(is_canonical_integer(bytes)).then_some(number)
 }
+
+/// No integer is longer, as the server writes one.
+const INTEGER_BYTES_MAX: usize = 20;
+
+/// No float is longer that the server adds to.
+const FLOAT_BYTES_MAX: usize = 5 * 1024;
 
 /// So many elements are written with one command.
 const ELEMENTS_MAX: usize = 1024;
@@ -315,6 +327,7 @@ impl<'a, S: Server> Record<'a, S> {
     /// where they lie: that makes an ordinary string of it, and the write makes it compact again.
     fn string(&self, key: S::Key, fate: Upcoming) -> Bytes {
         if key.len() > COMPACT_MAX || fate == Upcoming::Write {
+            self.server.note_read(0, key.len());
             return Bytes::from(key.string());
         }
         drop(key);
@@ -323,7 +336,27 @@ impl<'a, S: Server> Record<'a, S> {
 
     /// Runs a command that reads: its name, the key, what follows.
     fn read<'b>(&self, command: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) -> Answer {
-        self.server.read(command, self.name(), arguments)
+        let answer = self.server.read(command, self.name(), arguments);
+        let (elements, bytes) = answer.size();
+        self.server.note_read(elements, bytes);
+        answer
+    }
+
+    /// The value of a hash's field.
+    fn field(&self, key: &S::Key, name: &[u8]) -> Option<<S::Key as OpenKey>::Text> {
+        let value = key.field(name);
+        self.server.note_read(1, value.as_ref().map_or(0, |value| value.as_ref().len()));
+        value
+    }
+
+    /// Whether all of a record with so many elements may be read for an operation that answers less of it.
+    fn check_whole(&self, elements: usize) -> Result<(), OpError> {
+        let limit = self.server.whole_elements_max();
+        if elements <= limit {
+            return Ok(());
+        }
+        let what = format!("record that {} has to read as a whole, in elements,", self.method);
+        Err(OpError::TooLarge { what: what.into(), size: elements, limit })
     }
 
     /// Runs a command that writes.

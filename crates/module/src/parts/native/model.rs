@@ -31,6 +31,8 @@ pub(super) struct Model {
     held_ends: RefCell<HeldEnds>,
     /// What time it is. Unless a test says so, earlier than all that tests set.
     pub(super) now: Cell<i64>,
+    /// How many elements and bytes were read.
+    pub(super) read: Cell<(usize, usize)>,
     /// The longest string that is appended to; by default 512 MiB.
     pub(super) append_max: Option<usize>,
     /// Commands that wrote, in order.
@@ -102,9 +104,8 @@ impl Model {
             "LPUSH" | "RPUSH" | "LPOP" | "RPOP" | "LRANGE" => list(name, &mut value, arguments),
             "HSET" | "HDEL" | "HINCRBY" | "HGETALL" => hash(name, &mut value, arguments),
             "SADD" | "SREM" | "SMEMBERS" | "SMISMEMBER" => set(name, &mut value, arguments),
-            "ZADD" | "ZINCRBY" | "ZREM" | "ZREMRANGEBYRANK" | "ZRANGE" | "ZRANGEBYSCORE" | "ZRANK" => {
-                zset(name, &mut value, arguments)
-            }
+            "ZADD" | "ZINCRBY" | "ZREM" | "ZREMRANGEBYRANK" | "ZRANGE" | "ZRANGEBYSCORE" | "ZCOUNT"
+            | "ZRANK" => zset(name, &mut value, arguments),
             other => panic!("the model knows no {other}"),
         };
         let value = value.filter(|value| !is_empty(value));
@@ -282,7 +283,7 @@ fn zset(name: &str, value: &mut Option<Value>, arguments: &[&[u8]]) -> Answer {
             let span = span(arguments, all.len());
             return with_scores(all[span].iter().cloned());
         }
-        "ZRANGEBYSCORE" => {
+        "ZRANGEBYSCORE" | "ZCOUNT" => {
             let bound = |text: &[u8], is_within: fn(f64, f64, bool) -> bool| match text.strip_prefix(b"(") {
                 Some(text) => (score(text), true, is_within),
                 None => (score(text), false, is_within),
@@ -290,7 +291,11 @@ fn zset(name: &str, value: &mut Option<Value>, arguments: &[&[u8]]) -> Answer {
             let min = bound(arguments[0], |it, min, excluded| it > min || !excluded && it == min);
             let max = bound(arguments[1], |it, max, excluded| it < max || !excluded && it == max);
             let is_in = |it: f64| min.2(it, min.0, min.1) && max.2(it, max.0, max.1);
-            return with_scores(ranked(held).into_iter().filter(|(_, score)| is_in(*score)));
+            let found = ranked(held).into_iter().filter(|(_, score)| is_in(*score));
+            return match name {
+                "ZCOUNT" => Answer::Int(found.count() as i64),
+                _ => with_scores(found),
+            };
         }
         _ => {
             let at = ranked(held).iter().position(|(member, _)| **member == *arguments[0]);
@@ -365,6 +370,15 @@ impl Server for Model {
 
     fn now_ms(&self) -> i64 {
         self.now.get()
+    }
+
+    fn note_read(&self, elements: usize, bytes: usize) {
+        let before = self.read.get();
+        self.read.set((before.0 + elements, before.1 + bytes));
+    }
+
+    fn whole_elements_max(&self) -> usize {
+        100_000
     }
 
     fn append_bytes_max(&self) -> Option<usize> {

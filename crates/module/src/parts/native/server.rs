@@ -31,6 +31,12 @@ pub(crate) trait Server {
         arguments: impl IntoIterator<Item = &'a [u8]>,
     ) -> Answer;
 
+    /// So many elements and bytes were read of a key for a call.
+    fn note_read(&self, elements: usize, bytes: usize);
+
+    /// So many elements are read at most for an operation that answers less than it reads.
+    fn whole_elements_max(&self) -> usize;
+
     /// Runs a command that writes, on a key, and passes it on to the replicas and the append-only file. Of its answer an error
     /// counts alone.
     fn write<'a>(&self, command: &CStr, key: &Bytes, arguments: impl IntoIterator<Item = &'a [u8]>)

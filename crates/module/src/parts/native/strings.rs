@@ -3,10 +3,10 @@
 use claret_types::{
     Bytes, Counter, CounterEffect, CounterOp, DataType, Effect, FloatCounter, FloatCounterEffect,
     FloatCounterOp, Issued, OpError, Operation, Register, RegisterEffect, RegisterOp, State,
-    Text as TextState, UidEffect, UidGenerator,
+    Text as TextState, UidEffect, UidGenerator, no_number,
 };
 
-use super::{OpenKey, Record, Server, Upcoming};
+use super::{COMPACT_MAX, FLOAT_BYTES_MAX, INTEGER_BYTES_MAX, OpenKey, Record, Server, Upcoming};
 use crate::ffi::Kind;
 use crate::parts::planted::records as planted;
 
@@ -31,13 +31,28 @@ pub(super) fn partial_state(
             RegisterOp::Set(_) | RegisterOp::SetIfAbsent(_) | RegisterOp::SetIfAbsentReturning(_) => {
                 Bytes::default()
             }
-            RegisterOp::GetSet(_) | RegisterOp::Get | RegisterOp::Len | RegisterOp::Append(_) => {
-                record.string(key, fate)
-            }
+            RegisterOp::Len => return Ok(Some(State::new::<Register>(TextState::Length(length)))),
+            RegisterOp::GetSet(_) | RegisterOp::Get | RegisterOp::Append(_) => record.string(key, fate),
         }),
+        None if own.is_empty() => {
+            match op.downcast::<Counter>() {
+                Some(_) => refuse_no_number(&key, INTEGER_BYTES_MAX, "an integer")?,
+                None => refuse_no_number(&key, FLOAT_BYTES_MAX, "a number")?,
+            }
+            TextState::Bytes(record.string(key, fate))
+        }
         _ => TextState::Bytes(record.string(key, fate)),
     };
     Ok(Some(State::new::<Register>(text)))
+}
+
+/// A string that is longer than any number is none, and is not read to see that.
+fn refuse_no_number(key: &impl OpenKey, longest: usize, expected: &'static str) -> Result<(), OpError> {
+    // One that is kept in a compact way is read as any other.
+    match key.len() {
+        length if length > longest.max(COMPACT_MAX) => Err(no_number(key.string(), length, expected)),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a string of this length is written for certain by whoever calls these operations and has these effects.
@@ -69,6 +84,10 @@ pub(super) fn partial_state_for_all(
     let appended: usize = registers().filter_map(tail).sum();
     let held = record.open(Kind::String)?.map(|key| key.len());
     let fate = upcoming(held.unwrap_or(0), ops.iter().copied(), own);
+    let only_length = || ops.iter().all(|op| matches!(op.downcast::<Register>(), Some(RegisterOp::Len)));
+    if own.is_empty() && (ops[0].downcast::<Register>().is_none() || only_length()) {
+        return Ok((partial_state(record, ops[0], own)?, ops.len()));
+    }
     if appended == 0 {
         return Ok((value(record, fate)?, ops.len()));
     }
@@ -140,6 +159,7 @@ fn value(record: &Record<'_, impl Server>, fate: Upcoming) -> Result<Option<Stat
 
 pub(super) fn whole_uid(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::String)? else { return Ok(None) };
+    refuse_no_number(&key, INTEGER_BYTES_MAX, "a whole number from 0 to 2^62")?;
     let text = record.string(key, Upcoming::Nothing);
     let count = super::integer_of(&text).filter(|count| (0..=ISSUED_MAX).contains(count));
     let count =

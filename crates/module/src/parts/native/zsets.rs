@@ -22,12 +22,13 @@ pub(super) fn partial_state(
     let op = op.downcast::<ScoredSet>().expect("a scored set's");
     let moved = matches!(op, ScoredSetOp::Range { .. } | ScoredSetOp::Rank(_)) && !own.is_empty();
     if moved {
-        return whole(record);
+        return whole_for_part(record);
     }
     let Some(key) = record.open(Kind::Zset)? else { return Ok(None) };
     let length = key.len();
+    let mut counted = 0;
     let mut members =
-        Scores::of(&key, named(op).into_iter().chain(own.iter().flat_map(|effect| touched(effect))));
+        Scores::of(record, &key, named(op).into_iter().chain(own.iter().flat_map(|effect| touched(effect))));
     drop(key);
     let mut below = 0;
     match op {
@@ -36,8 +37,10 @@ pub(super) fn partial_state(
             below = if *reverse { length - positions.end } else { positions.start };
             members.extend(range(record, start, stop, *reverse));
         }
-        ScoredSetOp::RangeByScore { min, max, .. } | ScoredSetOp::Count { min, max } => {
-            members.extend(between(record, *min, *max));
+        ScoredSetOp::RangeByScore { min, max, .. } => members.extend(between(record, *min, *max)),
+        ScoredSetOp::Count { min, max } => {
+            let here = members.0.values().filter(|score| is_between(**score, *min, *max)).count();
+            counted = count(record, *min, *max).saturating_sub(here);
         }
         ScoredSetOp::Rank(member) => {
             let rank = record.read(c"ZRANK", [&member[..]]).int();
@@ -46,7 +49,8 @@ pub(super) fn partial_state(
         _ => {}
     }
     let elsewhere = length - members.0.len();
-    Ok(Some(State::new::<ScoredSet>(Ranking::partial(members.0, below.min(elsewhere), elsewhere))))
+    let ranking = Ranking::partial(members.0, below.min(elsewhere), elsewhere);
+    Ok(Some(State::new::<ScoredSet>(ranking.counting(counted.min(elsewhere)))))
 }
 
 /// For calls one after the other: those of the first few that name members, or only want to know how many there are.
@@ -77,13 +81,13 @@ pub(super) fn partial_state_for_all(
             Some(ScoredSetOp::Range { .. } | ScoredSetOp::Rank(_)) if !own.is_empty()
         );
         return match moved || is_whole_cheaper(record, ops, own)? {
-            true => Ok((whole(record)?, ops.len())),
+            true => Ok((whole_for_part(record)?, ops.len())),
             false => Ok((partial_state(record, ops[0], own)?, 1)),
         };
     }
     let Some(key) = record.open(Kind::Zset)? else { return Ok((None, naming.len())) };
     let named = naming.iter().flat_map(|op| named(op));
-    let members = Scores::of(&key, named.chain(own.iter().flat_map(|effect| touched(effect))));
+    let members = Scores::of(record, &key, named.chain(own.iter().flat_map(|effect| touched(effect))));
     let elsewhere = key.len() - members.0.len();
     Ok((Some(State::new::<ScoredSet>(Ranking::partial(members.0, 0, elsewhere))), naming.len()))
 }
@@ -130,7 +134,12 @@ struct Scores(BTreeMap<Bytes, f64>);
 
 impl Scores {
     /// Those that are in.
-    fn of<'a>(key: &impl OpenKey, members: impl Iterator<Item = &'a Bytes>) -> Self {
+    fn of<'a, S: Server>(
+        record: &Record<'_, S>,
+        key: &S::Key,
+        members: impl Iterator<Item = &'a Bytes>,
+    ) -> Self {
+        let members = members.inspect(|member| record.server.note_read(1, member.len()));
         Scores(members.filter_map(|member| Some((member.clone(), key.score(member)?))).collect())
     }
 
@@ -155,6 +164,12 @@ pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, O
     Ok(Some(State::new::<ScoredSet>(ranking)))
 }
 
+/// The same, for an operation that answers less of it.
+fn whole_for_part(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
+    record.check_whole(record.open(Kind::Zset)?.map_or(0, |key| key.len()))?;
+    whole(record)
+}
+
 /// Members by position, from the lowest or from the highest.
 fn range(
     record: &Record<'_, impl Server>,
@@ -169,12 +184,35 @@ fn range(
 
 /// Members by score.
 fn between(record: &Record<'_, impl Server>, min: ScoreBound, max: ScoreBound) -> Vec<(Bytes, f64)> {
-    let bound = |bound| match bound {
-        ScoreBound::Included(score) => number(score),
-        ScoreBound::Excluded(score) => format!("({}", number(score)),
-    };
     let (min, max) = (bound(min), bound(max));
     scored(record.read(c"ZRANGEBYSCORE", [min.as_bytes(), max.as_bytes(), b"WITHSCORES"]))
+}
+
+/// How many there are by score.
+fn count(record: &Record<'_, impl Server>, min: ScoreBound, max: ScoreBound) -> usize {
+    let (min, max) = (bound(min), bound(max));
+    let count = record.read(c"ZCOUNT", [min.as_bytes(), max.as_bytes()]).int();
+    count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0)
+}
+
+fn is_between(score: f64, min: ScoreBound, max: ScoreBound) -> bool {
+    let is_above = match min {
+        ScoreBound::Included(min) => score >= min,
+        ScoreBound::Excluded(min) => score > min,
+    };
+    is_above
+        && match max {
+            ScoreBound::Included(max) => score <= max,
+            ScoreBound::Excluded(max) => score < max,
+        }
+}
+
+/// As the server reads it.
+fn bound(bound: ScoreBound) -> String {
+    match bound {
+        ScoreBound::Included(score) => number(score),
+        ScoreBound::Excluded(score) => format!("({}", number(score)),
+    }
 }
 
 /// Member, score, member, score.
@@ -252,7 +290,7 @@ pub(super) fn partial_topk(
         TopKOp::Add { member, .. } => Some(member),
         TopKOp::Max | TopKOp::List { .. } | TopKOp::Count => None,
     };
-    let mut members = Scores::of(&key, asked.into_iter().chain(offers));
+    let mut members = Scores::of(record, &key, asked.into_iter().chain(offers));
     let capacity = capacity(record)?;
     members.extend(key.outermost(Side::Lowest, own.len() + 1));
     match op {
