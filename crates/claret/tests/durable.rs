@@ -74,6 +74,24 @@ fn an_expiry_after_the_year_10889_is_there_again() {
     }
 }
 
+/// What others did to the folder meanwhile nobody counted.
+#[test]
+fn a_store_that_is_opened_again_has_other_versions() {
+    let folder = TestFolder::new();
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let store = Store::open(folder.path()).expect("it opens");
+        for key in ["k", "absent"] {
+            let version = wait(store.key(key).version()).expect("an answer");
+            assert_eq!(wait(store.key(key).version()).expect("an answer"), version);
+            assert!(!told.contains(&version), "{key}");
+            told.push(version);
+        }
+        wait(store.register("k").set("a")).expect("nobody is in the way");
+        wait(store.close());
+    }
+}
+
 #[test]
 fn a_store_is_open_once() {
     let folder = TestFolder::new();

@@ -206,6 +206,7 @@ fn any_type(scope: &Recorder) {
     key.expires_at();
     key.content();
     key.digest();
+    key.version();
     let words = ["list", "a"].map(|word| Reply::Bytes(word.into()));
     key.put(Content::from_reply(Reply::Array(words.into())).expect("a list of one"));
     scope.register("k").set_for("v", time);

@@ -417,6 +417,7 @@ async fn records_come_expire_and_go_in_the_process() {
         handles::living::all(&store, "").await;
         handles::documents::all(&store, "").await;
         handles::moving::all(&store, "").await;
+        handles::versions::all(&store, "").await;
         assert_idle(&store);
     }
 }

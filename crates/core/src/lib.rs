@@ -22,6 +22,7 @@ mod records;
 mod removed;
 mod shard;
 mod switches;
+mod versions;
 pub mod wire;
 
 pub use asked::{Asked, Known, NotAsked, Told, Written};
@@ -43,3 +44,4 @@ pub use planted::{Bug, with_bug};
 pub use records::{Applied, HeldEnd, Read, Records};
 pub use shard::{Behind, Counted, HotRecord, Shard, Stats, Survives, Top, Wait, Waited, key_hash};
 pub use switches::{Commit, Delivery, Locks, Ordered, Switches};
+pub use versions::Versions;

@@ -32,6 +32,10 @@ pub struct Limits {
     /// Bytes of answers that one input repeats.
     // P38.
     pub again_bytes_max: usize,
+    /// What a shard keeps, in bytes, of the keys in its own memory whose versions were asked for; beyond that those that were asked
+    /// for longest ago are as if they had changed.
+    // O10.
+    pub versions_bytes_max: usize,
     /// How many may join a phase once somebody waits for its end.
     // P17.
     pub phase_joins_max: u32,
@@ -115,6 +119,7 @@ impl Default for Limits {
             at_once_max: 1 << 10,
             again_bytes_max: 1 << 20,
             answers_bytes_max: 1 << 20,
+            versions_bytes_max: 16 << 20,
             phase_joins_max: 64,
             phase_us_max: 5_000,
             waiters_max: 1 << 20,

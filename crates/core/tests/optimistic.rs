@@ -6,11 +6,11 @@ use claret_core::message::{
 };
 use claret_core::{
     AttemptId, Birth, CallNo, Client, Incarnation, Limits, LookNo, Member, Observations, Pacing, Place, Saw,
-    Sequence, SessionId, Shard, ShardId, SlotRange, Switches, Time, TxId,
+    Sequence, SessionId, Shard, ShardId, SlotRange, Survives, Switches, Time, TxId,
 };
 use claret_types::{
-    Bytes, Counter, CounterOp, OpError, Operation, Register, RegisterOp, Reply, Set, SetOp, UidGenerator,
-    UidOp, Unique, few,
+    Bytes, Counter, CounterOp, KeyspaceOp, OpError, Operation, Register, RegisterOp, Reply, Set, SetOp,
+    UidGenerator, UidOp, Unique, few,
 };
 use smallvec::smallvec;
 
@@ -202,6 +202,91 @@ fn what_has_changed_is_said_at_once() {
     assert!(matches!(commit(&mut shard, 4, vec![seen])[..], [Response::Queued { .. }]));
     shard.handle(NOW, LINK, Request::Apply { attempt: attempt(2) });
     assert!(is_refused_for_change(&said(&mut shard)));
+}
+
+fn version() -> Operation {
+    Operation::from(KeyspaceOp::Version)
+}
+
+/// O10: a look may tell the version from before the apply of somebody who voted. Who demands that one comes behind the apply.
+#[test]
+fn a_version_that_was_looked_at_past_a_vote_is_over_once_that_is_applied() {
+    let mut shard = shard();
+    commit(&mut shard, 1, vec![set("a")]);
+    let before = answer(&mut shard, &[version()]);
+    // It writes what is there, and so no digest would show it.
+    prepare(&mut shard, 2, vec![set("a")], false, Members::All);
+    assert_eq!(look(&mut shard, &[version()], false), Seen::Later);
+    let Seen::Answer { reply, .. } = look(&mut shard, &[version()], true) else { panic!("asked too often") };
+    assert_eq!(reply, before, "nothing is carried out yet");
+    let seen = version().seen(Ok(&reply), Unique(0));
+    assert!(matches!(commit(&mut shard, 3, vec![seen, set("b")])[..], [Response::Queued { .. }]));
+    shard.handle(NOW, LINK, Request::Apply { attempt: attempt(2) });
+    assert!(is_refused_for_change(&said(&mut shard)));
+    assert_eq!(answer(&mut shard, &[get()]), Reply::from("a"));
+    assert_ne!(answer(&mut shard, &[version()]), before);
+}
+
+/// O10: what has voted and does not commit changed nothing, and neither did what was looked at, refused or undone.
+#[test]
+fn what_is_not_carried_out_is_no_change() {
+    let mut shard = shard();
+    commit(&mut shard, 1, vec![set("a")]);
+    let before = answer(&mut shard, &[version()]);
+    prepare(&mut shard, 2, vec![set("b")], false, Members::All);
+    shard.handle(NOW, LINK, Request::Abort { attempt: attempt(2), refused_by: None });
+    said(&mut shard);
+    assert_eq!(answer(&mut shard, &[set("b"), version()]), before, "of what is committed");
+    let (hash, key) = (claret_core::key_hash(b"k"), Bytes::from("k"));
+    let demanded = version().demanding(&before);
+    for op in [&demanded, &set("b")] {
+        assert!(matches!(shard.instant(hash, &key, op), Ok(Some(_))), "nobody is in the way");
+    }
+    shard.undo_instant();
+    assert_eq!(answer(&mut shard, &[version()]), before);
+    for op in [&demanded, &set("b")] {
+        assert!(matches!(shard.instant(hash, &key, op), Ok(Some(_))), "nobody is in the way");
+    }
+    shard.finish_instant();
+    assert!(matches!(shard.instant(hash, &key, &demanded), Err(OpError::Unexpected { .. })));
+}
+
+/// O10: a demand is judged before what its own batch does, and the apply of the batch is a change.
+#[test]
+fn a_version_is_demanded_once() {
+    let mut shard = shard();
+    let before = answer(&mut shard, &[version()]);
+    let batch = |seen: &Reply| vec![version().demanding(seen), set("a"), version().demanding(seen)];
+    assert!(is_committed(&commit(&mut shard, 1, batch(&before))));
+    let refused = commit(&mut shard, 2, batch(&before));
+    assert!(!is_committed(&refused), "{refused:?}");
+    assert!(is_committed(&commit(&mut shard, 3, batch(&answer(&mut shard, &[version()])))));
+}
+
+/// O10: the records are the same, and nobody knows whether they were all the time.
+#[test]
+fn another_incarnation_has_other_versions() {
+    let mut shard = shard();
+    commit(&mut shard, 1, vec![set("a")]);
+    let before = answer(&mut shard, &[version()]);
+    shard.restart(NOW, Incarnation(2), Survives::Records);
+    assert_eq!(answer(&mut shard, &[get()]), Reply::from("a"));
+    assert_ne!(answer(&mut shard, &[version()]), before);
+}
+
+/// O10: a record that nobody asks about costs nothing, and those that are asked about are bounded.
+#[test]
+fn versions_are_kept_of_what_is_asked_about() {
+    let mut shard = shard();
+    commit(&mut shard, 1, vec![set("a")]);
+    assert!(shard.versions().is_empty());
+    answer(&mut shard, &[version()]);
+    assert_eq!(shard.versions().len(), 1);
+    commit(&mut shard, 2, vec![set("b")]);
+    assert!(shard.versions().is_empty(), "what changed is forgotten");
+    let limits = Limits { versions_bytes_max: 0, ..Limits::default() };
+    let mut shard = Shard::new(SHARD, Incarnation(1), Switches::CLARET, limits);
+    assert_ne!(answer(&mut shard, &[version()]), answer(&mut shard, &[version()]));
 }
 
 /// O9: it is told what would have been answered, so that has to be true.

@@ -19,6 +19,12 @@ pub(crate) fn digest() -> Operation {
     Operation::from(claret_types::KeyspaceOp::Digest)
 }
 
+/// The operation whose answer is another one after every change of a key.
+#[expect(dead_code, reason = "WATCH takes digests still")]
+pub(crate) fn version() -> Operation {
+    Operation::from(claret_types::KeyspaceOp::Version)
+}
+
 /// Words as the store takes them, without the name.
 pub(crate) fn arguments(words: &[bytes::Bytes]) -> Vec<Bytes> {
     words[1..].iter().map(|word| Bytes::copy_from(word)).collect()

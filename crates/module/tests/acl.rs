@@ -142,6 +142,18 @@ fn a_digest_needs_the_right_to_the_content_and_to_the_expiry() {
     assert!(is_done(&al.commit("a:1", "RECORD.DIGEST")));
 }
 
+/// It tells of a key that something changed it, and not what.
+#[test]
+fn a_version_needs_the_right_to_read_the_key_and_to_no_command() {
+    let (server, mut admin) = limited();
+    let mut al = Process::over(server.connect_as("al", "pw"), 1, 1, &[]);
+    for without in ["dump", "pexpiretime", "watch", "exists", "get"] {
+        acl(&mut admin, &["al", &format!("-{without}")]);
+    }
+    assert!(matches!(&al.commit("a:1", "RECORD.VERSION")[..], [Response::Committed { .. }]));
+    assert!(is_denied(&al.commit("b:1", "RECORD.VERSION")));
+}
+
 /// To put a string is what SET does; anything else is put as RESTORE does it.
 #[test]
 fn a_string_is_put_with_the_right_to_set_and_nothing_else_is() {

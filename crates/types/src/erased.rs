@@ -239,7 +239,7 @@ impl Operation {
     /// # Errors
     /// When the partial state does not hold what the effects need.
     pub fn add_to_partial(&self, partial: &mut Option<State>, own: &[&Effect]) -> Result<(), OpError> {
-        if own.is_empty() {
+        if own.is_empty() || self.asks_version() {
             return Ok(());
         }
         let add = || {
@@ -283,18 +283,30 @@ impl State {
     /// A record of which only its key was looked at: a host's partial state for [`KeyspaceOp`](crate::KeyspaceOp). It takes
     /// effects on its content without a trace, so there must be something left of it after them.
     pub fn opaque() -> Self {
-        State { content: Box::new(Opaque { dump: None }), expiry: None }
+        State { content: Box::new(Opaque::default()), expiry: None }
     }
 
     /// A record of a type that is none of Claret's, as its host keeps it: a host's partial state for
     /// [`KeyspaceOp::Digest`](crate::KeyspaceOp::Digest). For all else it is [`State::opaque`].
     pub fn of_foreign(dump: Bytes) -> Self {
-        State { content: Box::new(Opaque { dump: Some(dump) }), expiry: None }
+        State { content: Box::new(Opaque { dump: Some(dump), version: None }), expiry: None }
     }
 
     /// What [`State::of_foreign`] was given.
     pub(crate) fn foreign(&self) -> Option<&Bytes> {
         self.content.content().downcast_ref::<Opaque>()?.dump.as_ref()
+    }
+
+    /// What is told of a record, there or not, to [`KeyspaceOp::Version`](crate::KeyspaceOp::Version): a host's partial state for it
+    /// alone. Two of one record are equal only if nothing changed it in between, not even to what it had been. What an attempt has
+    /// not committed is no change.
+    pub fn of_version(version: Bytes) -> Self {
+        State { content: Box::new(Opaque { dump: None, version: Some(version) }), expiry: None }
+    }
+
+    /// What [`State::of_version`] was given.
+    pub(crate) fn version(&self) -> Option<&Bytes> {
+        self.content.content().downcast_ref::<Opaque>()?.version.as_ref()
     }
 
     /// Whether it is [`State::opaque`].
@@ -593,9 +605,12 @@ impl<T: DataType> AnyState for Content<T> {
 }
 
 /// The content of a record that nobody looked at.
+#[derive(Clone, Default, PartialEq)]
 struct Opaque {
     /// As its host keeps it, if that is told.
     dump: Option<Bytes>,
+    /// Which version it is, if that is told instead.
+    version: Option<Bytes>,
 }
 
 impl AnyState for Opaque {
@@ -612,11 +627,11 @@ impl AnyState for Opaque {
     }
 
     fn duplicate(&self) -> State {
-        State { content: Box::new(Opaque { dump: self.dump.clone() }), expiry: None }
+        State { content: Box::new(self.clone()), expiry: None }
     }
 
     fn equals(&self, other: &dyn Any) -> bool {
-        other.downcast_ref::<Self>().is_some_and(|other| other.dump == self.dump)
+        other.downcast_ref::<Self>() == Some(self)
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -16,7 +16,7 @@
 //! | `PERSIST` | there is a record without expiry | `read-expiry` |
 //! | `PERSIST` | there is a record with one | `read-expiry`, `extend-expiry` |
 //! | `DEL`, an `EXPIRE` whose time is over | there is a record | `exclusive` |
-//! | `RECORD.CONTENT`, `RECORD.DIGEST` | there is a record | `shared` |
+//! | `RECORD.CONTENT`, `RECORD.DIGEST`, `RECORD.VERSION` | there is a record | `shared` |
 //! | `PSETEX`, `SETEX`, `RECORD.PUT` | there is a record, or none | `exclusive` |
 //!
 //! | | own, beside | own, clearing | own, removing | present | read-expiry | extend-expiry | shared | exclusive |
@@ -52,6 +52,7 @@ use crate::content::{self, Content};
 use crate::data_type::arguments::{int, of_unsigned, unsigned};
 use crate::data_type::{Access, Arguments, Execution, Few, Method, Unique, few, method_named};
 use crate::erased::{AnyEffect, AnyOp, Effect, Executed, OF_ANY, Operation, State, TypeInfo};
+use crate::version;
 use crate::{Bytes, Claims, FromReply, Mode, Modes, OpError, Register, Reply, Room, Scope, Text};
 
 /// When a record ends: milliseconds since the beginning of 1970, UTC.
@@ -169,6 +170,9 @@ pub enum KeyspaceOp {
     Content,
     /// 32 bytes that tell the record's type, content and expiry from any other; nil when there is none.
     Digest,
+    /// A value that is another one after every change, also of a record that is not there: only its host knows it
+    /// ([`State::of_version`]).
+    Version,
     /// Puts a record of this content in place of what there is. It does not expire.
     Put(Content),
     /// Writes a string that expires.
@@ -275,6 +279,7 @@ const METHODS: &[Method] = &[
         Access::Read,
         true,
     )),
+    method("RECORD.VERSION", "", "a value that is another one after every change", Access::Read, true),
 ];
 
 const fn of_size(method: Method) -> Method {
@@ -321,6 +326,7 @@ fn parse(method: &str, given: Arguments<'_>) -> Result<KeyspaceOp, OpError> {
         }
         ("RECORD.CONTENT", []) => Ok(KeyspaceOp::Content),
         ("RECORD.DIGEST", []) => Ok(KeyspaceOp::Digest),
+        ("RECORD.VERSION", []) => Ok(KeyspaceOp::Version),
         ("RECORD.PUT", [_, _, ..]) => Content::of_words(given).map(KeyspaceOp::Put),
         _ => Err(OpError::misuse(METHODS, method)),
     }
@@ -381,6 +387,7 @@ impl KeyspaceOp {
             KeyspaceOp::ExpiryTime => "PEXPIRETIME",
             KeyspaceOp::Content => "RECORD.CONTENT",
             KeyspaceOp::Digest => "RECORD.DIGEST",
+            KeyspaceOp::Version => "RECORD.VERSION",
             KeyspaceOp::Put(_) => "RECORD.PUT",
             KeyspaceOp::SetUntil { at: Moment::In(_), .. } => "PSETEX",
             KeyspaceOp::SetUntil { at: Moment::At(_), .. } => "PSETEXAT",
@@ -402,7 +409,8 @@ impl KeyspaceOp {
             | KeyspaceOp::TimeLeft { .. }
             | KeyspaceOp::ExpiryTime
             | KeyspaceOp::Content
-            | KeyspaceOp::Digest => Few::new(),
+            | KeyspaceOp::Digest
+            | KeyspaceOp::Version => Few::new(),
         }
     }
 
@@ -513,6 +521,7 @@ impl KeyspaceOp {
             | KeyspaceOp::Persist { .. }
             | KeyspaceOp::Content
             | KeyspaceOp::Digest
+            | KeyspaceOp::Version
             | KeyspaceOp::Put(_)
             | KeyspaceOp::ExpiryTime => false,
         }
@@ -562,6 +571,7 @@ impl KeyspaceOp {
                 let digest = Bytes::copy_from(&content::digest_of(state)?);
                 Execution::read(Reply::Bytes(digest), Claims::record(Mode::SHARED))
             }
+            KeyspaceOp::Version => version::answered(Some(state))?,
             KeyspaceOp::Put(content) => replace(content.state()),
             KeyspaceOp::SetUntil { .. } if !is_string(state) => {
                 let found = state.type_info().name;
@@ -633,6 +643,7 @@ impl AnyOp for Call {
             | KeyspaceOp::Exists
             | KeyspaceOp::Content
             | KeyspaceOp::Digest
+            | KeyspaceOp::Version
             | KeyspaceOp::Put(_)
             | KeyspaceOp::Persist { .. }
             | KeyspaceOp::TimeLeft { .. }
@@ -657,7 +668,9 @@ impl AnyOp for Call {
             KeyspaceOp::Delete { .. } | KeyspaceOp::SetUntil { .. } | KeyspaceOp::Put(_) => {
                 return Claims::record(Mode::EXCLUSIVE);
             }
-            KeyspaceOp::Content | KeyspaceOp::Digest => return Claims::record(Mode::SHARED),
+            KeyspaceOp::Content | KeyspaceOp::Digest | KeyspaceOp::Version => {
+                return Claims::record(Mode::SHARED);
+            }
             KeyspaceOp::Exists => Claims::record(Mode::PRESENT),
             KeyspaceOp::Expire { only_later: true, returning: false, .. } => {
                 Claims::record(Mode::EXTEND_EXPIRY)
@@ -684,6 +697,7 @@ impl AnyOp for Call {
             (None, KeyspaceOp::Content | KeyspaceOp::Digest) => {
                 Execution::read(Reply::Nil, Claims::record(Mode::SHARED))
             }
+            (None, KeyspaceOp::Version) => version::answered(None)?,
             (None, KeyspaceOp::TimeLeft { .. } | KeyspaceOp::ExpiryTime) => absent(-2),
             (None, _) => absent(0),
         };

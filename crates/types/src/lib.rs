@@ -36,6 +36,7 @@ mod summary_bag;
 mod text;
 mod topk;
 mod uid;
+mod version;
 
 pub use bounded_counter::{Bounded, BoundedCounter, BoundedCounterEffect, BoundedCounterOp};
 pub use builtin::{BUILTIN, builtin_types};

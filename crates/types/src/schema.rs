@@ -487,7 +487,8 @@ impl Entry {
                 | KeyspaceOp::TimeLeft { .. }
                 | KeyspaceOp::ExpiryTime
                 | KeyspaceOp::Content
-                | KeyspaceOp::Digest => Ok(()),
+                | KeyspaceOp::Digest
+                | KeyspaceOp::Version => Ok(()),
             };
         }
         if !self.has_method_of(op) {

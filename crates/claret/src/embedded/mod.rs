@@ -24,6 +24,7 @@ mod writing;
 
 use std::fmt;
 use std::future::ready;
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -79,7 +80,12 @@ const LINK: Link = Link { session: SESSION, connection: 0 };
 impl Embedded {
     pub(crate) fn new(shards: u32, mode: Mode, limits: Limits, schema: Option<Schema>) -> Self {
         let switches = mode.switches(Delivery::Direct);
-        let shard = |id| Mutex::new(Shard::new(ShardId(id), Incarnation(1), switches, limits));
+        let shard = |id| {
+            let mut shard = Shard::new(ShardId(id), Incarnation(1), switches, limits);
+            // That of no other shard, and of none that was opened before at the same path.
+            shard.begin_versions(RandomState::new().hash_one(id));
+            Mutex::new(shard)
+        };
         Embedded {
             shards: (0..shards).map(shard).collect(),
             registry: Registry::new(),

@@ -115,6 +115,13 @@ impl<S: Scope> KeyRecord<S> {
         self.ask(KeyspaceOp::Digest)
     }
 
+    /// `RECORD.VERSION`: a value that is another one after every change of the record, be it there or not: two that are equal say
+    /// that nothing changed it in between, not even to what it had been. What the transaction itself does counts once it has
+    /// committed. A record may get another version though nothing changed it. Shares the record with what only reads all of it.
+    pub fn version(&self) -> Gives<S, Bytes> {
+        self.ask(KeyspaceOp::Version)
+    }
+
     /// `RECORD.PUT`: puts a record of this content in place of what there is, of whatever type. It does not expire. Needs the
     /// record alone. O(size).
     pub fn put(&self, content: Content) -> S::Void {

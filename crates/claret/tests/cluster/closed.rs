@@ -180,6 +180,7 @@ async fn records_come_expire_and_go_on_a_cluster() {
         handles::living::all(&store, &prefix()).await;
         handles::documents::all(&store, &prefix()).await;
         handles::moving::all(&store, &prefix()).await;
+        handles::versions::all(&store, &prefix()).await;
         store.close().await;
     }
 }

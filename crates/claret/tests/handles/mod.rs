@@ -14,6 +14,7 @@ pub(crate) mod closing;
 pub(crate) mod documents;
 pub(crate) mod living;
 pub(crate) mod moving;
+pub(crate) mod versions;
 
 /// Far longer than anything here takes: what waits for ever ends the test.
 const STALL: Duration = Duration::from_secs(60);

@@ -31,6 +31,7 @@ mod replicating;
 mod right;
 mod top;
 mod undoing;
+mod versions;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
 
@@ -72,6 +73,7 @@ use crate::limits::Limits;
 use crate::message::{Call, Members};
 use crate::records::{External, Read};
 use crate::switches::{Locks, Ordered, Switches};
+use crate::versions::Versions;
 
 /// A record's place in the table, stable while it is held.
 pub(crate) type RecordIx = usize;
@@ -204,6 +206,8 @@ pub(crate) struct LockTable {
     /// What an instant transaction did so far, to be undone if it cannot finish.
     staged: Vec<(RecordIx, Effect)>,
     pub(crate) unique: u64,
+    /// Of the records that are here.
+    pub(crate) versions: Versions,
     pub(crate) clocks: Clocks,
     pub(crate) heat: Heat,
     pub(crate) woken: VecDeque<Woken>,
@@ -246,6 +250,7 @@ impl LockTable {
             ended: Vec::new(),
             staged: Vec::new(),
             unique: unique_base,
+            versions: Versions::new(unique_base, limits.versions_bytes_max),
             clocks: Clocks::default(),
             heat: Heat::with(&limits),
             woken: VecDeque::new(),
@@ -663,6 +668,7 @@ impl LockTable {
             let record = self.ensure(hash, &key);
             self.note_expiry(record, None, state.expiry());
             self.records[record].state = Some(state);
+            self.has_changed(record);
         }
     }
 

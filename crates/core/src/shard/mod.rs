@@ -40,6 +40,7 @@ mod right;
 mod top;
 mod undoing;
 mod undone;
+mod versions;
 mod waking;
 #[cfg(feature = "planted-bugs")]
 mod wrong;

@@ -39,6 +39,39 @@ pub(super) fn subscribe(ctx: Ctx) -> Result<(), Rejected> {
     Ok(())
 }
 
+/// Asks to be told of every change of a key: once, when it first matters.
+pub(super) fn subscribe_to_keys(ctx: Ctx) -> bool {
+    // Not of keys that are missed or loaded. What is set by hand `notify-keyspace-events` does not matter for modules.
+    let kinds = raw::REDISMODULE_NOTIFY_GENERIC
+        | raw::REDISMODULE_NOTIFY_STRING
+        | raw::REDISMODULE_NOTIFY_LIST
+        | raw::REDISMODULE_NOTIFY_SET
+        | raw::REDISMODULE_NOTIFY_HASH
+        | raw::REDISMODULE_NOTIFY_ZSET
+        | raw::REDISMODULE_NOTIFY_EXPIRED
+        | raw::REDISMODULE_NOTIFY_EVICTED
+        | raw::REDISMODULE_NOTIFY_STREAM
+        | raw::REDISMODULE_NOTIFY_MODULE
+        | raw::REDISMODULE_NOTIFY_NEW;
+    // SAFETY: context rule; the function is never unloaded, since the module refuses that.
+    let status = unsafe { api!(RedisModule_SubscribeToKeyspaceEvents)(ctx.raw(), kinds, Some(key_changed)) };
+    Ctx::accepted(status).is_ok()
+}
+
+unsafe extern "C" fn key_changed(
+    ctx: *mut raw::RedisModuleCtx,
+    _: c_int,
+    _: *const c_char,
+    key: *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: the server calls with its context and the key's name, both of which live until this returns.
+    let (ctx, key) = unsafe { (Ctx::new(ctx), Arg::new(key)) };
+    if keyspace().has_versions() && ctx.database() == 0 {
+        entry(ctx, "a changed key", |_| keyspace().has_changed(key.bytes()));
+    }
+    raw::REDISMODULE_OK as c_int
+}
+
 unsafe extern "C" fn client_changed(
     ctx: *mut raw::RedisModuleCtx,
     _: raw::RedisModuleEvent,
@@ -90,6 +123,7 @@ unsafe extern "C" fn loading(
 ) {
     // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
+    entry(ctx, "loading", |_| keyspace().all_changed());
     match what {
         raw::REDISMODULE_SUBEVENT_LOADING_REPL_START => {
             entry(ctx, "a sync", |_| with_node(Node::forget_backup));
@@ -150,6 +184,7 @@ unsafe extern "C" fn flushed(
         return;
     }
     entry(ctx, "a flush", |ctx| {
+        keyspace().all_changed();
         if phase == raw::REDISMODULE_SUBEVENT_FLUSHDB_START {
             with_node(Node::about_to_vanish);
         }
@@ -166,6 +201,9 @@ unsafe extern "C" fn swapped(
     // SAFETY: with this event the server hands over what it says of a swap, which lives until this returns, as the context.
     let (ctx, swap) = unsafe { (Ctx::new(ctx), &*what.cast::<raw::RedisModuleSwapDbInfo>()) };
     if swap.dbnum_first == 0 || swap.dbnum_second == 0 {
-        entry(ctx, "a swap of databases", |ctx| note(ctx, Change::Everything));
+        entry(ctx, "a swap of databases", |ctx| {
+            keyspace().all_changed();
+            note(ctx, Change::Everything);
+        });
     }
 }

@@ -162,6 +162,15 @@ pub(crate) const FIELDS: &[Field] = &[
     field("multis_open", "open MULTIs whose keys are noted; on Redis 7.0, 1 if there are any", |node, _| {
         node.open_multis.len() as u64
     }),
+    field("versions", "keys whose version was asked for and that have not changed since", |node, _| {
+        node.keyspace.versions(|versions| versions.len() as u64)
+    }),
+    field("versions_bytes", "bytes of these", |node, _| node.keyspace.versions(|it| it.bytes() as u64)),
+    field(
+        "versions_evicted",
+        "versions that were forgotten for lack of room: who demands one runs once more, or hears that the key changed",
+        |node, _| node.keyspace.versions(claret_core::Versions::evicted),
+    ),
     field("exec_aborts", "EXECs refused because a key was held", |node, _| node.counts.exec_aborts),
     field("peer_messages_in", "messages of other shards", |node, _| node.counts.peer_messages_in),
     field("peer_messages_out", "messages to other shards", |node, _| node.counts.peer_messages_out),

@@ -103,7 +103,8 @@ fn load(ctx: Ctx) -> Result<(), Unfit> {
     accepted("a part of RDB files", files::register(ctx))?;
     accepted("a section of INFO", info::register(ctx))?;
     ctx.receive(bus::received);
-    super::begin(|keyspace| Node::new(ctx, keyspace, timers::PROCS, SessionId(ctx.random()), secret));
+    let own = SessionId(ctx.random());
+    super::begin(|keyspace| Node::new(ctx, keyspace, timers::PROCS, events::subscribe_to_keys, own, secret));
     // In the first turn of the server's loop, before it reads any command of a client: the shard begins.
     ctx.timer(0, timers::PROCS.check);
     accepted("the filter", ctx.filter(filter::filter))?;

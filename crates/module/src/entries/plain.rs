@@ -58,6 +58,7 @@ fn plain(ctx: Ctx, arguments: &[Arg<'_>], form: Form) -> Outcome {
     let standing = standing(ctx, form, row, &texts);
     match with_node(|node| node.judge(ctx, row, &texts, standing)).unwrap_or(Judged::Runs) {
         Judged::Runs => {
+            keyspace().runs(ctx, row, &texts);
             ctx.run_for_client(words, None);
         }
         Judged::Pops => return pops::pop(ctx, words),
@@ -95,6 +96,9 @@ fn standing(ctx: Ctx, form: Form, row: Row, words: &[Text]) -> Standing {
 fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) {
     match with_node(|node| node.plain_granted(ctx, number)) {
         Some(Waited::Granted) => {
+            let texts: Vec<Text> = words.iter().map(|word| Text::of(*word)).collect();
+            let row = texts.first().and_then(|name| keyspace().row(name.bytes()));
+            row.into_iter().for_each(|row| keyspace().runs(ctx, row, &texts));
             // It may be a script, whose commands the filter sees: nobody is at the node.
             ctx.run_for_client(words, None);
             with_node(|node| node.plain_ran(number));

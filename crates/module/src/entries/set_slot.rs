@@ -5,7 +5,7 @@ use std::ffi::c_int;
 
 use redis_module::raw;
 
-use super::{closed, entry, with_node};
+use super::{closed, entry, keyspace, with_node};
 use crate::ffi::{Answered, Arg, Ctx, Flag};
 use crate::node::Taking;
 use crate::parts::error::{Error, Outcome};
@@ -33,6 +33,7 @@ fn run(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
         return Err(Error::WaitsForReplicas);
     }
     let is_done = ctx.run_for_client(words, None) == Answered::Value;
+    keyspace().all_changed();
     let bytes: Vec<&[u8]> = words.iter().map(|word| word.bytes()).collect();
     with_node(|node| node.slot_set(ctx, &bytes, is_done));
     Ok(())

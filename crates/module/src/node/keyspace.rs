@@ -19,6 +19,7 @@ use smallvec::SmallVec;
 
 use super::rights::Caller;
 use super::settings;
+use super::versions::Told;
 use crate::ffi::{Answer, Ctx, Flag, Key, Kind, Log, OnMainThread, Side, Text};
 use crate::parts::adding::{Adding, Kept, amount_of, effect_of};
 use crate::parts::command_table::{Row, Table};
@@ -48,6 +49,8 @@ pub(crate) struct Keyspace {
     /// The server may throw keys away when memory is short.
     is_evicting: AtomicBool,
     pub(super) users: OnMainThread<Users>,
+    /// See `node/versions.rs`.
+    pub(super) told: OnMainThread<Told>,
     /// For whom operations are admitted now.
     pub(super) caller: OnMainThread<Caller>,
 }
@@ -65,12 +68,13 @@ impl Keyspace {
             is_looking: AtomicBool::new(false),
             is_evicting: AtomicBool::new(false),
             users: OnMainThread::new(),
+            told: OnMainThread::new(),
             caller: OnMainThread::new(),
         }
     }
 
     /// Nothing happened and nobody was seen until now.
-    pub(crate) fn begin(&self, commands: &'static Table) {
+    pub(crate) fn begin(&self, commands: &'static Table, told: Told) {
         self.commands.set(Some(commands));
         self.changes.set(Some(Changes::default()));
         self.expiring.set(Some(Expiring::default()));
@@ -78,6 +82,7 @@ impl Keyspace {
         self.adding.set(Some(Adding::default()));
         self.read.set(Some(Read::default()));
         self.users.set(Some(Users::default()));
+        self.told.set(Some(told));
     }
 
     /// What is known of a command of this name.
@@ -252,6 +257,11 @@ impl Keyspace {
         native::let_all_end(&self.server());
     }
 
+    /// Opens a key, which ends then if its time is over.
+    pub(super) fn look_at(&self, name: &Text) {
+        drop(self.server().open(name));
+    }
+
     /// For the shard, which asks from within an entry.
     fn server(&self) -> KeyspaceServer<'_> {
         KeyspaceServer { ctx: Ctx::current(), keyspace: self }
@@ -302,6 +312,9 @@ impl Records for Keyspace {
 
     fn partial_state(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
         self.carry_out_sum(key);
+        if op.asks_version() {
+            return Ok(Some(self.version(key)));
+        }
         native::partial_state(&self.server(), key, op, own)
     }
 
@@ -312,15 +325,22 @@ impl Records for Keyspace {
         own: &[&Effect],
     ) -> Result<(Option<State>, usize), OpError> {
         self.carry_out_sum(key);
+        if ops[0].asks_version() {
+            return Ok((Some(self.version(key)), 1));
+        }
         native::partial_state_for_all(&self.server(), key, ops, own)
     }
 
     fn apply(&self, key: &Bytes, effects: &[&Effect]) -> Applied {
         if self.keeps(key, effects) {
+            self.has_changed(key);
             return Applied::Done;
         }
         self.carry_out_sum(key);
-        native::apply(&self.server(), key, effects)
+        let applied = native::apply(&self.server(), key, effects);
+        // Mostly the server has said so; not of an end that was put off.
+        self.has_changed(key);
+        applied
     }
 
     fn take_read(&self) -> Read {

@@ -51,6 +51,10 @@ impl Node {
             (Some(_), _) if lost => self.go_on(ctx),
             (Some(_), _) | (None, _) => {}
         }
+        if lost || took {
+            // Other nodes may have changed them.
+            self.keyspace.all_changed();
+        }
         self.tell_owners();
         self.note_slots_on_their_way(ctx);
         let now = self.now();
@@ -74,6 +78,7 @@ impl Node {
 
     fn begin(&mut self, ctx: Ctx) {
         self.limits = limits();
+        self.keyspace.all_changed();
         self.keyspace.forget_changes();
         self.learn_incarnations(ctx);
         let begun = match settings::is_strict() {

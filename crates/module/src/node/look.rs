@@ -39,10 +39,14 @@ impl Node {
     pub(crate) fn fast_path(&mut self, filtered: &Filtered) -> Option<Row> {
         let name = filtered.word(0)?;
         let Some(is_busy) = self.is_busy() else { return self.row_of_slots(name) };
-        if !is_busy && !planted::is_never_passed(is_never_passed(name)) {
+        let passes = !is_busy && !planted::is_never_passed(is_never_passed(name));
+        if passes && !self.keyspace.has_versions() {
             return None;
         }
         let row = self.commands.find(name)?;
+        if row.is_silent || passes {
+            return Some(row).filter(|row| row.is_silent);
+        }
         let Keys::Fixed { .. } = row.keys else {
             return (row.keys != Keys::None || row.special != Special::Nothing).then_some(row);
         };
@@ -85,6 +89,7 @@ impl Node {
     /// Looks at a command of which this is known, and may change it.
     pub(crate) fn look(&mut self, ctx: Ctx, filtered: &Filtered, row: Row) {
         let client = filtered.client();
+        self.keyspace.is_about_to_run(ctx, row, filtered);
         match row.special {
             Special::Nothing | Special::Pop | Special::Own => self.look_at_use(ctx, filtered, row, client),
             Special::Multi => {
@@ -94,6 +99,11 @@ impl Node {
             Special::Exec => self.look_at_exec(ctx, filtered, client),
             Special::Discard => self.open_multis.end(client),
             Special::Cluster => {
+                // Before slots may come that other nodes have changed keys of.
+                if !filtered.word(1).is_some_and(leaves_slots) {
+                    self.keyspace.all_changed();
+                    self.open_multis.note_silent(client, true);
+                }
                 if self.looks_at_slot(ctx, filtered, client) {
                     self.put_before(ctx, filtered, client, Access::Write);
                 }
@@ -126,6 +136,9 @@ impl Node {
             }
             (Queues::Yes | Queues::Perhaps, _) => true,
         };
+        if row.is_silent {
+            self.open_multis.note_silent(client, row.keys == Keys::None);
+        }
         let words = filtered.len();
         let held = self.held_uses(ctx, filtered, row, notes.then_some(client));
         let is_queued = planted::is_queued(queues == Queues::Yes, row.special == Special::Pop);
@@ -239,6 +252,7 @@ impl Node {
             self.rights_change(ctx);
         }
         let held = self.held_of_exec(client);
+        self.changes_by_exec(client);
         self.open_multis.end(planted::ended_by_exec(client, held.is_some()));
         let Some(held) = held else { return };
         // Only what its client may know of is a reason.
@@ -252,6 +266,15 @@ impl Node {
         }
         self.tick_again(ctx);
         filtered.insert(1, b"a transaction holds a key of this MULTI; nothing was run, try again");
+    }
+
+    /// What an EXEC is about to change, and nobody tells.
+    fn changes_by_exec(&self, client: Option<u64>) {
+        match self.open_multis.silent(client) {
+            None => {}
+            Some(Queued::Anything) => self.keyspace.all_changed(),
+            Some(Queued::Keys(used)) => used.keys().for_each(|key| self.keyspace.has_changed(key)),
+        }
     }
 
     /// The keys of an EXEC that are held in conflict; `None` if none is. No key at all where it is not known which.
@@ -316,6 +339,31 @@ impl Node {
 fn is_never_passed(name: &[u8]) -> bool {
     matches!(name.first().map(u8::to_ascii_lowercase), Some(b'm' | b'b' | b'a' | b'c'))
         && matches!(name.len(), 3 | 5..=7 | 8 | 10)
+}
+
+/// Subcommands of CLUSTER after which every slot is where it was. Not those that nobody knew of when this was written.
+fn leaves_slots(word: &[u8]) -> bool {
+    const KNOWN: [&str; 18] = [
+        "bumpepoch",
+        "count-failure-reports",
+        "countkeysinslot",
+        "forget",
+        "getkeysinslot",
+        "help",
+        "info",
+        "keyslot",
+        "links",
+        "meet",
+        "myid",
+        "myshardid",
+        "nodes",
+        "replicas",
+        "saveconfig",
+        "shards",
+        "slaves",
+        "slots",
+    ];
+    KNOWN.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 fn operation_of(filtered: &Filtered, held: Option<&'static TypeInfo>) -> Option<Operation> {

@@ -32,6 +32,7 @@ mod plain;
 mod serving;
 mod telling;
 mod top;
+mod versions;
 
 use std::cell::Cell;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -57,6 +58,7 @@ use crate::parts::sleepers::Sleepers;
 use crate::parts::stranded::Stranded;
 use keyspace::Keyspace;
 use rights::Caller;
+use versions::Told;
 
 pub(crate) use exec::{Begun, check_placement};
 pub(crate) use frames::{Hello, Polled, Welcome};
@@ -203,17 +205,19 @@ pub(crate) struct Counts {
 }
 
 impl Node {
-    /// `own` is the number of the session under which transactions of one go run: random, so that nobody guesses it.
+    /// `own` is the number of the session under which transactions of one go run: random, so that nobody guesses it. `subscribe` asks
+    /// the server to tell of every change of a key.
     pub(crate) fn new(
         ctx: Ctx,
         keyspace: &'static Keyspace,
         procs: TimerProcs,
+        subscribe: fn(Ctx) -> bool,
         own: SessionId,
         secret: Option<PeerSecret>,
     ) -> Self {
         // It is there as long as the server: the module is never unloaded.
         let commands: &'static Table = Box::leak(Box::new(Table::of(ctx.call(c"COMMAND", c"E", &[]))));
-        keyspace.begin(commands);
+        keyspace.begin(commands, Told::new(ctx.random(), subscribe));
         Node {
             began: Instant::now(),
             ahead_us: Cell::new(unix_time().0),

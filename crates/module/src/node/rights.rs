@@ -245,6 +245,10 @@ impl Caller {
         self.user.as_ref().is_some_and(|user| user.may_run(&[&command, &key]))
     }
 
+    fn may_look_at(&self, key: &Bytes) -> bool {
+        self.is_almighty || self.user.as_ref().is_some_and(|user| user.may_look_at(&Text::new(key)))
+    }
+
     fn may_change(&self, key: &Bytes) -> bool {
         let may = |user: &User| user.may_change(&Text::new(key));
         planted::may_change(self.is_server || self.is_almighty || self.user.as_ref().is_some_and(may))
@@ -271,7 +275,9 @@ impl Caller {
             Err(Refusal::Denied { key: key.clone(), reason })
         };
         for command in std::iter::once(command).chain(also(method.name)) {
-            if !planted::may(self.may_run(command, key)) {
+            // Who watches a key has to be allowed to look at it, by whatever command.
+            let may = if op.asks_version() { self.may_look_at(key) } else { self.may_run(command, key) };
+            if !planted::may(may) {
                 return denied(command, key);
             }
         }

@@ -158,6 +158,14 @@ pub(crate) static RESERVATIONS_MAX: Setting = Setting::new(
     false,
     "keys reserved at a time for the next try of plain commands; beyond that none are reserved",
 );
+pub(crate) static VERSIONS_BYTES_MAX: Setting = Setting::new(
+    "versions-bytes-max",
+    16 << 20,
+    (0, 1 << 40),
+    false,
+    "bytes kept for keys whose RECORD.VERSION was asked for; beyond that those that were asked for longest ago are as if \
+     they had changed",
+);
 pub(crate) static USER_SESSIONS_MAX: Setting = Setting::new(
     "user-sessions-max",
     8_000,
@@ -348,7 +356,7 @@ pub(crate) fn is_strict() -> bool {
 }
 
 /// All of them, but for [`PEER_SECRET_FILE`] and [`SCHEMA`].
-pub(crate) static SETTINGS: [&Setting; 25] = [
+pub(crate) static SETTINGS: [&Setting; 26] = [
     &LEASE_MS,
     &INQUIRE_MS,
     &FRAME_BYTES_MAX,
@@ -362,6 +370,7 @@ pub(crate) static SETTINGS: [&Setting; 25] = [
     &STRANGERS_MAX,
     &FORGET_MS,
     &RESERVATIONS_MAX,
+    &VERSIONS_BYTES_MAX,
     &USER_SESSIONS_MAX,
     &ANSWERS_BYTES_MAX,
     &SESSIONS_MAX,

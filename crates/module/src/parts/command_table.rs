@@ -46,6 +46,8 @@ pub(crate) struct Row {
     pub(crate) arity: i32,
     /// A script may not run it.
     pub(crate) no_script: bool,
+    /// It may change keys, and the server does not tell.
+    pub(crate) is_silent: bool,
 }
 
 /// By name.
@@ -108,7 +110,9 @@ fn row(parts: Vec<Answer>) -> Option<(Bytes, Row)> {
     let access = if is("readonly") { Access::Read } else { Access::Write };
     let special = special(&name);
     let keys = if takes_no_part(&name) { Keys::None } else { keys };
-    Some((name, Row { keys, access, special, arity, no_script: is("noscript") }))
+    let is_anothers = is("module") && is("write") && !name.starts_with(b"claret.");
+    let is_silent = is_anothers || tells_nobody(&name);
+    Some((name, Row { keys, access, special, arity, no_script: is("noscript"), is_silent }))
 }
 
 fn has_keys(subcommand: Answer) -> bool {
@@ -122,6 +126,11 @@ fn takes_no_part(name: &[u8]) -> bool {
     planted::is_channel(is_channel)
         || matches!(name, b"watch" | b"asking" | b"pfdebug" | b"debug")
         || (name.starts_with(b"claret.") && !is_own(name))
+}
+
+/// Commands of the server that change keys without an event. What modules do with theirs nobody knows.
+fn tells_nobody(name: &[u8]) -> bool {
+    matches!(name, b"pfcount" | b"pfdebug" | b"xack" | b"xclaim" | b"xautoclaim" | b"xreadgroup" | b"debug")
 }
 
 fn is_own(name: &[u8]) -> bool {
@@ -282,6 +291,7 @@ mod tests {
             special: Special::Nothing,
             arity: -2,
             no_script: false,
+            is_silent: false,
         };
         let places = |row: Row, words| row.places(words).collect::<Vec<_>>();
         assert_eq!(places(row(1, 1, 1), 3), [1]);

@@ -25,6 +25,7 @@ pub(crate) fn equivalent(method: &'static str) -> (&'static str, Option<&'static
         "UID.ISSUED" => "GET",
         "SETEX" | "PSETEX" | "PSETEXAT" => "SET",
         "RECORD.CONTENT" | "RECORD.DIGEST" => "DUMP",
+        "RECORD.VERSION" => "WATCH",
         "RECORD.PUT" => "RESTORE",
         plain => plain.strip_suffix(".RETURNING").unwrap_or(plain),
     };
@@ -67,6 +68,7 @@ mod tests {
             "PTTL",
             "PEXPIRETIME",
             "DUMP",
+            "WATCH",
             "GET",
             "STRLEN",
             "HGET",

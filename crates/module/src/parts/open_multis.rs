@@ -34,6 +34,9 @@ struct Multi {
     bytes: usize,
     /// There are more.
     is_overfull: bool,
+    /// Something is going to change and nobody tells: its keys, or anything.
+    is_silent: bool,
+    is_silent_of_anything: bool,
 }
 
 /// See the module's text.
@@ -133,6 +136,32 @@ impl OpenMultis {
         multi.used.insert(Bytes::copy_from(key), access);
         multi.bytes += bytes;
         self.bytes += bytes;
+    }
+
+    /// A command came of whose changes nobody tells: of its keys, or of anything. It is carried out at once, or with an EXEC.
+    pub(crate) fn note_silent(&mut self, client: Option<u64>, of_anything: bool) {
+        let multi = match client {
+            Some(client) => self.by_client.get_mut(&client),
+            None => Some(&mut self.pooled).filter(|_| self.pool_is_open),
+        };
+        if let Some(multi) = multi {
+            multi.is_silent = true;
+            multi.is_silent_of_anything |= of_anything;
+        }
+    }
+
+    /// What this client's EXEC may change without that anybody tells.
+    pub(crate) fn silent(&self, client: Option<u64>) -> Option<Queued<'_>> {
+        let multi = match client {
+            Some(client) => self.by_client.get(&client),
+            None => Some(&self.pooled),
+        };
+        match multi {
+            Some(multi) if multi.is_silent_of_anything => Some(Queued::Anything),
+            // Also where all is known, and where nothing is.
+            Some(multi) if !multi.is_silent && !multi.is_overfull && !self.unseen.is_any() => None,
+            _ => self.queued(client),
+        }
     }
 
     /// A change of the access control lists came: it is carried out at once, or with an EXEC.

@@ -214,6 +214,8 @@ mod tests {
         special: Special::Nothing,
         arity: -2,
         no_script: false,
+        is_silent: false,
+        is_silent: false,
     };
 
     const AT_EASE: Standing = Standing {

@@ -90,7 +90,8 @@ fn command_of(key: &Bytes, slot: u16, op: &Operation) -> Result<Command, OpError
         ("summary-bag", "BAG.MAX") => on("HGET").arg("max"),
         ("summary-bag", "BAG.SUMMARY") => on("HMGET").arg("count").arg("sum").arg("min").arg("max"),
         ("keyspace", "PSETEXAT") => on("SET").arg(text(1)).arg("PXAT").arg(text(0)),
-        ("document", _) | ("keyspace", "RECORD.CONTENT" | "RECORD.PUT" | "RECORD.DIGEST") => {
+        ("document", _)
+        | ("keyspace", "RECORD.CONTENT" | "RECORD.PUT" | "RECORD.DIGEST" | "RECORD.VERSION") => {
             return Err(OpError::NoPlainCommand { method: method.into() });
         }
         ("bounded-counter", "BRESIZE") => on("HSET").arg("min").arg(text(0)).arg("max").arg(text(1)),

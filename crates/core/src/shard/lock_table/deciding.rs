@@ -269,6 +269,10 @@ impl LockTable {
                 error => Ok((call.op.not_executed(error)?, Room::UNBOUNDED)),
             });
         }
+        if call.op.asks_version() {
+            let told = State::of_version(self.versions.of(key));
+            return Ok((call.op.execute(Some(&told), unique)?, Room::UNBOUNDED));
+        }
         let undo = overlay(rules::own_effects(own, call.member, [&call.op].into_iter()), state);
         self.replays += undo.len() as u64;
         let executed = call.op.execute(state.as_ref(), unique);
@@ -320,8 +324,13 @@ impl LockTable {
     ) -> Result<(Executed, Room), OpError> {
         let unique = self.next_unique();
         self.looks += 1;
+        let told;
         let state = match view {
             View::Partial(state) => state,
+            View::InPlace(_) if call.op.asks_version() => {
+                told = Some(State::of_version(self.versions.of(&self.records[record].key)));
+                &told
+            }
             View::InPlace(_) => &self.records[record].state,
         };
         let executed = call.op.execute(state.as_ref(), unique)?;

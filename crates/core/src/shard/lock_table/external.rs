@@ -137,6 +137,7 @@ impl LockTable {
         let before = expiry_of(&self.records[record].state);
         self.note_expiry(record, before, None);
         let state = self.records[record].state.take();
+        self.has_changed(record);
         if let Some(journal) = self.journal.as_mut().filter(|_| state.is_some()) {
             let key = self.records[record].key.clone();
             journal.note(|_| Noted::Vanished(key));

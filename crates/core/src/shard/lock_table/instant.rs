@@ -36,8 +36,9 @@ impl LockTable {
     ) -> Result<Option<Reply>, OpError> {
         debug_assert!(self.external.is_none(), "what is applied to external records cannot be undone");
         let unique = self.next_unique();
+        let version = self.version_for(key, call);
         let Some(record) = self.find(hash, key) else {
-            let executed = call.execute(None, unique)?;
+            let executed = call.execute(version.as_ref(), unique)?;
             if let Some(effect) = executed.effect {
                 let record = self.ensure(hash, key);
                 self.journal.iter_mut().for_each(|journal| journal.write(key, &effect));
@@ -49,7 +50,7 @@ impl LockTable {
         };
         let Record { state, lock, .. } = &mut self.records[record];
         let lock = rules::lock_to_heed(lock.as_deref(), locking);
-        let executed = match call.execute(state.as_ref(), unique) {
+        let executed = match call.execute(version.as_ref().or(state.as_ref()), unique) {
             Ok(executed) => executed,
             Err(OpError::Changed) => return Err(OpError::Changed),
             // As in `decide`: an error counts only when nobody holds the record.
@@ -75,6 +76,7 @@ impl LockTable {
     /// Makes what was done instantly stay.
     pub(crate) fn finish_instant(&mut self) {
         while let Some((record, _)) = self.staged.pop() {
+            self.has_changed(record);
             self.tidy(record);
         }
         if let Some(journal) = self.journal.as_mut().filter(|journal| journal.has_more()) {

@@ -39,6 +39,7 @@ impl LockTable {
                             journal.write(key, &effect);
                         }
                         effect.apply(state);
+                        self.versions.changed(key);
                     }
                 }
                 Some(external) => has_ended = external.carry_out(key, &holder.items, fate),

@@ -493,6 +493,7 @@ impl LockTable {
             true => lock.before_it_vanished = content,
             false => *state = content,
         }
+        self.versions.changed(key);
         let mut has_ended = false;
         if let Some(External(records)) = self.external
             && !has_vanished

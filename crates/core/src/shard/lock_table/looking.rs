@@ -47,7 +47,7 @@ impl LockTable {
         let look = Look::new(bytes_max, self.dearness().saturating_add(at_once as u64));
         let mut looked = match self.external {
             Some(_) => self.look_outside(key, record, ops, look),
-            None => self.look_inside(record, ops, look),
+            None => self.look_inside(key, record, ops, look),
         };
         // Until it is empty again it is gone, but for those who have voted on it.
         looked.record = looked.record.or(record.filter(|record| self.has_vanished(*record)));
@@ -60,7 +60,13 @@ impl LockTable {
         lock.into_iter().flat_map(|lock| lock.holders.keys().copied())
     }
 
-    fn look_inside(&mut self, record: Option<RecordIx>, ops: &[Operation], mut look: Look) -> Look {
+    fn look_inside(
+        &mut self,
+        key: &Bytes,
+        record: Option<RecordIx>,
+        ops: &[Operation],
+        mut look: Look,
+    ) -> Look {
         let mut absent = None;
         let mut undo: SmallVec<[Effect; 2]> = SmallVec::new();
         for (at, op) in ops.iter().enumerate() {
@@ -69,7 +75,9 @@ impl LockTable {
             }
             look.unique = self.next_unique();
             self.looks += 1;
+            let version = self.version_for(key, op);
             let state = record.map_or(absent.as_ref(), |record| self.records[record].state.as_ref());
+            let state = version.as_ref().or(state);
             let executed = op.execute(state, look.unique).map(|executed| (executed, op.room(state)));
             let effect = self.note(&mut look, record, (at, op), executed);
             let Some(effect) = effect.filter(|_| at + 1 < ops.len()) else {
