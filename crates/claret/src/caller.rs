@@ -127,7 +127,11 @@ mod tests {
                 Ok(())
             });
             held.await.unwrap();
-            assert_eq!(theirs.counter("free").add_returning(1).await.unwrap(), 1, "what waits for nobody is done");
+            assert_eq!(
+                theirs.counter("free").add_returning(1).await.unwrap(),
+                1,
+                "what waits for nobody is done"
+            );
             assert_eq!(store.counter("held").get().await.unwrap(), 1);
         });
     }

@@ -592,9 +592,7 @@ impl Shared {
     /// The transaction's driver, and what is buffered and goes to it with the next call or the commit.
     fn driver<'a>(&self, state: &'a mut State) -> (&'a mut dyn Driver, &'a mut Vec<Call>) {
         let State { driver, buffered, .. } = state;
-        let driver = driver.get_or_insert_with(|| {
-            Arc::clone(&self.backend).begin(&self.mailbox, self.since)
-        });
+        let driver = driver.get_or_insert_with(|| Arc::clone(&self.backend).begin(&self.mailbox, self.since));
         (&mut **driver, buffered)
     }
 

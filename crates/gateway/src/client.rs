@@ -435,7 +435,8 @@ impl Client {
     /// Whether another connection has locks on a key that a command writes.
     fn is_locked(&self, command: &'static Command, words: &[Word]) -> bool {
         let Some(session) = &self.session else { return false };
-        command.writes && session.turns.borrow().locked(self.entry.id, exec::keys_of(command, words)).is_some()
+        command.writes
+            && session.turns.borrow().locked(self.entry.id, exec::keys_of(command, words)).is_some()
     }
 
     /// Waits for the end of such locks: at the node it would wait, too, and hold up what is behind it.

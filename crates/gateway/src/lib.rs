@@ -70,5 +70,5 @@ mod watch;
 mod whole;
 
 pub use limits::GatewayLimits;
-pub use watch::WatchMode;
 pub use server::{Behind, Door, Gateway, GatewayError, GatewayHandle};
+pub use watch::WatchMode;

@@ -128,7 +128,12 @@ impl Metrics {
                 "counter",
                 "EXECs of which nothing was done, for an error.",
             ),
-            ("late_total", of(&self.late), "counter", "Commands that waited for as long as a client may wait."),
+            (
+                "late_total",
+                of(&self.late),
+                "counter",
+                "Commands that waited for as long as a client may wait.",
+            ),
             ("watch_queued_total", of(&self.watch_queued), "counter", "WATCHes that queued for a hot key."),
             (
                 "watch_given_up_total",

@@ -175,13 +175,17 @@ impl Client {
         let may_take = self.state.watch.is_empty() && !self.shared.watch.is_zero();
         if may_take && self.wants_turn(&session, &keys) {
             let place = self.wait_for_turn(&session, &keys).await;
-            let locks = place.as_ref().is_some_and(|place| self.state.tries.lost_in_turn >= LOCK_AFTER && place.lock());
+            let locks = place
+                .as_ref()
+                .is_some_and(|place| self.state.tries.lost_in_turn >= LOCK_AFTER && place.lock());
             let end = place.as_ref().filter(|_| locks).map(Place::unlocks);
             self.state.watch.place = place;
             if let Some(end) = end {
                 let times = (self.shared.watch, self.shared.wait);
                 if let Some((turn, digests)) = Turn::take(&store, Rc::clone(&keys), times, end).await {
-                    keys.iter().zip(digests).for_each(|(key, digest)| self.state.watch.add(key.clone(), digest));
+                    keys.iter()
+                        .zip(digests)
+                        .for_each(|(key, digest)| self.state.watch.add(key.clone(), digest));
                     self.state.watch.turn = Some(turn);
                     return Ok(());
                 }
@@ -285,7 +289,8 @@ impl Client {
     async fn read_in_turn(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
         let turn = self.state.watch.turn.as_ref()?;
         let mut keys = exec::keys_of(command, words);
-        if command.writes || command.makes_keys(words) || !keys.all(|key| turn.holds(&Bytes::copy_from(key))) {
+        if command.writes || command.makes_keys(words) || !keys.all(|key| turn.holds(&Bytes::copy_from(key)))
+        {
             return None;
         }
         turn.read(command.name, transactions::arguments(words)).await

@@ -232,6 +232,10 @@ async fn exec_at(
     Ok(match (error_of(&answer), refused) {
         // Which command was not taken tells more than that EXEC did nothing.
         (Some(_), Some(text)) => later_or_refused(text),
+        // The module can refuse an EXEC by one of the server's own errors alone, which says nothing of why.
+        (Some(text), None) if text.starts_with("EXECABORT") => {
+            Asked::Later("TRYAGAIN nothing was done: transactions hold the keys".to_owned())
+        }
         (Some(text), None) => Asked::Later(text),
         (None, _) => Asked::Answered(without_last(&answer, watched.len())),
     })

@@ -302,7 +302,8 @@ async fn end_waits(shared: Rc<Shared>) {
     loop {
         tokio::time::sleep(tick).await;
         let Some(then) = Instant::now().checked_sub(shared.wait.saturating_sub(tick)) else { continue };
-        let late = shared.waiting.borrow().values().map(|replies| replies.expire(then, shared.wait)).sum::<usize>();
+        let late =
+            shared.waiting.borrow().values().map(|replies| replies.expire(then, shared.wait)).sum::<usize>();
         shared.metrics.late.fetch_add(late as u64, Ordering::Relaxed);
     }
 }

@@ -122,16 +122,15 @@ impl Turns {
     }
 
     /// What tells of the end of locks on one of these keys, if another has or asks for some.
-    pub(crate) fn locked<'a>(
-        &self,
-        id: Id,
-        keys: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Option<Rc<Notify>> {
+    pub(crate) fn locked<'a>(&self, id: Id, keys: impl IntoIterator<Item = &'a [u8]>) -> Option<Rc<Notify>> {
         if self.taken.is_empty() {
             return None;
         }
         let holders = keys.into_iter().filter_map(|key| self.taken.get(key)).filter(|holder| **holder != id);
-        holders.filter_map(|holder| self.turns.get(holder)?.locked.as_ref()).map(|(_, end)| Rc::clone(end)).next()
+        holders
+            .filter_map(|holder| self.turns.get(holder)?.locked.as_ref())
+            .map(|(_, end)| Rc::clone(end))
+            .next()
     }
 
     /// The locks of a turn are gone; writers go on.
@@ -163,7 +162,8 @@ impl Turns {
     /// Turns that others want end where they have lasted this long: their keys.
     pub(crate) fn expire(&mut self, now: Instant, hold: Duration) {
         let is_over = |id: &Id, turn: &Taken| now - turn.since >= hold && self.is_wanted(*id);
-        let over: Vec<Id> = self.turns.iter().filter(|(id, turn)| is_over(id, turn)).map(|(id, _)| *id).collect();
+        let over: Vec<Id> =
+            self.turns.iter().filter(|(id, turn)| is_over(id, turn)).map(|(id, _)| *id).collect();
         for id in over {
             self.unlock(id, now);
             let keys = self.turns.get(&id).map(|turn| Rc::clone(&turn.keys));
@@ -210,7 +210,8 @@ impl Turns {
 
     /// Whether turns on these keys serve, as far as is known.
     pub(crate) fn serves(&self, keys: &[Bytes], now: Instant) -> bool {
-        self.late.is_empty() || !keys.iter().any(|key| self.late.get(key).is_some_and(|late| late.until > now))
+        self.late.is_empty()
+            || !keys.iter().any(|key| self.late.get(key).is_some_and(|late| late.until > now))
     }
 }
 

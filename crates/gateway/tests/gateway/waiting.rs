@@ -87,7 +87,8 @@ fn nobody_waits_for_longer_than_was_said() {
         assert!(exec[3].starts_with("-TRYAGAIN "), "{}", exec[3]);
         let several = client.ask(&format!("MSET {held} 1 {other} 1"));
         assert!(several.starts_with("-TRYAGAIN ") || several.starts_with("-UNKNOWN "), "{several}");
-        let at_node = client.asks(["MULTI", &format!("XADD {{{held}}}s * f v"), &format!("INCR {held}"), "EXEC"]);
+        let at_node =
+            client.asks(["MULTI", &format!("XADD {{{held}}}s * f v"), &format!("INCR {held}"), "EXEC"]);
         assert!(at_node[3].starts_with("-TRYAGAIN "), "{}", at_node[3]);
         // What was sent to a node is there: nobody knows what becomes of it. Those behind it are answered in their order.
         client.send(format!("APPEND {held} 7\r\nECHO a\r\n").as_bytes());
@@ -99,7 +100,11 @@ fn nobody_waits_for_longer_than_was_said() {
     // What it said after all is nobody's answer.
     until(|| client.ask(&format!("GET {held}")) == "\"7\"");
     assert_eq!(client.ask(&format!("STRLEN {held}")), "1");
-    assert_eq!(client.ask(&format!("EXISTS {{{held}}}s {{{held}}}t")), "0", "nothing of what was refused was done");
+    assert_eq!(
+        client.ask(&format!("EXISTS {{{held}}}s {{{held}}}t")),
+        "0",
+        "nothing of what was refused was done"
+    );
 }
 
 /// A client's own repeat hears the first answers, by whatever connection and in whatever protocol, and nothing is done twice.

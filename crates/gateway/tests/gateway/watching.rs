@@ -378,7 +378,12 @@ fn a_turn_on_one_key_looks_at_the_others() {
     let [hot, cold, c] = apart("watch:mixed:");
     client.ask(&format!("SET {cold} 1"));
     lose_in_turn(&mut client, &mut other, &hot);
-    client.asks([&format!("WATCH {hot}"), &format!("WATCH {cold}"), &format!("GET {hot}"), &format!("GET {cold}")]);
+    client.asks([
+        &format!("WATCH {hot}"),
+        &format!("WATCH {cold}"),
+        &format!("GET {hot}"),
+        &format!("GET {cold}"),
+    ]);
     other.asks([&format!("DEL {cold}"), &format!("RPUSH {cold} x")]);
     assert_eq!(client.asks(["MULTI", &format!("INCR {c}"), "EXEC"])[2], "nil[]");
     assert!(client.ask("INFO gateway").contains("gateway_watch_given_up_total:0"), "the turn was kept");
@@ -420,7 +425,12 @@ fn a_loop_over_six_keys_commits_beside_writers_and_they_beside_it() {
                         break;
                     }
                     let (from, to) = (&keys[no % 6], &keys[(no * 5 + 1) % 6]);
-                    let said = client.asks(["MULTI", &format!("DECRBY {from} 3"), &format!("INCRBY {to} 3"), "EXEC"]);
+                    let said = client.asks([
+                        "MULTI",
+                        &format!("DECRBY {from} 3"),
+                        &format!("INCRBY {to} 3"),
+                        "EXEC",
+                    ]);
                     assert!(said[3].starts_with('['), "{}", said[3]);
                     transfers.fetch_add(1, Ordering::Relaxed);
                 }
