@@ -1,6 +1,7 @@
 //! Gateways before the store that is checked: each on a thread of this process, at a port of its own. One can end and begin again
 //! at its port, as one that a supervisor restarts.
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -130,7 +131,7 @@ impl Gateways {
         for number in 0..self.running.len() {
             let running = self.running(number).take();
             if let Some(Err(error)) = running.map(stop) {
-                eprintln!("error: {error}");
+                let _ = writeln!(std::io::stderr().lock(), "error: {error}");
             }
         }
     }

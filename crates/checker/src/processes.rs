@@ -222,13 +222,18 @@ pub(super) fn rounds_of_parent(progress: Arc<Progress>) -> mpsc::UnboundedReceiv
 
 /// Tells the parent that this process is connected.
 pub(super) fn say_ready() {
-    println!("{READY}");
+    say(READY);
 }
 
 /// Tells the parent how a round ended.
 pub(super) fn say_rested(broken: Option<&str>) {
     match broken {
-        None => println!("{RESTED}"),
-        Some(why) => println!("{}", why.replace('\n', " ")),
+        None => say(RESTED),
+        Some(why) => say(&why.replace('\n', " ")),
     }
+}
+
+/// A line. A parent that has gone reads nothing, and has ended what was to be done.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
 }

@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
             // It quotes what was given, which may be a URL in the wrong place.
-            eprint!("{}", output::escaped(&without_passwords(&error.to_string())));
+            output::tell!("{}", output::escaped(&without_passwords(&error.to_string())).trim_end());
             return ExitCode::from(2);
         }
         // Help and the version.

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn claret() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_claret"));
@@ -57,6 +58,48 @@ fn it_serves_until_it_is_told_to_end() {
     assert!(ended.success());
     assert!(child.wait().expect("it ends").success());
     assert!(!socket.exists(), "its socket is gone");
+}
+
+/// Sends SIGTERM, and waits for the end.
+fn ends_on_sigterm(mut child: Child) -> bool {
+    let told = Command::new("kill").arg(child.id().to_string()).status().expect("kill");
+    assert!(told.success());
+    let until = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < until {
+        if let Some(status) = child.try_wait().expect("it is a child") {
+            return status.success();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().expect("it is a child");
+    child.wait().expect("it ends");
+    false
+}
+
+/// The thread that was to end it panicked, since it could not print that it does.
+#[test]
+fn sigterm_ends_it_where_nobody_reads_what_it_says() {
+    let mut child = claret().args(["--store", "embedded", "--listen", "127.0.0.1:0"]).spawn().expect("it runs");
+    // Then the pipe is closed, at this end.
+    assert!(lines(&mut child, 1)[0].starts_with("gateway before embedded"));
+    drop(child.stderr.take());
+    assert!(ends_on_sigterm(child), "it goes on");
+}
+
+/// The same where the pipe is full: whoever is at the other end has it open and does not read.
+#[test]
+fn it_serves_and_ends_where_what_it_says_is_never_read() {
+    let mut child = claret().args(["--store", "embedded", "--listen", "127.0.0.1:0"]).spawn().expect("it runs");
+    let unread = child.stderr.take();
+    let lines = lines(&mut child, 1);
+    let at = lines[0].strip_prefix("gateway before embedded at ").expect("where it listens");
+    // Each such connection is a line of the log; a pipe holds 64 KiB.
+    for _ in 0..2_000 {
+        ask(TcpStream::connect(at).expect("it listens"), "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    assert_eq!(ask(TcpStream::connect(at).expect("it listens"), "PING\r\nQUIT\r\n"), "+PONG\r\n+OK\r\n");
+    assert!(ends_on_sigterm(child), "it goes on");
+    drop(unread);
 }
 
 #[test]

@@ -502,12 +502,12 @@ fn write_failed(error: io::Error) -> String {
 /// Failure when a check failed, 130 when Ctrl-C came first.
 pub(super) fn exit_code(checks: &[Check], interrupted: bool) -> ExitCode {
     for check in checks.iter().filter(|check| !check.passed) {
-        eprintln!("CHECK FAILED in mode {}: the store does not hold what it acknowledged", check.mode);
+        output::tell!("CHECK FAILED in mode {}: the store does not hold what it acknowledged", check.mode);
         for violation in check.violations.iter().take(10) {
-            eprintln!("  {}", output::escaped(violation));
+            output::tell!("  {}", output::escaped(violation));
         }
         if check.violations.len() > 10 {
-            eprintln!("  and {} more", check.violations.len() - 10);
+            output::tell!("  and {} more", check.violations.len() - 10);
         }
     }
     match (checks.iter().all(|check| check.passed), interrupted) {

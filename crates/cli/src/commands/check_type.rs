@@ -6,6 +6,7 @@ use std::time::Instant;
 use claret_types::oracle::{self, Bounds, Check};
 
 use super::high_water::HighWater;
+use crate::output;
 
 /// Arguments of `claret check-type`.
 #[derive(Debug, clap::Args)]
@@ -40,14 +41,14 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Some(name) => match oracle::builtin().iter().find(|check| check.name == name) {
             Some(check) => vec![check],
             None => {
-                eprintln!("there is no type '{name}'; {}", known());
+                output::tell!("there is no type '{name}'; {}", known());
                 return ExitCode::FAILURE;
             }
         },
         None if args.example => vec![&example],
         None if args.all => oracle::builtin().iter().collect(),
         None => {
-            println!("name a type, or pass --all; {}", known());
+            output::say!("name a type, or pass --all; {}", known());
             return ExitCode::SUCCESS;
         }
     };
@@ -55,11 +56,11 @@ pub(crate) fn run(args: Args) -> ExitCode {
     let (mut cases, mut refused) = (0, 0);
     for check in chosen {
         let report = (check.run)(bounds);
-        println!("{report}");
+        output::say!("{report}");
         cases += report.cases;
         refused += u32::from(report.verdict.is_some());
     }
-    println!(
+    output::say!(
         "{cases} cases in {:.1} s, {refused} violation{}",
         began.elapsed().as_secs_f64(),
         if refused == 1 { "" } else { "s" }

@@ -202,7 +202,7 @@ fn redis_cli(described: &Description) -> String {
 fn run_stop(at: DirArg) -> Result<ExitCode, String> {
     let dir = ClusterDir::new(at.dir)?;
     let described = dir.stop()?;
-    eprintln!(
+    output::tell!(
         "{} was stopped, and its directories in {} are removed.",
         counts(&described),
         dir.path().display()
@@ -233,14 +233,11 @@ fn run_start_node(StartNode { port, at }: StartNode) -> Result<ExitCode, String>
 fn run_status(at: DirArg) -> Result<ExitCode, String> {
     let dir = ClusterDir::new(at.dir)?;
     let status = dir.status()?;
-    println!("{}", status.described.url());
-    println!("{}, in {}", counts(&status.described), dir.path().display());
+    output::say!("{}", status.described.url());
+    output::say!("{}, in {}", counts(&status.described), dir.path().display());
     let rows: Vec<_> = status.nodes.iter().map(row).collect();
-    print!(
-        "{}",
-        table(&["node", "pid", "role", "slots", "keys", "memory", "server", "module", "state"], &rows)
-    );
-    print!("{}{}", numbers(&status), amiss(&status, &dir));
+    let nodes = table(&["node", "pid", "role", "slots", "keys", "memory", "server", "module", "state"], &rows);
+    output::say!("{}", (nodes + &numbers(&status) + &amiss(&status, &dir)).trim_end());
     Ok(if status.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

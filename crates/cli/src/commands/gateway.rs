@@ -1,5 +1,7 @@
 //! `claret gateway`: a server for any Redis client, before a cluster or a store of its own.
 
+mod lines;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -9,6 +11,7 @@ use std::time::{Duration, Instant};
 use claret::cluster::without_passwords;
 use claret_gateway::{Behind, Door, Gateway, GatewayHandle, GatewayLimits, WatchMode};
 
+use self::lines::Lines;
 use crate::output;
 
 const HELP_AFTER: &str = "\
@@ -113,13 +116,17 @@ fn serve(args: Args) -> Result<(), String> {
         idle: Duration::from_secs(args.idle),
         ..GatewayLimits::default()
     };
+    let lines = Lines::to(std::io::stderr());
     let mut gateway = Gateway::new(behind)
         .limits(limits)
         .watch_time(Duration::from_millis(args.watch_ms))
         .wait_time(Duration::from_millis(args.wait_ms))
         .watch_mode(args.watch)
         .drain_time(Duration::from_secs(args.drain))
-        .logger(|line| eprintln!("{}", output::escaped(line)));
+        .logger({
+            let lines = lines.clone();
+            move |line| lines.say(line)
+        });
     if args.open {
         gateway = gateway.open();
     }
@@ -144,11 +151,12 @@ fn serve(args: Args) -> Result<(), String> {
         output::say!("counts at http://{at}/metrics");
         serve_metrics(listener, handle.clone());
     }
-    stop_on_signals(handle.clone())?;
+    stop_on_signals(handle.clone(), lines.clone())?;
     let store = without_passwords(&args.store);
     let ready = || output::say!("gateway before {store} at {}", places.join(", "));
-    gateway.run(doors, &handle, ready).map_err(|error| error.to_string())?;
-    Ok(())
+    let ran = gateway.run(doors, &handle, ready).map_err(|error| error.to_string());
+    lines.flush();
+    ran
 }
 
 fn behind(store: &str) -> Result<Behind, String> {
@@ -173,7 +181,7 @@ fn listen(at: &str) -> Result<TcpListener, String> {
 }
 
 /// The first signal ends it in good order, the second at once.
-fn stop_on_signals(handle: GatewayHandle) -> Result<(), String> {
+fn stop_on_signals(handle: GatewayHandle, lines: Lines) -> Result<(), String> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
@@ -183,8 +191,8 @@ fn stop_on_signals(handle: GatewayHandle) -> Result<(), String> {
             return;
         };
         tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
-        eprintln!("no more connections are taken; those that are there have time to end");
         handle.stop();
+        lines.say("no more connections are taken; those that are there have time to end");
         tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
         std::process::exit(130);
     };

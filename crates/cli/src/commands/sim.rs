@@ -14,6 +14,8 @@ use claret_bench::workload::tpcc::TpccScenario;
 use claret_sim::{Config, Failure, LeftOut, Outcome, Plant, Scenario, SimOptions, Totals, run_with, script};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output;
+
 /// Arguments of `claret sim`.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -130,7 +132,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         // Whoever read the output has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("the result could not be printed: {error}");
+            output::tell!("the result could not be printed: {error}");
             ExitCode::FAILURE
         }
     }
@@ -196,7 +198,7 @@ fn play(path: &Path) -> io::Result<bool> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) => {
-            eprintln!("the script '{}' cannot be read: {error}", path.display());
+            output::tell!("the script '{}' cannot be read: {error}", path.display());
             return Ok(false);
         }
     };

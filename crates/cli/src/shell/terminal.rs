@@ -14,7 +14,7 @@ use rustyline::history::DefaultHistory;
 use rustyline::validate::Validator;
 use rustyline::{Config, Context, Editor, Helper};
 
-use crate::output::escaped;
+use crate::output::{self, escaped};
 
 use super::{Flow, Kind, Shell, catalog, syntax};
 use claret_types::builtin_types;
@@ -33,7 +33,7 @@ pub(crate) fn run(mut shell: Shell) -> Result<(), ReadlineError> {
         // There is none at the first time.
         let _ = editor.load_history(path);
     }
-    println!("{}", shell.welcome());
+    output::say!("{}", shell.welcome());
     loop {
         let flow = match editor.readline(&shell.prompt()) {
             Ok(line) => shell.feed(line.as_bytes()),
@@ -54,7 +54,7 @@ pub(crate) fn run(mut shell: Shell) -> Result<(), ReadlineError> {
     if let Some(path) = &history
         && let Err(error) = editor.save_history(path)
     {
-        eprintln!("the history could not be saved in {}: {error}", path.display());
+        output::tell!("the history could not be saved in {}: {error}", path.display());
     }
     Ok(())
 }
@@ -68,9 +68,9 @@ fn print(shell: &mut Shell, colour: bool) {
             Kind::Granted => "\x1b[32m",
         };
         if colour && !code.is_empty() {
-            println!("{code}{}\x1b[0m", escaped(&output.text));
+            output::say!("{code}{}\x1b[0m", escaped(&output.text));
         } else {
-            println!("{}", escaped(&output.text));
+            output::say!("{}", escaped(&output.text));
         }
     }
 }

@@ -97,6 +97,12 @@ fn what_users_see_has_a_text_of_its_own() {
     check(&files(&[".rs"]), rules::public_items_have_own_texts);
 }
 
+/// `claret gateway` did not end on SIGTERM where nobody read its output: the thread that was to end it had panicked.
+#[test]
+fn no_output_is_a_panic_where_nobody_reads() {
+    check(&files(&[".rs"]), rules::prints_without_panic);
+}
+
 #[test]
 fn nothing_is_left_for_later() {
     check(&files(&[".rs"]), rules::is_finished);

@@ -28,8 +28,11 @@ const PURE_DEPENDENCIES: &[&str] = &[
 const IMPURE_WORDS: &[&str] =
     &["Instant", "RandomState", "SystemTime", "async", "await", "getrandom", "tokio"];
 
-/// Macros that write somewhere.
+/// Macros that write somewhere, and panic where nobody reads it.
 const IMPURE_MACROS: &[&str] = &["dbg", "eprint", "eprintln", "print", "println"];
+
+/// Those of them that what is shipped must not use.
+const PANICKING_PRINTS: &[&str] = &["eprint", "eprintln", "print", "println"];
 
 /// Crates whose names are ordinary words: with a path behind them.
 const IMPURE_CRATES: &[&str] = &["log", "rand", "tracing"];
@@ -123,6 +126,25 @@ pub(crate) fn loops_over_no_hash(file: &File) -> Vec<String> {
         (names.contains(&last) && !above.starts_with("// In any order")).then_some(line)
     });
     loops.map(|line| format!("{}:{line}: loops over a hash map, whose order shows", file.path)).collect()
+}
+
+/// What is shipped prints by macros that go on where nobody reads: `println!` and its like panic in the thread that was to do what
+/// comes next. What is for tests alone prints as tests do.
+pub(crate) fn prints_without_panic(file: &File) -> Vec<String> {
+    let is_shipped = file.path.starts_with("crates/") && file.path.contains("/src/");
+    let is_of_tests = ["crates/rig/", "crates/planted/"].iter().any(|of| file.path.starts_with(of));
+    if !is_shipped || is_of_tests {
+        return Vec::new();
+    }
+    let code = code(&file.text);
+    let found = words(&code).filter(|(at, word)| {
+        PANICKING_PRINTS.contains(word) && code[at + word.len()..].starts_with('!')
+    });
+    let problem = |(at, word)| {
+        let line = line_of(&code, at);
+        format!("{}:{line}: `{word}!` panics where nobody reads: `say!`, `tell!`, or `writeln!` whose error is seen", file.path)
+    };
+    found.map(problem).collect()
 }
 
 /// No path of somebody's machine.
@@ -250,6 +272,14 @@ fn planted_faults_are_found() {
     let manifest =
         "[dependencies]\nsmallvec = \"1\"\ntokio.workspace = true\n[dev-dependencies]\nrand = \"1\"\n";
     assert_eq!(faults(depends_on_the_pure, manifest), [3]);
+}
+
+#[test]
+fn prints_that_panic_are_found_in_what_is_shipped() {
+    let text = "//! `println!`\nfn a() {\n  println!();\n  output::say!();\n  eprint! (x);\n  eprint!(\"println!\");\n}\n";
+    let found = |path: &str| prints_without_panic(&File { path: path.into(), text: text.into() }).len();
+    let paths = ["crates/cli/src/a.rs", "crates/cli/tests/a.rs", "crates/rig/src/a.rs", "tools/a/src/a.rs"];
+    assert_eq!(paths.map(found), [2, 0, 0, 0]);
 }
 
 #[test]

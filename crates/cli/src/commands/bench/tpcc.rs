@@ -6,6 +6,7 @@ use claret_bench::Summary;
 use claret_bench::workload::tpcc::{Options, Placing};
 
 use crate::commands::store_arg::StoreArg;
+use crate::output;
 use crate::table::grouped;
 
 /// Arguments of the workload `tpcc`.
@@ -75,7 +76,7 @@ pub(super) fn check_memory(options: &Options, modes: usize, store: &StoreArg) ->
     };
     fits(options, needed, free)?;
     let each = if modes == 1 { String::new() } else { format!(" for {modes} modes") };
-    eprintln!("tpcc: the records need about {} MB of memory{each}", grouped(mega(needed)));
+    output::tell!("tpcc: the records need about {} MB of memory{each}", grouped(mega(needed)));
     Ok(())
 }
 

@@ -111,11 +111,11 @@ fn report(args: &Args) -> Result<(), Failed> {
     let stop = watch_interrupts();
     let servers = servers::find(args.store.as_deref()).map_err(Failed::Usage)?;
     match &servers {
-        Ok(servers) => eprintln!("measuring a cluster, then the model: {}", output::escaped(&servers.name)),
-        Err(why) => eprintln!("measuring the model only: {}", output::escaped(why)),
+        Ok(servers) => output::tell!("measuring a cluster, then the model: {}", output::escaped(&servers.name)),
+        Err(why) => output::tell!("measuring the model only: {}", output::escaped(why)),
     }
     let result = measured(args, &scale, &servers, &stop).and_then(|measured| {
-        eprintln!("drawing");
+        output::tell!("drawing");
         let about = About {
             scale: &scale,
             seed: args.seed,
@@ -133,7 +133,7 @@ fn report(args: &Args) -> Result<(), Failed> {
     if let Some(dir) = &args.svg {
         write_drawings(dir, &measured).map_err(Failed::Run)?;
     }
-    eprintln!("wrote {}", output::escaped(&args.out.display().to_string()));
+    output::tell!("wrote {}", output::escaped(&args.out.display().to_string()));
     Ok(())
 }
 
@@ -156,7 +156,7 @@ fn measured(args: &Args, scale: &Scale, servers: &Found, stop: &Arc<AtomicBool>)
     let progress = |at: usize, count: usize, what: &str| {
         // Where nobody looks on, every tenth run is enough.
         if shown || at.is_multiple_of(10) || at == count {
-            eprintln!("run {at} of {count}: {what}, {}", HumanDuration(began.elapsed()));
+            output::tell!("run {at} of {count}: {what}, {}", HumanDuration(began.elapsed()));
         }
     };
     let runs = Runs { scale, seed: args.seed, stop, progress: &progress };
