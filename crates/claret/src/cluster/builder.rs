@@ -55,7 +55,7 @@ pub struct ClusterBuilder {
 #[derive(Clone, Debug)]
 struct Login {
     user: Option<String>,
-    password: Option<Secret<String>>,
+    password: Option<Secret<Vec<u8>>>,
 }
 
 impl ClusterBuilder {
@@ -78,9 +78,10 @@ impl ClusterBuilder {
         }
     }
 
-    /// Logs in as this user, whatever the URL says.
-    pub fn login(mut self, user: &str, password: &str) -> Self {
-        self.login = Some(Login { user: Some(user.to_owned()), password: Some(Secret(password.to_owned())) });
+    /// Logs in as this user, whatever the URL says. A password is any bytes.
+    pub fn login(mut self, user: &str, password: impl AsRef<[u8]>) -> Self {
+        let password = Some(Secret(password.as_ref().to_vec()));
+        self.login = Some(Login { user: Some(user.to_owned()), password });
         self
     }
 

@@ -132,7 +132,10 @@ impl Connection {
         let version = settings.protocol.number();
         let hello = match &settings.password {
             None => connection.ask(&["HELLO", version]).await?,
-            Some(password) => connection.ask(&["HELLO", version, "AUTH", settings.user(), password]).await?,
+            Some(password) => {
+                let user = settings.user().as_bytes();
+                connection.ask(&[&b"HELLO"[..], version.as_bytes(), b"AUTH", user, &password[..]]).await?
+            }
         };
         match hello {
             Ok(_) => Ok(connection),

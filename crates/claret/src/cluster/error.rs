@@ -24,10 +24,7 @@ pub enum ConnectError {
         reason: String,
     },
     /// The server does not know the user, or does not let it do what Claret needs. Final.
-    #[error(
-        "{node} refuses: {reason}; check the user and the password in the URL, and that the user may run +@all, \
-         or at least CLARET.*, CLUSTER SLOTS, CLUSTER NODES and SSUBSCRIBE"
-    )]
+    #[error("{node} refuses: {reason}; {}", after_denial(reason))]
     Denied {
         /// The node's address.
         node: String,
@@ -95,7 +92,11 @@ pub enum ConnectError {
         other: String,
     },
     /// Nobody serves some of the slots. Retryable: `connect` waited until its timeout.
-    #[error("no node serves {}; repair the cluster (`redis-cli --cluster fix`)", describe_slots(slots))]
+    #[error(
+        "no node serves {}; start the nodes again that served them, or let their replicas take over; where no node ever did, \
+         `redis-cli --cluster fix` gives them to one (it would be without the records of those that are away)",
+        describe_slots(slots)
+    )]
     Uncovered {
         /// The slots, as first and last.
         slots: Vec<(u16, u16)>,
@@ -140,6 +141,18 @@ impl ConnectError {
             | ConnectError::OverBound { .. }
             | ConnectError::NotUnderstood { .. } => false,
         }
+    }
+}
+
+/// What helps whoever was denied: the password, or the rights.
+fn after_denial(reason: &str) -> &'static str {
+    match reason.split(' ').next() {
+        Some("NOPERM") => {
+            "give the user that right (`ACL SETUSER`): a store needs +claret.hello, +claret.frame, +cluster|slots, \
+             +cluster|nodes and +ssubscribe, and on Redis 7.0 its users +claret.read and +claret.write"
+        }
+        Some("NOAUTH") => "name a user and its password in the URL: redis://user:password@host",
+        _ => "check the user and the password in the URL",
     }
 }
 

@@ -33,6 +33,75 @@ impl<T> Deref for Secret<T> {
 /// assert_eq!(said, "no store at 'redis://ada:***@10.0.0.1:7000/?***', sorry");
 /// ```
 pub fn without_passwords(text: &str) -> String {
+    let (text, rights) = without_rights(text);
+    rights.into_iter().fold(hidden(&text), |text, right| text.replacen(RIGHT, right, 1))
+}
+
+/// Stands for what names rights: `+@all`.
+const RIGHT: &str = "\u{1}";
+
+/// The categories of rights that servers have; of other modules' ones nothing is said here.
+const CATEGORIES: [&str; 21] = [
+    "admin",
+    "all",
+    "bitmap",
+    "blocking",
+    "connection",
+    "dangerous",
+    "fast",
+    "geo",
+    "hash",
+    "hyperloglog",
+    "keyspace",
+    "list",
+    "pubsub",
+    "read",
+    "scripting",
+    "set",
+    "slow",
+    "sortedset",
+    "stream",
+    "string",
+    "transaction",
+];
+
+/// A text in which rights stand for no logins, and these rights in their order. A login ends at an `@`, and so would `+@all`.
+fn without_rights(text: &str) -> (String, Vec<&str>) {
+    let (mut out, mut rights) = (String::with_capacity(text.len()), Vec::new());
+    // It may be a part of a password.
+    let mut rest = text;
+    if text.contains(RIGHT) {
+        return (text.to_owned(), rights);
+    }
+    while let Some(at) = rest.find('@') {
+        let name_end =
+            rest[at + 1..].find(|it: char| !it.is_ascii_alphanumeric()).unwrap_or(rest.len() - at - 1);
+        let (name, behind) = (&rest[at + 1..at + 1 + name_end], &rest[at + 1 + name_end..]);
+        let before = &rest[..at];
+        let is_alone = before.strip_suffix(['+', '-']).is_some_and(|before| {
+            before.chars().next_back().or_else(|| out.chars().next_back()).is_none_or(is_around)
+        });
+        let is_right = is_alone && CATEGORIES.contains(&name) && behind.chars().next().is_none_or(is_around);
+        let taken = at + 1 + if is_right { name_end } else { 0 };
+        if is_right {
+            out.push_str(&before[..at - 1]);
+            out.push_str(RIGHT);
+            rights.push(&rest[at - 1..taken]);
+        } else {
+            out.push_str(&rest[..taken]);
+        }
+        rest = &rest[taken..];
+    }
+    out.push_str(rest);
+    (out, rights)
+}
+
+/// What stands around a word of a sentence.
+fn is_around(character: char) -> bool {
+    is_end(character) || matches!(character, ',' | ';' | '.' | '(' | ')')
+}
+
+fn hidden(text: &str) -> String {
     let Some((before, rest)) = text.split_once("://") else { return without_logins(text) };
     let before = without_logins(before);
     // A password may have anything in it: to the last @ all of it is.
@@ -118,6 +187,20 @@ mod tests {
             assert_eq!(without_passwords(url), url);
         }
         assert_eq!(without_passwords("rediss://ada:x@h:1,i:2"), "rediss://ada:***@h:1,i:2");
+    }
+
+    /// It read `***@all`.
+    #[test]
+    fn rights_are_no_logins() {
+        let said = "h:1 refuses: NOAUTH; check that the user may run +@all, or (+@read -@write); +@all";
+        assert_eq!(without_passwords(said), said);
+        let said = "redis://ada:hunter2@h:1 refuses: the user needs '+@all'.";
+        assert_eq!(without_passwords(said), "redis://ada:***@h:1 refuses: the user needs '+@all'.");
+        for url in ["redis://ada:hunter2+@all:7", "hunter2-@all.example", "redis://x:hunter2 +@alls"] {
+            assert!(!without_passwords(url).contains("hunter2"), "{url}");
+        }
+        // A password that has what stands for a right.
+        assert!(!without_passwords("redis://a:\u{1}hunter2@h +@all").contains("hunter2"));
     }
 
     #[test]

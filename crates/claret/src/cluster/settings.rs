@@ -52,7 +52,7 @@ pub(super) struct Settings {
     pub(super) seeds: Vec<Address>,
     pub(super) tls: Option<Tls>,
     pub(super) user: Option<String>,
-    pub(super) password: Option<Secret<String>>,
+    pub(super) password: Option<Secret<Vec<u8>>>,
     pub(super) connect_timeout: Duration,
     pub(super) response_timeout: Duration,
     pub(super) grants: Grants,
@@ -107,12 +107,14 @@ pub(super) fn parse(given: &str) -> Result<Settings, ConnectError> {
     }
     let decoded = |text: &str| percent_decode_str(text).decode_utf8().map(|text| text.into_owned());
     let user = Some(first.username()).filter(|user| !user.is_empty()).map(decoded).transpose();
-    let password = first.password().filter(|word| !word.is_empty()).map(decoded).transpose();
+    let password = first.password().filter(|word| !word.is_empty());
+    // Any bytes.
+    let password = password.map(|word| percent_decode_str(word).collect::<Vec<u8>>());
     let mut settings = Settings {
         seeds,
         tls: None,
         user: user.map_err(|error| refused(error.to_string()))?,
-        password: password.map_err(|error| refused(error.to_string()))?.map(Secret),
+        password: password.map(Secret),
         connect_timeout: CONNECT_TIMEOUT,
         response_timeout: RESPONSE_TIMEOUT,
         grants: Grants::Push,
@@ -201,7 +203,7 @@ mod tests {
     }
 
     fn password(settings: &Settings) -> Option<&str> {
-        settings.password.as_ref().map(|it| it.as_str())
+        settings.password.as_ref().map(|it| std::str::from_utf8(it).expect("text"))
     }
 
     #[test]
@@ -217,6 +219,8 @@ mod tests {
         assert!(it.tls.is_none());
         let it = parse("redis://:secret@localhost").unwrap();
         assert_eq!((it.user.as_deref(), password(&it)), (None, Some("secret")));
+        let it = settings("redis://:%ff%00@h");
+        assert_eq!(it.password.as_ref().map(|it| &it[..]), Some(&b"\xff\0"[..]));
         assert!(parse("rediss://localhost?tls-name=db.example").unwrap().tls.is_some());
     }
 
