@@ -331,6 +331,10 @@ fn who_has_not_said_who_it_is_gets_nowhere() {
             "BLPOP secret 0",
             "SET secret 2",
             "CLARET.READ-ANY GET free",
+            // Not what it thinks of the command: that one does not wait, is none, or only writes.
+            "CLARET.READ-ANY PING",
+            "CLARET.WRITE-ANY NOSUCH k",
+            "CLARET.READ-ANY SET free 2",
             "CLARET.WRITE-ANY SET free 2",
             "CLARET.WRITE-ANY BLPOP l 0",
             "CLARET.READ GET free",

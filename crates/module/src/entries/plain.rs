@@ -44,6 +44,11 @@ pub(super) fn write_any(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
 
 fn plain(ctx: Ctx, arguments: &[Arg<'_>], form: Form) -> Outcome {
     let words = arguments.get(1..).unwrap_or_default();
+    // Before anything else is said: the server lets in here who has not said who it is.
+    let is_known = !form.is_anybodys || ctx.asks_for_keys() || keyspace().is_known(ctx);
+    if !is_known {
+        return Err(Error::NoAuth);
+    }
     let Some(name) = words.first() else { return Err(Error::NoCommand) };
     // The server may ask for the keys while the filter looks at this command, and so is the node at work.
     let row = keyspace().row(name.bytes());
@@ -55,7 +60,7 @@ fn plain(ctx: Ctx, arguments: &[Arg<'_>], form: Form) -> Outcome {
         ctx.keys_of(&texts).into_iter().for_each(|place| ctx.key_at(place, 1));
         return Ok(());
     }
-    let standing = standing(ctx, form, row, &texts);
+    let standing = standing(ctx, form, is_known, row, &texts);
     match with_node(|node| node.judge(ctx, row, &texts, standing)).unwrap_or(Judged::Runs) {
         Judged::Runs => {
             keyspace().runs(ctx, row, &texts);
@@ -75,13 +80,10 @@ fn plain(ctx: Ctx, arguments: &[Arg<'_>], form: Form) -> Outcome {
 }
 
 /// In what circumstances a command is run. Who may not run it is asked only where that matters: it takes a while.
-fn standing(ctx: Ctx, form: Form, row: Row, words: &[Text]) -> Standing {
+fn standing(ctx: Ctx, form: Form, is_known: bool, row: Row, words: &[Text]) -> Standing {
     let in_script = ctx.is(Flag::Lua);
     let in_exec = ctx.is(Flag::Multi) && !in_script;
-    let asker = Asker::Command {
-        only_reads: form.only_reads,
-        is_known: !form.is_anybodys || keyspace().is_known(ctx),
-    };
+    let asker = Asker::Command { only_reads: form.only_reads, is_known };
     Standing {
         asker,
         in_exec,
