@@ -137,12 +137,14 @@ pub(crate) fn prints_without_panic(file: &File) -> Vec<String> {
         return Vec::new();
     }
     let code = code(&file.text);
-    let found = words(&code).filter(|(at, word)| {
-        PANICKING_PRINTS.contains(word) && code[at + word.len()..].starts_with('!')
-    });
+    let found = words(&code)
+        .filter(|(at, word)| PANICKING_PRINTS.contains(word) && code[at + word.len()..].starts_with('!'));
     let problem = |(at, word)| {
         let line = line_of(&code, at);
-        format!("{}:{line}: `{word}!` panics where nobody reads: `say!`, `tell!`, or `writeln!` whose error is seen", file.path)
+        format!(
+            "{}:{line}: `{word}!` panics where nobody reads: `say!`, `tell!`, or `writeln!` whose error is seen",
+            file.path
+        )
     };
     found.map(problem).collect()
 }
