@@ -66,6 +66,7 @@ fn the_image_has_what_its_files_name() {
     let commands = commands(&read("container/compose.yaml"));
     let [nodes @ .., join] = &commands[..] else { panic!("{commands:?}") };
     assert!(nodes.len() == 3 && nodes.iter().all(|words| words[1] == config_path), "{nodes:?}");
+    assert_eq!(lines(&config).filter(|line| *line == "protected-mode yes").count(), 1);
     // Each node has a port of its own, and all of them are joined.
     let ports: Vec<&String> = nodes.iter().map(|words| option(words, "--port")).collect();
     let joined = ports.iter().map(|port| format!("127.0.0.1:{port}"));
@@ -115,8 +116,10 @@ fn nodes_of_the_image_become_a_cluster_and_run_transactions() {
     );
     for node in &nodes {
         assert!(node.query::<u64>(&["DBSIZE"]).expect("a number") > 0, "a node has no part in it");
-        let durable: Vec<String> = node.query(&["CONFIG", "GET", "appendonly"]).expect("read");
-        assert_eq!(durable[1], "yes", "the image's configuration is in force");
+        let setting = |name: &str| -> Vec<String> { node.query(&["CONFIG", "GET", name]).expect("read") };
+        assert_eq!(setting("appendonly")[1], "yes", "the image's configuration is in force");
+        // Who is on another machine and has no password was served: the servers of official images have it off.
+        assert_eq!(setting("protected-mode")[1], "yes");
     }
     let alone =
         Command::new(root().join("container/claret-join")).arg(&addresses[0]).output().expect("it runs");
