@@ -20,6 +20,7 @@ use claret_bench::{
 use serde_json::json;
 
 use super::bar::Bar;
+use super::password::PasswordFile;
 use super::store_arg::StoreArg;
 use crate::interrupt::watch_interrupts;
 use crate::output::{self, Escaped};
@@ -76,6 +77,8 @@ pub(crate) struct Args {
     /// Where it runs: embedded; file:FOLDER, embedded with a log there; sim, the performance model; cluster, started for the run; or redis://HOST:PORT.
     #[arg(long, default_value = "embedded")]
     store: String,
+    #[command(flatten)]
+    login: PasswordFile,
     /// The server for the modes of one server, which is no part of a cluster (default: one is started for the run).
     #[arg(long, value_name = "URL")]
     single: Option<String>,
@@ -174,7 +177,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 
 impl Args {
     fn asked(self) -> Result<Asked, String> {
-        let store = StoreArg::parse(&self.store)?;
+        let store = StoreArg::parse(&self.login.in_url(&self.store)?)?;
         if let Some(shards) = self.shards.filter(|shards| !(1..=4096).contains(shards)) {
             return Err(format!("--shards {shards}: from 1 to 4096"));
         }

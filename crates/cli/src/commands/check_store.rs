@@ -16,6 +16,7 @@ use claret_checker::{Fault, Plan, Progress, Target, Worker, check, take_part};
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::RngExt;
 
+use super::password::PasswordFile;
 use super::store_arg::{SHARDS, SHARDS_MAX, StoreArg};
 use crate::output;
 
@@ -33,6 +34,8 @@ pub(crate) struct Args {
     /// names of their own, and are deleted at its end.
     #[arg(long, default_value = "embedded")]
     store: String,
+    #[command(flatten)]
+    login: PasswordFile,
     /// Shards of --store cluster (default 4).
     #[arg(long)]
     shards: Option<u32>,
@@ -219,7 +222,8 @@ impl Args {
     fn start(&self, worker: Worker<'_>) -> Result<Command, String> {
         let program = env::current_exe().map_err(|error| format!("finding this program: {error}"))?;
         let mut command = Command::new(program);
-        command.args(["check-store", "--store", worker.url, "--mode", &self.mode]);
+        command.args(["check-store", "--mode", &self.mode]);
+        self.login.hand_on(&mut command, &self.store, worker.url);
         for (name, value) in [
             ("--clients", self.clients),
             ("--plain", self.plain()),
@@ -262,7 +266,7 @@ impl Args {
     /// The store, started if it has to be.
     fn target(&self) -> Result<Target, String> {
         let mode = self.mode()?;
-        let store = StoreArg::parse(&self.store)?;
+        let store = StoreArg::parse(&self.login.in_url(&self.store)?)?;
         let is_own = store == StoreArg::Cluster;
         if (self.replicas > 0 || self.server.is_some()) && !is_own && self.process.is_none() {
             return Err("--replicas and --server are of --store cluster".into());

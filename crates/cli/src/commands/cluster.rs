@@ -142,11 +142,11 @@ fn run_start(start: Start) -> Result<ExitCode, String> {
     let dir = ClusterDir::new(at.dir)?;
     let options = Options { shards, replicas, port, server, module, access, is_strict };
     let described = watched(|say| dir.start(&options, say))?;
-    println!("{}", described.url());
-    eprintln!("{} is running in {}.", counts(&described), dir.path().display());
-    eprintln!("  claret shell --store '{}'", described.url());
-    eprintln!("  {}", redis_cli(&described));
-    eprintln!("  {}   (ends it; its records go with it)", dir.say_stop());
+    output::say!("{}", described.url());
+    output::tell!("{} is running in {}.", counts(&described), dir.path().display());
+    output::tell!("  claret shell --store '{}'", described.url());
+    output::tell!("  {}", redis_cli(&described));
+    output::tell!("  {}   (ends it; its records go with it)", dir.say_stop());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -214,7 +214,7 @@ fn run_start_node(StartNode { port, at }: StartNode) -> Result<ExitCode, String>
     let dir = ClusterDir::new(at.dir)?;
     let (started, status) = watched(|say| dir.start_nodes(port, say))?;
     if started.is_empty() {
-        eprintln!("All {} servers in {} run.", status.nodes.len(), dir.path().display());
+        output::tell!("All {} servers in {} run.", status.nodes.len(), dir.path().display());
     }
     for node in status.nodes.iter().filter(|node| started.contains(&node.port)) {
         let role = match &node.told {
@@ -224,9 +224,9 @@ fn run_start_node(StartNode { port, at }: StartNode) -> Result<ExitCode, String>
             Some(_) => "as a replica, with its master's records",
             None => "and does not answer yet",
         };
-        eprintln!("127.0.0.1:{} runs again, {role}.", node.port);
+        output::tell!("127.0.0.1:{} runs again, {role}.", node.port);
     }
-    eprint!("{}", amiss(&status, &dir));
+    amiss(&status, &dir).lines().for_each(|line| output::tell!("{line}"));
     Ok(if status.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod gateway;
 #[allow(unreachable_pub)]
 mod high_water;
 pub(crate) mod man;
+mod password;
 pub(crate) mod report;
 pub(crate) mod schema;
 pub(crate) mod shell;

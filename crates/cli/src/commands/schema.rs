@@ -14,6 +14,7 @@ use claret::{Reply, Schema, Store};
 use claret_types::SCHEMA_BYTES_MAX;
 use tokio::time::timeout;
 
+use super::password::PasswordFile;
 use crate::output::{self, escaped, say};
 
 /// The setting of the module.
@@ -62,15 +63,18 @@ struct StoreArgs {
     /// A node of the cluster: redis://HOST:PORT.
     #[arg(long)]
     store: String,
+    #[command(flatten)]
+    login: PasswordFile,
 }
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> ExitCode {
     let done = match args.command {
         Command::Check(FileArgs { file }) => check(&file).map(|()| true),
-        Command::Apply(ApplyArgs { file, store }) => read(&file.file)
-            .and_then(|schema| on(&store.store, async |cluster| apply(cluster, &schema).await)),
-        Command::Show(StoreArgs { store }) => on(&store, async |cluster| show(&cluster)),
+        Command::Apply(ApplyArgs { file, store }) => {
+            read(&file.file).and_then(|schema| on(&store, async |cluster| apply(cluster, &schema).await))
+        }
+        Command::Show(store) => on(&store, async |cluster| show(&cluster)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -105,17 +109,19 @@ fn check(path: &Path) -> Result<(), String> {
 }
 
 /// Does something on all nodes; whether all is well there.
-fn on(store: &str, act: impl AsyncFnOnce(Cluster) -> bool) -> Result<bool, String> {
+fn on(args: &StoreArgs, act: impl AsyncFnOnce(Cluster) -> bool) -> Result<bool, String> {
+    let store = args.store.as_str();
     if !store.starts_with("redis://") && !store.starts_with("rediss://") {
         return Err(format!(
             "'{}' is no cluster; a schema is put on redis://HOST:PORT, and an embedded store gets its own from its program",
             without_passwords(store)
         ));
     }
+    let store = args.login.in_url(store)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("starting the connections: {error}"))?;
     runtime.block_on(async {
-        let cluster = connect(store).await?;
+        let cluster = connect(&store).await?;
         Ok(act(cluster).await)
     })
 }

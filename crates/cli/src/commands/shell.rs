@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use claret::Schema;
 use claret::cluster::without_passwords;
 
+use super::password::PasswordFile;
 use crate::output::{self, Escaped};
 use crate::shell::{Shell, script, terminal};
 
@@ -21,6 +22,8 @@ pub(crate) struct Args {
     /// module.
     #[arg(long, default_value = "embedded")]
     store: String,
+    #[command(flatten)]
+    login: PasswordFile,
     /// A file with a schema, which every operation is held against (docs/schemas.md). A cluster's nodes have to have the same.
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
@@ -42,7 +45,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> ExitCode {
     let options = script::Options { echo: args.echo, strict: args.strict };
     let schema = args.schema.as_deref().map(super::schema::read).transpose();
-    let shell = match schema.and_then(|schema| open(&args.store, schema)) {
+    let store = args.login.in_url(&args.store);
+    let shell = match schema.and_then(|schema| open(&store?, schema)) {
         Ok(shell) => shell,
         Err(error) => {
             output::error(error);

@@ -10,6 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::password::PasswordFile;
 use super::store_arg::StoreArg;
 use crate::output::{self, escaped};
 use crate::top::asking::{Asking, Reading};
@@ -35,6 +36,8 @@ pub(crate) struct Args {
     /// redis://HOST:PORT, a cluster with the module, or one server with it. rediss:// is TLS.
     #[arg(long, value_name = "URL")]
     store: String,
+    #[command(flatten)]
+    login: PasswordFile,
     /// How often it is read, in milliseconds; rates are over this time.
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=3_600_000))]
     every_ms: u64,
@@ -68,7 +71,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 async fn show(args: &Args) -> Result<ExitCode, String> {
-    let url = match StoreArg::parse(&args.store)? {
+    let url = match StoreArg::parse(&args.login.in_url(&args.store)?)? {
         StoreArg::Url(url) => url,
         StoreArg::Embedded | StoreArg::File(_) | StoreArg::Model | StoreArg::Cluster => {
             return Err(format!(

@@ -11,6 +11,7 @@ use claret_checker::{
 };
 use rand::RngExt;
 
+use super::password::PasswordFile;
 use super::store_arg::{SHARDS_MAX, StoreArg};
 use crate::interrupt::watch_interrupts;
 use crate::output;
@@ -34,6 +35,8 @@ pub(crate) struct Args {
     /// strike the clients alone.
     #[arg(long, default_value = "cluster")]
     store: String,
+    #[command(flatten)]
+    login: PasswordFile,
     /// How long faults strike, in minutes (default 1).
     #[arg(long)]
     minutes: Option<f64>,
@@ -143,7 +146,7 @@ fn run_all(args: &Args) -> Result<TortureReport, String> {
 
 impl Args {
     fn target(&self) -> Result<TortureTarget, String> {
-        match StoreArg::parse(&self.store)? {
+        match StoreArg::parse(&self.login.in_url(&self.store)?)? {
             StoreArg::File(folder) => Ok(TortureTarget::Folder(folder)),
             StoreArg::Url(url) => Ok(TortureTarget::Url(url)),
             StoreArg::Cluster => Ok(TortureTarget::Cluster {
@@ -205,7 +208,8 @@ impl Args {
             Ok(folder) => format!("file:{}", folder.display()),
             Err(url) => url.clone(),
         };
-        command.args(["torture", "--store", &store, "--sync", &self.sync.0, "--prefix", &tortured.prefix]);
+        command.args(["torture", "--sync", &self.sync.0, "--prefix", &tortured.prefix]);
+        self.login.hand_on(&mut command, &self.store, &store);
         for (name, value) in [
             ("--clients", tortured.clients),
             ("--seed", tortured.seed),

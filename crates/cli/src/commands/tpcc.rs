@@ -10,6 +10,7 @@ use claret_bench::workload::tpcc::{Options, Tables};
 use claret_bench::workload::{Call, VIOLATIONS_MAX};
 use tokio::runtime::Runtime;
 
+use super::password::PasswordFile;
 use super::store_arg::StoreArg;
 use crate::output::{self, Escaped};
 
@@ -36,12 +37,15 @@ struct CheckArgs {
     /// Where: file:FOLDER, one mode's store; or redis://HOST:PORT.
     #[arg(long)]
     store: String,
+    #[command(flatten)]
+    login: PasswordFile,
 }
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> ExitCode {
     let Command::Check(args) = args.command;
-    match check_all(&args.store, &mut Escaped::new(io::stdout())) {
+    let store = args.login.in_url(&args.store);
+    match store.and_then(|store| check_all(&store, &mut Escaped::new(io::stdout()))) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

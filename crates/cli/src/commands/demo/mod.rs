@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::bench::{exit_code, seconds};
+use super::password::PasswordFile;
 use crate::interrupt::watch_interrupts;
 use crate::output::{self, Escaped};
 use sites::Site;
@@ -31,6 +32,8 @@ pub(crate) struct Args {
     /// Where auction and twitter run: embedded; cluster, started for the demo; or redis://HOST:PORT.
     #[arg(long, default_value = "embedded")]
     store: String,
+    #[command(flatten)]
+    login: PasswordFile,
     /// How long each way or mode runs; a checkout that is sold out ends earlier (default: 6 for checkout, 5 for the others).
     #[arg(long)]
     seconds: Option<f64>,

@@ -114,7 +114,7 @@ pub(super) fn run(
     stop: &Arc<AtomicBool>,
     out: &mut dyn Write,
 ) -> Result<Vec<Check>, String> {
-    let store = match StoreArg::parse(&args.store)? {
+    let store = match StoreArg::parse(&args.login.in_url(&args.store)?)? {
         StoreArg::Model => {
             return Err(
                 "this demo runs on embedded, cluster or redis://HOST:PORT; --store sim is of claret bench"

@@ -27,6 +27,7 @@ use self::page::{About, Measured};
 use self::runs::Runs;
 use self::scale::Scale;
 use self::servers::Found;
+use super::password::PasswordFile;
 use super::store_arg::SHARDS;
 use crate::interrupt::watch_interrupts;
 use crate::output;
@@ -61,6 +62,8 @@ pub(crate) struct Args {
     /// (default: cluster if one can be started, else sim).
     #[arg(long)]
     store: Option<String>,
+    #[command(flatten)]
+    login: PasswordFile,
     /// Overwrite the file whatever it is.
     #[arg(long)]
     force: bool,
@@ -109,9 +112,11 @@ fn report(args: &Args) -> Result<(), Failed> {
     }
     let (scale, began) = (args.scale(), Instant::now());
     let stop = watch_interrupts();
-    let servers = servers::find(args.store.as_deref()).map_err(Failed::Usage)?;
+    let servers = servers::find(args.store()?.as_deref()).map_err(Failed::Usage)?;
     match &servers {
-        Ok(servers) => output::tell!("measuring a cluster, then the model: {}", output::escaped(&servers.name)),
+        Ok(servers) => {
+            output::tell!("measuring a cluster, then the model: {}", output::escaped(&servers.name))
+        }
         Err(why) => output::tell!("measuring the model only: {}", output::escaped(why)),
     }
     let result = measured(args, &scale, &servers, &stop).and_then(|measured| {
@@ -138,6 +143,12 @@ fn report(args: &Args) -> Result<(), Failed> {
 }
 
 impl Args {
+    /// What `--store` names.
+    fn store(&self) -> Result<Option<String>, Failed> {
+        let store = self.store.as_ref().map(|store| self.login.in_url(store)).transpose();
+        store.map_err(Failed::Usage)
+    }
+
     fn scale(&self) -> Scale {
         match (self.tiny, self.quick) {
             (true, _) => Scale::TINY,
