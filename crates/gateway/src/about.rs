@@ -21,6 +21,7 @@ pub(crate) fn answer(words: &[Word]) -> Answer {
         (b"COUNT", []) => Answer::count(table::all().len()),
         (b"LIST", []) => Answer::strings(table::all().iter().map(|command| lower(command).into())),
         (b"LIST", [filter, by, pattern]) if filter.eq_ignore_ascii_case(b"FILTERBY") => list_by(by, pattern),
+        (b"LIST", _) => Answer::error("ERR syntax error"),
         (b"INFO", []) => Answer::Array(table::all().iter().map(info).collect()),
         (b"INFO", names) if names.len() <= NAMES_MAX => {
             let infos = names.iter().map(|name| table::named(name).map_or(Answer::NilArray, info));
@@ -58,16 +59,84 @@ fn lower(command: &Command) -> String {
 
 fn list_by(by: &Word, pattern: &Word) -> Answer {
     let pattern = String::from_utf8_lossy(pattern).to_ascii_lowercase();
-    let is_meant = |command: &&Command| match by.to_ascii_uppercase().as_slice() {
-        b"ACLCAT" => match pattern.as_str() {
-            "read" => command.reads,
-            "write" => command.writes,
-            group => command.group.replace('-', "") == group.trim_start_matches('@').replace('-', ""),
-        },
+    let by = by.to_ascii_uppercase();
+    if !matches!(by.as_slice(), b"ACLCAT" | b"PATTERN" | b"MODULE") {
+        return Answer::error("ERR syntax error");
+    }
+    let is_meant = |command: &&Command| match by.as_slice() {
+        b"ACLCAT" => categories(command).contains(&pattern.as_str()),
         b"PATTERN" => matches_pattern(pattern.as_bytes(), lower(command).as_bytes()),
+        // It has no modules.
         _ => false,
     };
     Answer::strings(table::all().iter().filter(is_meant).map(|command| lower(command).into()))
+}
+
+/// Commands that have subcommands: servers put these into categories.
+const WITH_SUBCOMMANDS: [&str; 14] = [
+    "ACL", "CLIENT", "CLUSTER", "CONFIG", "FUNCTION", "LATENCY", "MEMORY", "MODULE", "OBJECT", "PUBSUB",
+    "SCRIPT", "SLOWLOG", "XGROUP", "XINFO",
+];
+
+/// Those that only whoever runs the server needs.
+const OF_ADMINISTRATORS: [&str; 14] = [
+    "BGREWRITEAOF",
+    "BGSAVE",
+    "DEBUG",
+    "FAILOVER",
+    "LASTSAVE",
+    "MONITOR",
+    "PSYNC",
+    "REPLCONF",
+    "REPLICAOF",
+    "ROLE",
+    "SAVE",
+    "SHUTDOWN",
+    "SLAVEOF",
+    "SYNC",
+];
+
+/// The categories of rights in which servers have a command, without their `@`.
+fn categories(command: &Command) -> Vec<&'static str> {
+    let name = command.name;
+    if WITH_SUBCOMMANDS.contains(&name) {
+        return vec!["slow"];
+    }
+    let of_group: &[&str] = match (command.group, name) {
+        (_, "SORT" | "SORT_RO") => &["set", "sortedset", "list", "dangerous"],
+        (_, "WAIT" | "WAITAOF" | "COMMAND") => &["connection"],
+        (_, "RESTORE" | "KEYS" | "MIGRATE") => &["keyspace", "dangerous"],
+        (_, "FLUSHALL" | "FLUSHDB" | "SWAPDB") => &["keyspace", "dangerous"],
+        (_, "DBSIZE") => &["keyspace"],
+        (_, "INFO") => &["dangerous"],
+        (_, name) if OF_ADMINISTRATORS.contains(&name) => &["admin", "dangerous"],
+        ("generic", _) => &["keyspace"],
+        ("sorted-set", _) => &["sortedset"],
+        ("transactions", _) => &["transaction"],
+        ("string", _) => &["string"],
+        ("bitmap", _) => &["bitmap"],
+        ("hash", _) => &["hash"],
+        ("list", _) => &["list"],
+        ("set", _) => &["set"],
+        ("stream", _) => &["stream"],
+        ("pubsub", _) => &["pubsub"],
+        ("scripting", _) => &["scripting"],
+        ("geo", _) => &["geo"],
+        ("hyperloglog", _) => &["hyperloglog"],
+        ("connection", _) => &["connection"],
+        _ => &[],
+    };
+    // What a script does is another matter.
+    let has_access = command.group != "scripting";
+    let flags = [
+        (command.writes && has_access, "write"),
+        (command.reads && has_access, "read"),
+        (command.is_fast, "fast"),
+        (!command.is_fast, "slow"),
+        (command.blocks, "blocking"),
+    ];
+    let flags = flags.into_iter().filter_map(|(is_set, name)| is_set.then_some(name));
+    flags.chain(of_group.iter().copied()).collect()
 }
 
 /// A command as `COMMAND INFO` has it.
@@ -93,7 +162,7 @@ fn info(command: &Command) -> Answer {
         Keys::Range { first, last, step } => (first as i64, i64::from(last), step as i64),
         Keys::Counted { and_first: true, .. } | Keys::Sort | Keys::Georadius => (1, 1, 1),
     };
-    let group = format!("@{}", command.group.replace('-', ""));
+    let categories = categories(command).into_iter().map(|name| Answer::text(format!("@{name}")));
     Answer::Array(vec![
         Answer::text(lower(command)),
         Answer::Int(i64::from(command.arity)),
@@ -101,7 +170,7 @@ fn info(command: &Command) -> Answer {
         Answer::Int(first),
         Answer::Int(last),
         Answer::Int(step),
-        Answer::Set(vec![Answer::text(group)]),
+        Answer::Set(categories.collect()),
         Answer::Array(Vec::new()),
         Answer::Array(Vec::new()),
         Answer::Array(Vec::new()),

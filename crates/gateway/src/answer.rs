@@ -31,6 +31,13 @@ pub(crate) enum Answer {
     /// Member, score, member, score: in RESP2 flat, in RESP3 an array of pairs.
     Pairs(Vec<Answer>),
     Double(f64),
+    /// A double that is a string in RESP3, too.
+    Score(f64),
+    /// A double, or with `is_text` a string, as it is written.
+    Digits {
+        text: String,
+        is_text: bool,
+    },
     /// A text for people.
     Verbatim(Bytes),
     /// With its code: `ERR syntax error`.
@@ -83,7 +90,9 @@ impl Answer {
                 many(out, b'*', all.len(), all, protocol)
             }
             Answer::Double(value) if is_new => line(out, b',', float(*value).as_bytes()),
-            Answer::Double(value) => bulk(out, float(*value).as_bytes()),
+            Answer::Double(value) | Answer::Score(value) => bulk(out, float(*value).as_bytes()),
+            Answer::Digits { text, is_text: false } if is_new => line(out, b',', text.as_bytes()),
+            Answer::Digits { text, .. } => bulk(out, text.as_bytes()),
             Answer::Verbatim(text) if is_new => {
                 number_line(out, b'=', text.len() as i64 + 4);
                 out.extend_from_slice(b"txt:");
@@ -97,6 +106,32 @@ impl Answer {
                 line(out, b'-', text.as_bytes());
             }
             Answer::Raw(bytes) => out.extend_from_slice(bytes),
+        }
+    }
+
+    /// Whether there is a float in it.
+    pub(crate) fn has_floats(&self) -> bool {
+        match self {
+            Answer::Double(_) | Answer::Score(_) => true,
+            Answer::Array(all) | Answer::Map(all) | Answer::Set(all) | Answer::Pairs(all) => {
+                all.iter().any(Answer::has_floats)
+            }
+            _ => false,
+        }
+    }
+
+    /// The same with floats as servers before 7.2 write them, with 17 digits: so that they are the same whether a node writes them
+    /// or the gateway.
+    pub(crate) fn in_17_digits(self) -> Self {
+        let each = |all: Vec<Answer>| all.into_iter().map(Answer::in_17_digits).collect();
+        match self {
+            Answer::Double(value) => Answer::Digits { text: digits_17(value), is_text: false },
+            Answer::Score(value) => Answer::Digits { text: digits_17(value), is_text: true },
+            Answer::Array(all) => Answer::Array(each(all)),
+            Answer::Map(all) => Answer::Map(each(all)),
+            Answer::Set(all) => Answer::Set(each(all)),
+            Answer::Pairs(all) => Answer::Pairs(each(all)),
+            other => other,
         }
     }
 
@@ -193,6 +228,25 @@ pub(crate) fn float(value: f64) -> String {
     }
 }
 
+/// A float as `%.17g` of C writes it.
+fn digits_17(value: f64) -> String {
+    if !value.is_finite() || value == 0.0 {
+        return float(value);
+    }
+    let text = format!("{value:.16e}");
+    let (digits, exponent) = text.split_once('e').expect("it was asked for");
+    let exponent: i32 = exponent.parse().expect("a number");
+    let without_zeros = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..17).contains(&exponent) {
+        return without_zeros(&format!("{value:.*}", (16 - exponent) as usize));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", without_zeros(digits), exponent.abs())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,6 +282,35 @@ mod tests {
             assert_eq!(written(&answer, Protocol::Resp2), old);
             assert_eq!(written(&answer, Protocol::Resp3), new);
         }
+    }
+
+    /// Before 7.2 a server answers 0.10000000000000001, and the gateway answered 0.1 to the same command in a MULTI.
+    #[test]
+    fn floats_are_written_as_older_servers_do() {
+        for (value, text) in [
+            (0.1, "0.10000000000000001"),
+            (3.0, "3"),
+            (-1.5, "-1.5"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (1.1e20, "1.1e+20"),
+            (0.00012, "0.00012"),
+            (1e-5, "1.0000000000000001e-05"),
+            (1.5e300, "1.5000000000000001e+300"),
+            (f64::NEG_INFINITY, "-inf"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(digits_17(value), text);
+        }
+        let answer = Answer::Array(vec![
+            Answer::Pairs(vec![Answer::text("a"), Answer::Double(0.1)]),
+            Answer::Score(0.1),
+        ]);
+        let answer = answer.in_17_digits();
+        let tail = "$19\r\n0.10000000000000001\r\n";
+        assert_eq!(written(&answer, Protocol::Resp2), format!("*2\r\n*2\r\n$1\r\na\r\n{tail}{tail}"));
+        let new = format!("*2\r\n*1\r\n*2\r\n$1\r\na\r\n,0.10000000000000001\r\n{tail}");
+        assert_eq!(written(&answer, Protocol::Resp3), new);
     }
 
     #[test]

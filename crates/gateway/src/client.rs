@@ -16,7 +16,7 @@ use crate::fault::Fault;
 use crate::listening::Listening;
 use crate::metrics::{Metrics, Path};
 use crate::queue::Queue;
-use crate::registry::Entry;
+use crate::registry::{At, Entry};
 use crate::replies::{Replies, late_at_node};
 use crate::request::Request;
 use crate::session::Session;
@@ -46,6 +46,10 @@ pub(crate) struct State {
     pub(crate) listening: Option<Listening>,
     pub(crate) is_closing: bool,
     pub(crate) tries: Tries,
+    /// It is settled whom it is.
+    pub(crate) is_known: bool,
+    /// It has said who it is.
+    pub(crate) has_logged_in: bool,
 }
 
 /// What a loop of WATCH, MULTI and EXEC has come to so far.
@@ -80,12 +84,12 @@ impl Client {
         let replies = Arc::new(Replies::new(Arc::clone(&shared.metrics)));
         shared.waiting.borrow_mut().insert(entry.id, Arc::clone(&replies));
         let connection = Connection::new(stream, Arc::clone(&replies), Arc::clone(&shared.metrics));
-        let session = shared.users.anybody.clone();
         let mut state = State::default();
         state.watch.mode = shared.watch_mode;
+        entry.note_replies(&replies);
         Client {
             shared,
-            session,
+            session: None,
             entry,
             state,
             replies,
@@ -99,6 +103,9 @@ impl Client {
     /// Serves it until it goes, or has to.
     pub(crate) async fn serve(mut self) {
         loop {
+            if !self.state.is_known {
+                self.become_stranger().await;
+            }
             let next = self.next().await;
             match next {
                 Next::Request(request) => {
@@ -106,6 +113,7 @@ impl Client {
                     let left = self.pass_on(command, request).and_then(|it| self.queue_up(command, it));
                     if let Some(request) = left {
                         self.dispatch(command, request).await;
+                        self.note_at();
                     }
                 }
                 Next::Pause => self.send_gathered().await,
@@ -134,6 +142,7 @@ impl Client {
         let _ = tokio::time::timeout(self.shared.parting, end).await;
         self.replies.leave();
         self.shared.waiting.borrow_mut().remove(&self.entry.id);
+        self.become_user(None);
     }
 
     async fn next(&mut self) -> Next {
@@ -205,6 +214,10 @@ impl Client {
 
     pub(crate) fn answer(&mut self, answer: &Answer) {
         let is_muted = self.takes_no_answer();
+        if self.shared.users.writes_17_digits() && answer.has_floats() {
+            let answer = answer.clone().in_17_digits();
+            return self.replies.answer(&answer, self.state.protocol, is_muted);
+        }
         self.replies.answer(answer, self.state.protocol, is_muted);
     }
 
@@ -262,7 +275,18 @@ impl Client {
             self.shared.metrics.done(path_of(command), since, false);
             self.answer(&answer);
         }
+        self.note_at();
         None
+    }
+
+    /// For those who list connections.
+    fn note_at(&self) {
+        let queue = self.state.queue.as_ref();
+        self.entry.note_at(At {
+            queued: queue.map(|queue| queue.all.len()),
+            queued_bytes: queue.map_or(0, Queue::bytes),
+            watched: self.state.watch.size().0,
+        });
     }
 
     /// Whether somebody elsewhere may hold a key of it for long. It would wait at the node, and all behind it on the shared connection.
@@ -422,7 +446,8 @@ impl Client {
 
     fn enqueue(&mut self, command: &'static Command, request: Request) {
         let queue = self.state.queue.as_mut().expect("it is open");
-        let answer = match queue.add(command, request, &self.shared.limits) {
+        let is_at_nodes = self.session.as_ref().is_some_and(|session| session.nodes().is_some());
+        let answer = match queue.add(command, request, &self.shared.limits, is_at_nodes) {
             Ok(()) => Answer::Simple("QUEUED"),
             Err(fault) => {
                 queue.fail();

@@ -17,13 +17,14 @@ use crate::commands;
 use crate::limits::{GatewayLimits, RequestLimits};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
-use crate::registry::Registry;
+use crate::registry::{Ends, Registry};
 use crate::request::{self, ProtocolError, Request, RequestReader};
-use crate::session::{Backing, Session, Users};
+use crate::session::{Backing, Session};
 use crate::shared::{Draining, Shared};
 use crate::stream::Stream;
 use crate::table;
 use crate::transactions::{self, Plan};
+use crate::users::Users;
 
 #[cfg(test)]
 mod tests;
@@ -105,7 +106,7 @@ fn judge(request: Request, queue: &mut Queue) {
         assert!(direct.calls.iter().all(|(key, _)| words.iter().any(|word| word[..] == key[..])));
     }
     if !Queue::is_for_now(command.name) {
-        let _ = queue.add(command, request, &LIMITS);
+        let _ = queue.add(command, request, &LIMITS, false);
     }
 }
 
@@ -149,7 +150,7 @@ pub fn conversation(input: &[u8]) {
 fn gateway(store: &Store) -> Rc<Shared> {
     let session = Session::new(Backing::Here(store.clone()));
     Rc::new(Shared {
-        users: Users::new(None, Some(session), LIMITS.users_max),
+        users: Users::here(session, None),
         limits: LIMITS,
         watch: WATCH,
         wait: Duration::from_secs(3),
@@ -160,6 +161,8 @@ fn gateway(store: &Store) -> Rc<Shared> {
         registry: Arc::<Registry>::default(),
         draining: Arc::<Draining>::default(),
         started: Instant::now(),
+        run_id: Shared::new_run_id(),
+        port: 0,
         logger: Arc::new(|_| {}),
     })
 }
@@ -167,7 +170,12 @@ fn gateway(store: &Store) -> Rc<Shared> {
 /// What a client hears that says these bytes, in pieces, and then that it has said everything.
 async fn client(shared: &Rc<Shared>, bytes: &[u8], piece: usize) -> Vec<u8> {
     let (ours, theirs) = tokio::io::duplex(256);
-    let entry = shared.registry.enter("memory:0".to_owned());
+    let entry = shared.registry.enter(Ends {
+        address: "memory:0".to_owned(),
+        local: "memory:0".to_owned(),
+        file: -1,
+        is_unix: false,
+    });
     let id = entry.id;
     let serving =
         tokio::task::spawn_local(Client::new(Stream::Memory(theirs), Rc::clone(shared), entry).serve());

@@ -1,5 +1,6 @@
 //! What the gateway answers by itself.
 
+use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes as Word;
@@ -8,8 +9,11 @@ use crate::answer::{Answer, Protocol};
 use crate::client::{Client, Wants};
 use crate::fault::Fault;
 use crate::on_node::{PATIENCE, ask_beside};
+use crate::registry::Entry;
+use crate::session::Session;
 use crate::table::Command;
 use crate::watch::WatchMode;
+use crate::users::NoEntry;
 
 impl Client {
     pub(crate) async fn here(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
@@ -27,6 +31,7 @@ impl Client {
             }
             "RESET" => {
                 self.reset();
+                Box::pin(self.become_stranger()).await;
                 Answer::Simple("RESET")
             }
             "CLIENT" if words[1].eq_ignore_ascii_case(b"UNBLOCK") => {
@@ -88,9 +93,28 @@ impl Client {
         self.state.listening = None;
         self.state.wants = Wants::All;
         self.set_protocol(Protocol::Resp2);
-        self.session = self.shared.users.anybody.clone();
+        self.entry.note_listens([0, 0]);
         self.entry.set_name("");
+    }
+
+    /// It has not said who it is: so it is whom the nodes let in without.
+    pub(crate) async fn become_stranger(&mut self) {
+        let stranger = self.shared.users.stranger().await;
+        self.state.is_known = stranger.is_sure;
+        self.state.has_logged_in = false;
         self.entry.set_user("default");
+        self.become_user(stranger.session);
+    }
+
+    /// Whose its commands are from now on.
+    pub(crate) fn become_user(&mut self, session: Option<Rc<Session>>) {
+        if let Some(before) = &self.session {
+            before.dismiss(&self.entry);
+        }
+        if let Some(session) = &session {
+            session.admit(&self.entry);
+        }
+        self.session = session;
     }
 
     pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
@@ -105,44 +129,35 @@ impl Client {
             [_, user, password] => (Some(user), password),
             _ => return Answer::error("ERR syntax error"),
         };
-        match self.log_in(user.map_or(b"default", |user| user), password).await {
+        match self.log_in(user.map(|user| &user[..]), password).await {
             Ok(()) => Answer::Ok,
             Err(error) => error,
         }
     }
 
-    async fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<(), Answer> {
+    /// Without a user it is the default one.
+    async fn log_in(&mut self, user: Option<&[u8]>, password: &[u8]) -> Result<(), Answer> {
         if self.state.listening.is_some() {
             return Err(Answer::error(
                 "ERR a connection that listens to channels cannot change its user: RESET it first",
             ));
         }
-        let wrong = || Answer::error("WRONGPASS invalid username-password pair or user is disabled.");
-        let user = std::str::from_utf8(user).map_err(|_| wrong())?;
-        let password = std::str::from_utf8(password).map_err(|_| wrong())?;
-        let session = self.shared.users.log_in(user, password).await.map_err(|error| {
-            use crate::session::NoEntry;
-            match error {
-                NoEntry::NoUsers => Answer::error(
-                    "ERR AUTH <password> called without any password configured for the default user. The gateway keeps its records \
-                     in its own process: there are no users.",
-                ),
-                NoEntry::TooMany => Answer::Error(format!(
-                    "ERR over {} users are logged in at the gateway: try again later, or raise --users",
-                    self.shared.limits.users_max
-                )),
-                NoEntry::Refused(claret::cluster::ConnectError::Denied { reason, .. }) => match reason.split(' ').next() {
-                    Some("WRONGPASS") => wrong(),
-                    // To a password where none is set.
-                    _ => Answer::Error(reason),
-                },
-                NoEntry::Refused(error) => Answer::Error(format!("CLUSTERDOWN {error}")),
-            }
+        let session = self.shared.users.log_in(user, password).await.map_err(|error| match error {
+            NoEntry::Told(said) => Answer::Error(said),
+            NoEntry::TooManyUsers => Answer::Error(format!(
+                "ERR over {} users are logged in at the gateway: try again later, or raise --users",
+                self.shared.limits.users_max
+            )),
+            NoEntry::TooManyLogins(most) => Answer::Error(format!(
+                "ERR over {most} logins wait at the gateway: try again later, or raise --logins"
+            )),
+            NoEntry::Away(error) => Answer::Error(format!("CLUSTERDOWN {error}")),
         })?;
         // What it watches is still to be as it was; its turn is the old user's.
         self.end_turn_if(true);
-        self.entry.set_user(user);
-        self.session = Some(session);
+        self.entry.set_user(&user.map_or("default".into(), String::from_utf8_lossy));
+        (self.state.is_known, self.state.has_logged_in) = (true, true);
+        self.become_user(Some(session));
         Ok(())
     }
 
@@ -152,7 +167,7 @@ impl Client {
             Err(error) => return Answer::Error(error),
         };
         if let Some((user, password)) = &asked.login
-            && let Err(error) = self.log_in(user, password).await
+            && let Err(error) = self.log_in(Some(&user[..]), password).await
         {
             return error;
         }
@@ -176,8 +191,11 @@ impl Client {
         self.set_protocol(asked.protocol);
         let number = if asked.protocol == Protocol::Resp3 { 3 } else { 2 };
         let text = |text: &'static str| Answer::text(text);
-        let mut map =
-            vec![text("server"), text("redis"), text("version"), text(crate::about::SERVER_VERSION)];
+        let (name, version) = match self.shared.users.server() {
+            Some(server) => (server.name, server.version),
+            None => ("redis".to_owned(), crate::about::SERVER_VERSION.to_owned()),
+        };
+        let mut map = vec![text("server"), Answer::text(name), text("version"), Answer::text(version)];
         map.extend([text("proto"), Answer::Int(number), text("id"), Answer::Int(self.entry.id as i64)]);
         map.extend([text("mode"), text("standalone"), text("role"), text("master")]);
         map.extend([text("modules"), Answer::Array(Vec::new())]);
@@ -185,7 +203,12 @@ impl Client {
     }
 
     fn client(&mut self, words: &[Word]) -> Option<Answer> {
+        const SHOWN: [&str; 9] =
+            ["id", "info", "list", "getname", "setname", "setinfo", "kill", "reply", "no-evict"];
         let name = words[1].to_ascii_uppercase();
+        if let Some(shown) = SHOWN.iter().find(|shown| words[1].eq_ignore_ascii_case(shown.as_bytes())) {
+            self.entry.note_sub(shown);
+        }
         Some(match (&name[..], &words[2..]) {
             (b"ID", []) => Answer::Int(self.entry.id as i64),
             (b"GETNAME", []) => match self.entry.name() {
@@ -217,14 +240,15 @@ impl Client {
                 (_, _) => Answer::Error(format!("ERR Unrecognized option '{}'", what.escape_ascii())),
             },
             (b"INFO", []) => Answer::Verbatim((self.entry.line() + "\n").into()),
-            (b"LIST", _) => Answer::Verbatim(self.shared.registry.list(&self.entry.user()).into()),
+            (b"LIST", filter) => self.client_list(filter),
             (b"KILL", filter) => self.client_kill(filter),
             (b"REPLY", [how]) => return self.client_reply(how),
             (b"NO-EVICT" | b"NO-TOUCH", [_]) => Answer::Ok,
             (b"GETREDIR", []) => Answer::Int(-1),
             (b"HELP", []) => Answer::strings(
                 [
-                    "CLIENT GETNAME|ID|INFO|LIST",
+                    "CLIENT GETNAME|ID|INFO",
+                    "CLIENT LIST [TYPE type | ID id ...]",
                     "CLIENT SETNAME name",
                     "CLIENT SETINFO LIB-NAME|LIB-VER text",
                     "CLIENT KILL ID id | ADDR ip:port",
@@ -247,6 +271,33 @@ impl Client {
                 words[1].escape_ascii()
             )),
         })
+    }
+
+    /// Of its own user.
+    fn client_list(&self, filter: &[Word]) -> Answer {
+        let user = self.entry.user();
+        let list = |is_meant: &dyn Fn(&Entry) -> bool| {
+            Answer::Verbatim(self.shared.registry.list(&user, is_meant).into())
+        };
+        match filter {
+            [] => list(&|_| true),
+            [what, kind] if what.eq_ignore_ascii_case(b"TYPE") => {
+                match kind.to_ascii_uppercase().as_slice() {
+                    b"NORMAL" => list(&|entry| !entry.listens()),
+                    b"PUBSUB" => list(&Entry::listens),
+                    b"MASTER" | b"REPLICA" | b"SLAVE" => list(&|_| false),
+                    _ => Answer::Error(format!("ERR Unknown client type '{}'", kind.escape_ascii())),
+                }
+            }
+            [what, ids @ ..] if what.eq_ignore_ascii_case(b"ID") && !ids.is_empty() => {
+                let id = |word: &Word| std::str::from_utf8(word).ok()?.parse::<u64>().ok();
+                match ids.iter().map(id).collect::<Option<Vec<u64>>>() {
+                    Some(ids) => list(&|entry| ids.contains(&entry.id)),
+                    None => Answer::error("ERR Invalid client ID"),
+                }
+            }
+            _ => Answer::error("ERR syntax error"),
+        }
     }
 
     fn client_kill(&mut self, filter: &[Word]) -> Answer {

@@ -26,7 +26,8 @@
 // | `multi`, `queue`, `exec`, `watch`, `turns`, `turn`, `hot` | MULTI, EXEC and WATCH |
 // | `transactions`, `commands/` | commands as operations of Claret |
 // | `on_node`, `asking`, `listening` | what a node does as it is |
-// | `session`, `shared`, `registry`, `metrics` | users; what all connections share |
+// | `users`, `judge`, `session` | who gets in, and what each user has |
+// | `shared`, `registry`, `metrics` | what all connections share |
 //
 // A thread runs all connections of its clients, each a task. A command that goes to one node as it is takes no task: its bytes join
 // what leaves for that node, and the answer's bytes join what leaves for the client.
@@ -46,6 +47,7 @@ pub mod fuzzing;
 mod here;
 mod hot;
 mod info;
+mod judge;
 mod limits;
 mod listen;
 mod listening;
@@ -66,6 +68,7 @@ mod tls;
 mod transactions;
 mod turn;
 mod turns;
+mod users;
 mod watch;
 mod whole;
 

@@ -44,6 +44,8 @@ pub struct GatewayLimits {
     pub unread_messages_max: usize,
     /// Users that are logged in at once: each has connections to all nodes of its own. By default 256.
     pub users_max: usize,
+    /// Logins that wait at once until a node has judged them; further ones are told so. By default 1,024.
+    pub logins_max: usize,
     /// How long a connection may send nothing, or half a request; zero: for ever. By default for ever, as servers do.
     pub idle: Duration,
 }
@@ -62,6 +64,7 @@ impl Default for GatewayLimits {
             unread_bytes_max: 1 << 20,
             unread_messages_max: 32 << 20,
             users_max: 256,
+            logins_max: 1_024,
             idle: Duration::ZERO,
         }
     }

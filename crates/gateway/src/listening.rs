@@ -110,6 +110,7 @@ impl Carry {
                     }
                     if let Some((is_of_slots, count)) = confirmation(&said) {
                         counts[usize::from(is_of_slots)] = count;
+                        self.entry.note_listens(counts);
                     }
                     self.replies.push(&said);
                     // A client that reads too slowly is dropped, as a server drops it.

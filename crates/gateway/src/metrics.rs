@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -47,6 +47,8 @@ struct OfPath {
     done: AtomicU64,
     errors: AtomicU64,
     us: AtomicU64,
+    /// The longest.
+    us_max: AtomicU64,
     steps: [AtomicU64; STEPS_US.len()],
 }
 
@@ -58,6 +60,10 @@ pub(crate) struct Metrics {
     pub(crate) accepted: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) protocol_errors: AtomicU64,
+    /// Logins that a node was to judge, those that it refused, and those for which too many waited.
+    pub(crate) logins: AtomicU64,
+    pub(crate) logins_refused: AtomicU64,
+    pub(crate) logins_over: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
     /// EXECs that answered nil.
@@ -84,12 +90,23 @@ impl Metrics {
         of.done.fetch_add(1, Ordering::Relaxed);
         of.errors.fetch_add(u64::from(is_error), Ordering::Relaxed);
         of.us.fetch_add(us, Ordering::Relaxed);
+        of.us_max.fetch_max(us, Ordering::Relaxed);
         let step = STEPS_US.iter().position(|end| us <= *end).unwrap_or(STEPS_US.len() - 1);
         of.steps[step].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Commands that were carried out, in whatever way.
+    pub(crate) fn commands(&self) -> u64 {
+        self.paths.iter().map(|of| of.done.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Those of them that were answered with an error.
+    pub(crate) fn errors(&self) -> u64 {
+        self.paths.iter().map(|of| of.errors.load(Ordering::Relaxed)).sum()
     }
 
     /// A command was refused: whether it is the first time.
@@ -101,7 +118,7 @@ impl Metrics {
     }
 
     /// All counters with their names and what they count.
-    fn counters(&self) -> [(&'static str, u64, &'static str, &'static str); 15] {
+    fn counters(&self) -> [(&'static str, u64, &'static str, &'static str); 18] {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let refused = self.refused.lock().values().sum();
         [
@@ -113,6 +130,14 @@ impl Metrics {
                 of(&self.protocol_errors),
                 "counter",
                 "Connections closed for what is no request.",
+            ),
+            ("logins_total", of(&self.logins), "counter", "Logins that a node was to judge."),
+            ("logins_refused_total", of(&self.logins_refused), "counter", "Logins that a node refused."),
+            (
+                "logins_over_total",
+                of(&self.logins_over),
+                "counter",
+                "Logins that were refused because too many waited.",
             ),
             ("read_bytes_total", of(&self.bytes_in), "counter", "Bytes from clients."),
             ("written_bytes_total", of(&self.bytes_out), "counter", "Bytes to clients."),
@@ -207,7 +232,7 @@ impl Metrics {
 }
 
 impl OfPath {
-    /// The upper end of the step in which so many are done, in microseconds; 0 if there are none.
+    /// The upper end of the step in which so many are done, in microseconds, or the longest that there was; 0 if there are none.
     fn percentile(&self, part: f64) -> u64 {
         let counts = self.steps.each_ref().map(|step| step.load(Ordering::Relaxed));
         let wanted = (counts.iter().sum::<u64>() as f64 * part).ceil() as u64;
@@ -215,7 +240,7 @@ impl OfPath {
         for (count, end) in counts.iter().zip(STEPS_US) {
             sum += count;
             if sum >= wanted && wanted > 0 {
-                return end.min(Duration::from_secs(3600).as_micros() as u64);
+                return end.min(self.us_max.load(Ordering::Relaxed));
             }
         }
         0
@@ -224,6 +249,8 @@ impl OfPath {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -231,16 +258,20 @@ mod tests {
         let metrics = Metrics::default();
         assert!(metrics.refuse("WAIT") && !metrics.refuse("WAIT"));
         metrics.done(Path::Exec, Instant::now(), true);
+        metrics.done(Path::Watch, Instant::now() - Duration::from_secs(2), false);
         Metrics::count(&metrics.exec_nil);
         let info = metrics.info();
         assert!(
             info.contains("gateway_exec_nil_total:1\r\n") && info.contains("gateway_refused_wait:2\r\n"),
             "{info}"
         );
-        assert!(
-            info.contains("gateway_path_exec:calls=1,") && info.contains("errors=1,p99_usec=100\r\n"),
-            "{info}"
-        );
+        assert!(info.contains("gateway_path_exec:calls=1,") && info.contains("errors=1,p99_usec="), "{info}");
+        // What took longer than the last step was said to have taken an hour.
+        let of_watch =
+            info.lines().find(|line| line.starts_with("gateway_path_watch:")).expect("it is there");
+        let (_, p99) = of_watch.split_once("p99_usec=").expect("its percentile");
+        let p99: u64 = p99.parse().expect("a number");
+        assert!((2_000_000..3_600_000_000).contains(&p99), "{of_watch}");
         let text = metrics.prometheus();
         assert!(
             text.contains("claret_gateway_command_seconds_bucket{path=\"exec\",le=\"0.0001\"} 1\n"),

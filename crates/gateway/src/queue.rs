@@ -66,6 +66,11 @@ impl Queue {
         matches!(name, "MULTI" | "EXEC" | "DISCARD" | "WATCH" | "QUIT" | "RESET")
     }
 
+    /// Bytes of all commands.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// A command was not taken: EXEC does nothing.
     pub(crate) fn fail(&mut self) {
         self.has_failed = true;
@@ -92,6 +97,7 @@ impl Queue {
         command: &'static Command,
         request: Request,
         limits: &GatewayLimits,
+        is_at_nodes: bool,
     ) -> Result<(), Fault> {
         if self.has_failed {
             return Ok(());
@@ -112,7 +118,14 @@ impl Queue {
         }
         let request = request.detached();
         let slots = self.slots.with(command.slot(&request.words));
-        let needs_node = matches!(command.way, Way::Node | Way::Blocking | Way::Script).then_some(command);
+        // No operation of Claret's types is on the empty key.
+        let is_on_empty_key = || {
+            let mut places = command.keys.of(&request.words).ok()?;
+            Some(places.any(|at| request.words[at].is_empty()))
+        };
+        let needs_node = matches!(command.way, Way::Node | Way::Blocking | Way::Script)
+            || is_at_nodes && command.way.is_transactional() && is_on_empty_key() == Some(true);
+        let needs_node = needs_node.then_some(command);
         let of_node = self.of_node.or(needs_node);
         if let Some(of_node) = of_node
             && slots == Slots::Several

@@ -2,19 +2,48 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::replies::Replies;
+
+/// Between which ends a connection is.
+#[derive(Clone, Debug)]
+pub(crate) struct Ends {
+    /// The client's.
+    pub(crate) address: String,
+    /// The gateway's.
+    pub(crate) local: String,
+    /// The number of its file in this process; -1 in memory.
+    pub(crate) file: i32,
+    pub(crate) is_unix: bool,
+}
+
+/// What a connection is at, for others to see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct At {
+    /// Commands between MULTI and EXEC; `None` without a MULTI.
+    pub(crate) queued: Option<usize>,
+    /// Bytes of them.
+    pub(crate) queued_bytes: usize,
+    /// Keys that it watches.
+    pub(crate) watched: usize,
+}
+
 /// What is known of one connection.
-#[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) id: u64,
     pub(crate) address: String,
+    ends: Ends,
     since: Instant,
+    /// Channels and patterns that it listens to, and channels of slots.
+    listens: [AtomicI64; 2],
+    /// Its answers, once it is served.
+    replies: OnceLock<Arc<Replies>>,
     told: Mutex<Told>,
     is_killed: AtomicBool,
     kill: Notify,
@@ -30,15 +59,38 @@ struct Told {
     library: String,
     library_version: String,
     last: &'static str,
+    /// Its subcommand, where it is known.
+    last_sub: &'static str,
     last_at: Instant,
     protocol: u8,
+    at: At,
 }
 
 impl Entry {
     /// The command that runs.
     pub(crate) fn note(&self, name: &'static str, at: Instant) {
         let mut told = self.told.lock();
-        (told.last, told.last_at) = (name, at);
+        (told.last, told.last_sub, told.last_at) = (name, "", at);
+    }
+
+    /// The subcommand that runs.
+    pub(crate) fn note_sub(&self, name: &'static str) {
+        self.told.lock().last_sub = name;
+    }
+
+    /// Where its answers are.
+    pub(crate) fn note_replies(&self, replies: &Arc<Replies>) {
+        let _ = self.replies.set(Arc::clone(replies));
+    }
+
+    /// What it is at.
+    pub(crate) fn note_at(&self, at: At) {
+        self.told.lock().at = at;
+    }
+
+    /// How many channels and patterns it listens to, and how many channels of slots.
+    pub(crate) fn note_listens(&self, counts: [i64; 2]) {
+        self.listens.iter().zip(counts).for_each(|(to, count)| to.store(count, Ordering::Relaxed));
     }
 
     pub(crate) fn set_name(&self, name: &str) {
@@ -65,6 +117,11 @@ impl Entry {
         if let Some(version) = version {
             told.library_version = version.to_owned();
         }
+    }
+
+    /// Whether it listens to channels.
+    pub(crate) fn listens(&self) -> bool {
+        self.listens.iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
     pub(crate) fn kill(&self) {
@@ -97,47 +154,79 @@ impl Entry {
         }
     }
 
-    /// As `CLIENT LIST` shows it.
+    /// As `CLIENT LIST` shows it: with every field that servers have, since clients read some of them as numbers without looking
+    /// whether they are there. What the gateway does not have is 0.
     pub(crate) fn line(&self) -> String {
         let told = self.told.lock();
-        let idle = told.last_at.elapsed().as_secs();
+        let [listens, listens_in_slots] = [0, 1].map(|at| self.listens[at].load(Ordering::Relaxed));
+        let At { queued, queued_bytes, watched } = told.at;
+        let (waiting, unread) = self.replies.get().map_or((0, 0), |replies| replies.load());
+        let mut cmd = told.last.to_ascii_lowercase();
+        if !told.last_sub.is_empty() {
+            cmd = format!("{cmd}|{}", told.last_sub);
+        }
+        let is_blocked = self.waits_at.try_lock().is_ok_and(|waits| waits.is_some());
+        let mut flags: String = [
+            (listens + listens_in_slots > 0, 'P'),
+            (queued.is_some(), 'x'),
+            (is_blocked, 'b'),
+            (self.ends.is_unix, 'U'),
+        ]
+        .into_iter()
+        .filter_map(|(is_so, flag)| is_so.then_some(flag))
+        .collect();
+        if flags.is_empty() {
+            flags.push('N');
+        }
+        let multi = queued.map_or(-1, |count| count as i64);
         format!(
-            "id={} addr={} name={} age={} idle={idle} flags=N db=0 user={} lib-name={} lib-ver={} resp={} cmd={}",
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub={listens} psub=0 ssub={listens_in_slots} \
+             multi={multi} watch={watched} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={unread} \
+             tot-mem={} events=r cmd={cmd} user={} redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
+            self.ends.local,
+            self.ends.file,
             told.name,
             self.since.elapsed().as_secs(),
+            told.last_at.elapsed().as_secs(),
+            waiting,
+            queued_bytes + unread,
             told.user,
+            told.protocol,
             told.library,
             told.library_version,
-            told.protocol,
-            told.last.to_ascii_lowercase(),
         )
     }
 }
 
 /// See the module's text.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Registry {
     last: AtomicU64,
     all: Mutex<BTreeMap<u64, Arc<Entry>>>,
 }
 
 impl Registry {
-    pub(crate) fn enter(&self, address: String) -> Arc<Entry> {
+    pub(crate) fn enter(&self, ends: Ends) -> Arc<Entry> {
         let (id, now) = (self.last.fetch_add(1, Ordering::Relaxed) + 1, Instant::now());
         let entry = Arc::new(Entry {
             id,
-            address,
+            address: ends.address.clone(),
+            ends,
             since: now,
+            listens: Default::default(),
+            replies: OnceLock::new(),
             told: Mutex::new(Told {
                 name: String::new(),
                 user: "default".into(),
                 library: String::new(),
                 library_version: String::new(),
                 last: "",
+                last_sub: "",
                 last_at: now,
                 protocol: 2,
+                at: At::default(),
             }),
             is_killed: AtomicBool::new(false),
             kill: Notify::new(),
@@ -156,10 +245,10 @@ impl Registry {
         self.all.lock().len()
     }
 
-    /// Those of a user, a line each.
-    pub(crate) fn list(&self, user: &str) -> String {
+    /// Those of a user that are meant, a line each.
+    pub(crate) fn list(&self, user: &str, is_meant: impl Fn(&Entry) -> bool) -> String {
         let mut text = String::new();
-        for entry in self.all.lock().values().filter(|entry| entry.user() == user) {
+        for entry in self.all.lock().values().filter(|entry| entry.user() == user && is_meant(entry)) {
             let _ = writeln!(text, "{}", entry.line());
         }
         text
@@ -186,16 +275,44 @@ mod tests {
     #[test]
     fn a_line_says_what_a_connection_did_and_when() {
         let registry = Registry::default();
-        let entry = registry.enter("127.0.0.1:7".into());
+        let ends =
+            Ends { address: "127.0.0.1:7".into(), local: "127.0.0.1:6380".into(), file: 9, is_unix: false };
+        let entry = registry.enter(ends);
         entry.set_user("ann");
         entry.note("GET", Instant::now() - Duration::from_secs(5));
-        let list = registry.list("ann");
+        let list = registry.list("ann", |_| true);
         assert!(
             list.contains("addr=127.0.0.1:7 ") && !list.contains(" idle=0 ") && list.contains("cmd=get"),
             "{list}"
         );
-        assert_eq!(registry.list("bob"), "");
+        assert_eq!(registry.list("bob", |_| true), "");
+        assert_eq!(registry.list("ann", Entry::listens), "");
         registry.leave(entry.id);
-        assert_eq!((registry.list("ann").as_str(), registry.len()), ("", 0));
+        assert_eq!((registry.list("ann", |_| true).as_str(), registry.len()), ("", 0));
+    }
+
+    /// Clients read some of them as numbers without looking whether they are there.
+    #[test]
+    fn a_line_has_every_field_of_a_server_and_says_what_a_connection_is_at() {
+        const FIELDS: &str = "id addr laddr fd name age idle flags db sub psub ssub multi watch qbuf qbuf-free argv-mem multi-mem rbs rbp \
+                              obl oll omem tot-mem events cmd user redir resp lib-name lib-ver";
+        let ends = Ends { address: "/a:0".into(), local: "/a:0".into(), file: 9, is_unix: true };
+        let entry = Registry::default().enter(ends);
+        let field = |name: &str| {
+            let line = entry.line();
+            let mut fields = line.split(' ').filter_map(|field| field.split_once('='));
+            fields.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+        };
+        for name in FIELDS.split_whitespace() {
+            assert!(field(name).is_some(), "{name}: {}", entry.line());
+        }
+        assert_eq!((field("multi").as_deref(), field("flags").as_deref()), (Some("-1"), Some("U")));
+        entry.note("CLIENT", Instant::now());
+        entry.note_sub("info");
+        entry.note_at(At { queued: Some(2), queued_bytes: 30, watched: 1 });
+        entry.note_listens([3, 1]);
+        let said = ["cmd", "multi", "multi-mem", "watch", "omem", "tot-mem", "sub", "ssub", "flags"];
+        let said = said.map(|name| field(name).expect("it is there"));
+        assert_eq!(said, ["client|info", "2", "30", "1", "0", "30", "3", "1", "PxU"]);
     }
 }

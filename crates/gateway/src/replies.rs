@@ -223,7 +223,12 @@ pub(crate) fn late_at_node(is_read: bool, time: Duration) -> String {
 /// The line for a command that has no reply. What may have been done says so by a code of its own.
 pub(crate) fn of_plain(error: &PlainError, is_read: bool) -> String {
     match error {
-        PlainError::Lost { .. } if is_read => format!("TRYAGAIN nothing was changed: {error}"),
+        // The error itself says that it may have been done.
+        PlainError::Lost { node, reason } if is_read => {
+            format!(
+                "TRYAGAIN nothing was changed: the connection to {node} broke before the reply came ({reason})"
+            )
+        }
         PlainError::Lost { .. } => format!("UNKNOWN {error}; look whether it was"),
         PlainError::Server(said) => said.to_string(),
         PlainError::Away(_) | PlainError::NoSuchNode(_) => format!("CLUSTERDOWN {error}"),

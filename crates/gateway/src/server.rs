@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,13 +19,15 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio_rustls::TlsAcceptor;
 
 use crate::client::Client;
+use crate::judge::Judge;
 use crate::limits::GatewayLimits;
 use crate::metrics::Metrics;
-use crate::registry::Registry;
-use crate::session::{Backing, Nodes, Session, Users};
+use crate::registry::{Ends, Registry};
+use crate::session::{Backing, Nodes, Session};
 use crate::shared::{Draining, Shared};
 use crate::stream::Stream;
 use crate::watch::WatchMode;
+use crate::users::{AtNodes, Strangers, Users};
 
 /// What is behind a gateway.
 #[derive(Clone, Debug)]
@@ -45,7 +48,10 @@ pub struct Gateway {
     watch_mode: WatchMode,
     drain: Duration,
     is_open: bool,
+    is_unprotected: bool,
+    password: Option<Vec<u8>>,
     tls: Option<TlsAcceptor>,
+    asks_for_certificates: bool,
     logger: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -78,6 +84,17 @@ pub enum GatewayError {
         at: String,
         /// What the system said.
         reason: String,
+    },
+    /// Everybody who reaches the address would be served.
+    #[error(
+        "at {at} everybody who reaches it would be served, without a password: set one ({how}), listen at 127.0.0.1, have clients show \
+         certificates (--tls-ca), or say --unprotected"
+    )]
+    Unprotected {
+        /// The address.
+        at: String,
+        /// Where a password is set.
+        how: &'static str,
     },
     /// The certificate or its key cannot be used.
     #[error("TLS: {0}")]
@@ -114,7 +131,10 @@ impl Gateway {
             watch_mode: WatchMode::default(),
             drain: Duration::from_secs(10),
             is_open: false,
+            is_unprotected: false,
+            password: None,
             tls: None,
+            asks_for_certificates: false,
             logger: Arc::new(|_| {}),
         }
     }
@@ -157,6 +177,19 @@ impl Gateway {
         self
     }
 
+    /// Also strangers may come from other machines. Without this a gateway that listens at an address that is not of the loopback
+    /// interface alone serves nobody who has not logged in, unless clients show certificates.
+    pub fn unprotected(mut self) -> Self {
+        self.is_unprotected = true;
+        self
+    }
+
+    /// Before [`Behind::Store`]: clients have to log in, as the user `default` with this password. Before servers it is theirs to judge.
+    pub fn password(mut self, password: impl Into<Vec<u8>>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
     /// Clients of TCP speak TLS, with this certificate chain and its key, both PEM files; with `authority`, another PEM file, they have
     /// to show a certificate of it.
     ///
@@ -164,6 +197,7 @@ impl Gateway {
     /// [`GatewayError::Tls`].
     pub fn tls(mut self, chain: &str, key: &str, authority: Option<&str>) -> Result<Self, GatewayError> {
         self.tls = Some(crate::tls::acceptor(chain, key, authority).map_err(GatewayError::Tls)?);
+        self.asks_for_certificates = authority.is_some();
         Ok(self)
     }
 
@@ -196,7 +230,19 @@ impl Gateway {
         handle: &GatewayHandle,
         ready: impl FnOnce(),
     ) -> Result<(), GatewayError> {
-        let users = self.users().await?;
+        let open = doors.iter().find_map(Door::open_at).filter(|_| self.is_protected());
+        let mut users = self.users(&handle.metrics).await?;
+        if let Some(at) = open {
+            if users.stranger().await.session.is_some() {
+                let how = match self.behind {
+                    Behind::Servers(_) => "CONFIG SET requirepass on all nodes; without --open",
+                    Behind::Store(_) => "--password-file",
+                };
+                return Err(GatewayError::Unprotected { at, how });
+            }
+            // Nor later, should the nodes let them in.
+            users.keep_strangers_out();
+        }
         let shared = Rc::new(Shared {
             users,
             limits: self.limits,
@@ -209,6 +255,8 @@ impl Gateway {
             registry: Arc::<Registry>::default(),
             draining: Arc::clone(&handle.draining),
             started: Instant::now(),
+            run_id: Shared::new_run_id(),
+            port: doors.iter().find_map(Door::port).unwrap_or(0),
             logger: Arc::clone(&self.logger),
         });
         let mut accepting = JoinSet::new();
@@ -224,8 +272,8 @@ impl Gateway {
                 }
                 Door::Unix(path) => {
                     let listener = unix(&path)?;
-                    sockets.push(path);
-                    accepting.spawn_local(accept_unix(listener, shared, count));
+                    sockets.push(path.clone());
+                    accepting.spawn_local(accept_unix(listener, path, shared, count));
                 }
             }
         }
@@ -243,32 +291,51 @@ impl Gateway {
         Ok(())
     }
 
+    /// Whether strangers have to come from this machine.
+    fn is_protected(&self) -> bool {
+        !self.is_unprotected && !self.asks_for_certificates
+    }
+
     /// Connects once, so that what is wrong with the servers is said at the beginning.
-    async fn users(&self) -> Result<Users, GatewayError> {
-        let users_max = self.limits.users_max;
+    async fn users(&self, metrics: &Arc<Metrics>) -> Result<Users, GatewayError> {
         let builder = match &self.behind {
             Behind::Store(store) => {
                 let session = Session::new(Backing::Here(store.clone()));
-                return Ok(Users::new(None, Some(session), users_max));
+                return Ok(Users::here(session, self.password.clone()));
             }
             Behind::Servers(builder) => (**builder).clone(),
         };
         let nodes = Nodes::new(builder.clone());
         nodes.plain(crate::answer::Protocol::Resp2).await?;
-        let session = Session::new(Backing::Nodes(Box::new(nodes)));
-        session.store().await?;
-        if self.is_open || !builder.has_login()? {
-            return Ok(Users::new(Some(builder), Some(session), users_max));
+        let home = Rc::new(Session::new(Backing::Nodes(Box::new(nodes))));
+        home.store().await?;
+        let logins_max = self.limits.logins_max.max(1);
+        let judge = Rc::new(Judge::new(builder.clone(), Rc::clone(&home), logins_max, Arc::clone(metrics)));
+        judge.learn(&mut judge.own().await?).await;
+        let strangers = if self.is_open { Strangers::Home } else { Strangers::Judged };
+        let users = Users::at_nodes(home, strangers, AtNodes { builder, judge }, self.limits.users_max);
+        users.watch_home();
+        Ok(users)
+    }
+}
+
+impl Door {
+    fn port(&self) -> Option<u16> {
+        match self {
+            Door::Tcp(listener) => Some(listener.local_addr().ok()?.port()),
+            Door::Unix(_) => None,
         }
-        // Strangers are the default user, if that one needs no password.
-        let strangers = builder.clone().without_login();
-        let anybody = strangers
-            .clone()
-            .dedicated(None)
-            .await
-            .is_ok()
-            .then(|| Session::new(Backing::Nodes(Box::new(Nodes::new(strangers)))));
-        Ok(Users::new(Some(builder), anybody, users_max))
+    }
+
+    /// Its address, if others than this machine reach it.
+    fn open_at(&self) -> Option<String> {
+        match self {
+            Door::Tcp(listener) => {
+                let at = listener.local_addr().ok()?;
+                (!at.ip().to_canonical().is_loopback()).then(|| at.to_string())
+            }
+            Door::Unix(_) => None,
+        }
     }
 }
 
@@ -333,6 +400,8 @@ async fn accept_tcp(
             }
         };
         let _ = stream.set_nodelay(true);
+        let local = stream.local_addr().map(|at| at.to_string()).unwrap_or_default();
+        let ends = Ends { address: address.to_string(), local, file: stream.as_raw_fd(), is_unix: false };
         let (shared, count, tls) = (Rc::clone(&shared), Rc::clone(&count), tls.clone());
         tokio::task::spawn_local(async move {
             let Some(_place) = Place::take(&shared, &count) else {
@@ -345,29 +414,32 @@ async fn accept_tcp(
                     _ => return,
                 },
             };
-            serve(stream, shared, address.to_string()).await;
+            serve(stream, shared, ends).await;
         });
     }
 }
 
-async fn accept_unix(listener: UnixListener, shared: Rc<Shared>, count: Rc<Cell<usize>>) {
+async fn accept_unix(listener: UnixListener, path: PathBuf, shared: Rc<Shared>, count: Rc<Cell<usize>>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(REST).await;
             continue;
         };
-        let (shared, count) = (Rc::clone(&shared), Rc::clone(&count));
+        let (shared, count, path) = (Rc::clone(&shared), Rc::clone(&count), path.clone());
         tokio::task::spawn_local(async move {
             let Some(_place) = Place::take(&shared, &count) else {
                 return reject(Stream::Unix(stream), &shared).await;
             };
-            serve(Stream::Unix(stream), shared, "unix:0".to_owned()).await;
+            // Both ends bear the name of the socket, as servers show it.
+            let place = format!("{}:0", path.display());
+            let ends = Ends { address: place.clone(), local: place, file: stream.as_raw_fd(), is_unix: true };
+            serve(Stream::Unix(stream), shared, ends).await;
         });
     }
 }
 
-async fn serve(stream: Stream, shared: Rc<Shared>, address: String) {
-    let entry = shared.registry.enter(address);
+async fn serve(stream: Stream, shared: Rc<Shared>, ends: Ends) {
+    let entry = shared.registry.enter(ends);
     let _leave = Leave { registry: Arc::clone(&shared.registry), id: entry.id };
     Client::new(stream, shared, entry).serve().await;
 }

@@ -1,22 +1,21 @@
-//! Users: each has a store and connections to the nodes of its own, so that the nodes judge what it may do.
+//! A user: it has a store and connections to the nodes of its own, so that the nodes judge what it may do.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::{Arc, Weak};
 
 use claret::Store;
 use claret::cluster::{ClusterBuilder, ConnectError, Plain, Raw};
 use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
 
 use crate::answer::Protocol;
 use crate::hot::HotKeys;
 use crate::turns::Turns;
+use crate::registry::Entry;
 
 /// Idle connections that are kept for transactions on one node, for each node.
 const SPARE_MAX: usize = 8;
-
-/// Passwords of one user that are in use at once. Where a user needs none, all are right, and must not use up what others need.
-const PASSWORDS_MAX: usize = 8;
 
 /// Where a user's records are.
 pub(crate) enum Backing {
@@ -112,11 +111,56 @@ pub(crate) struct Session {
     pub(crate) backing: Backing,
     pub(crate) hot: RefCell<HotKeys>,
     pub(crate) turns: Rc<RefCell<Turns>>,
+    /// The connections that are this user's now, by their numbers.
+    members: RefCell<HashMap<u64, Weak<Entry>>>,
+    /// The nodes have ended the user's connections, and let it in no more.
+    is_over: Cell<bool>,
+    /// Sees when they do.
+    guard: RefCell<Option<JoinHandle<()>>>,
 }
 
 impl Session {
     pub(crate) fn new(backing: Backing) -> Self {
-        Session { backing, hot: RefCell::default(), turns: Rc::default() }
+        Session {
+            backing,
+            hot: RefCell::default(),
+            turns: Rc::default(),
+            members: RefCell::default(),
+            is_over: Cell::new(false),
+            guard: RefCell::default(),
+        }
+    }
+
+    /// This connection is the user's from now on.
+    pub(crate) fn admit(&self, entry: &Arc<Entry>) {
+        self.members.borrow_mut().insert(entry.id, Arc::downgrade(entry));
+        if self.is_over.get() {
+            entry.kill();
+        }
+    }
+
+    /// It is not any more.
+    pub(crate) fn dismiss(&self, entry: &Entry) {
+        self.members.borrow_mut().remove(&entry.id);
+    }
+
+    /// Ends the user's connections, as a server ends those of a user that was deleted.
+    pub(crate) fn end(&self) {
+        self.is_over.set(true);
+        for entry in self.members.borrow_mut().drain().filter_map(|(_, entry)| entry.upgrade()) {
+            entry.kill();
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+
+    /// This task ends with it.
+    pub(crate) fn guarded_by(&self, task: JoinHandle<()>) {
+        if let Some(before) = self.guard.borrow_mut().replace(task) {
+            before.abort();
+        }
     }
 
     pub(crate) fn nodes(&self) -> Option<&Nodes> {
@@ -135,51 +179,10 @@ impl Session {
     }
 }
 
-/// Who is logged in, and how the others get in.
-pub(crate) struct Users {
-    /// Without a login.
-    builder: Option<ClusterBuilder>,
-    /// Of those who have not said who they are.
-    pub(crate) anybody: Option<Rc<Session>>,
-    /// With their passwords.
-    known: RefCell<HashMap<(String, String), Rc<Session>>>,
-    users_max: usize,
-}
-
-/// Why somebody does not get in.
-#[derive(Debug)]
-pub(crate) enum NoEntry {
-    /// There are no users in this process.
-    NoUsers,
-    TooMany,
-    Refused(ConnectError),
-}
-
-impl Users {
-    pub(crate) fn new(builder: Option<ClusterBuilder>, anybody: Option<Session>, users_max: usize) -> Self {
-        Users { builder, anybody: anybody.map(Rc::new), known: RefCell::default(), users_max }
-    }
-
-    /// Logs somebody in. A node judges each time, whoever is logged in already: passwords change.
-    pub(crate) async fn log_in(&self, user: &str, password: &str) -> Result<Rc<Session>, NoEntry> {
-        let builder = self.builder.clone().ok_or(NoEntry::NoUsers)?.login(user, password);
-        builder.clone().dedicated(None).await.map_err(NoEntry::Refused)?;
-        let key = (user.to_owned(), password.to_owned());
-        if let Some(session) = self.known.borrow().get(&key) {
-            return Ok(Rc::clone(session));
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(task) = self.guard.get_mut().take() {
+            task.abort();
         }
-        let mut known = self.known.borrow_mut();
-        let of_user = |known: &HashMap<(String, String), Rc<Session>>| {
-            known.keys().filter(|(name, _)| name == user).count()
-        };
-        if known.len() >= self.users_max || of_user(&known) >= PASSWORDS_MAX {
-            // Those whose connections are gone.
-            known.retain(|_, session| Rc::strong_count(session) > 1);
-        }
-        if known.len() >= self.users_max || of_user(&known) >= PASSWORDS_MAX {
-            return Err(NoEntry::TooMany);
-        }
-        let session = Session::new(Backing::Nodes(Box::new(Nodes::new(builder))));
-        Ok(Rc::clone(known.entry(key).or_insert_with(|| Rc::new(session))))
     }
 }

@@ -14,7 +14,8 @@ use crate::limits::GatewayLimits;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::replies::Replies;
-use crate::session::{Session, Users};
+use crate::session::Session;
+use crate::users::Users;
 use crate::watch::WatchMode;
 
 /// See the module's text.
@@ -35,6 +36,10 @@ pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     pub(crate) draining: Arc<Draining>,
     pub(crate) started: Instant,
+    /// Of this process, as servers have one: 40 digits.
+    pub(crate) run_id: String,
+    /// Where it listens; 0: at no port.
+    pub(crate) port: u16,
     pub(crate) logger: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -43,6 +48,12 @@ impl Shared {
     pub(crate) async fn store_for(&self, session: &Session, caller: &Caller) -> Result<Store, Fault> {
         let store = session.store().await.map_err(|error| Fault::told(format!("CLUSTERDOWN {error}")))?;
         Ok(store.on_behalf_of(caller).with_options(TxOptions::new().deadline(self.wait * 3 / 4)))
+    }
+
+    /// A name that no other process has.
+    pub(crate) fn new_run_id() -> String {
+        let (high, low): (u128, u32) = (rand::random(), rand::random());
+        format!("{high:032x}{low:08x}")
     }
 
     pub(crate) fn log(&self, line: &str) {

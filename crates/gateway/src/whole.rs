@@ -8,6 +8,7 @@ use claret_types::Bytes;
 use crate::answer::{Answer, Protocol};
 use crate::asking;
 use crate::client::Client;
+use crate::commands::{Kind, check_cursor};
 use crate::fault::Fault;
 use crate::on_node::ask_beside;
 use crate::session::{Backing, Nodes};
@@ -39,7 +40,14 @@ impl Client {
                 Ok(plain) if is_kill(command, words) => {
                     kill_script(nodes, plain, self.state.protocol, words).await
                 }
-                Ok(plain) => at_nodes(plain, command, words).await,
+                Ok(plain) => {
+                    let answered = at_nodes(plain, command, words).await;
+                    // What strangers may read is no way in for them.
+                    match is_config_get(command, words) && !self.state.has_logged_in {
+                        true => answered.map(without_secrets),
+                        false => answered,
+                    }
+                }
                 Err(error) => Err(Fault::told(format!("CLUSTERDOWN {error}"))),
             },
         };
@@ -87,6 +95,41 @@ async fn at_nodes(plain: &Plain, command: &Command, words: &[Word]) -> Result<An
         }
         Gather::Join => Ok(Answer::Raw(joined(&answers))),
     }
+}
+
+fn is_config_get(command: &Command, words: &[Word]) -> bool {
+    command.name == "CONFIG" && words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"GET"))
+}
+
+/// Settings whose values are passwords.
+const SECRETS: [&[u8]; 5] =
+    [b"requirepass", b"masterauth", b"primaryauth", b"tls-key-file-pass", b"tls-client-key-file-pass"];
+
+/// An answer of CONFIG GET in which passwords are empty.
+fn without_secrets(answer: Answer) -> Answer {
+    let Answer::Raw(bytes) = &answer else { return answer };
+    let Some((sign, (count, mut rest))) =
+        [b'*', b'%'].into_iter().find_map(|sign| Some((sign, number(bytes, sign)?)))
+    else {
+        return answer;
+    };
+    let mut out = BytesMut::from(&bytes[..bytes.len() - rest.len()]);
+    let words = if sign == b'%' { 2 * count } else { count };
+    let mut is_secret = false;
+    for at in 0..words {
+        let Some((length, text)) = number(rest, b'$') else { return answer };
+        let Some(text_end) = usize::try_from(length).ok().filter(|end| end + 2 <= text.len()) else {
+            return answer;
+        };
+        let (word, whole) = (&text[..text_end], rest.len() - text.len() + text_end + 2);
+        match at % 2 == 1 && is_secret {
+            true => out.extend_from_slice(b"$0\r\n\r\n"),
+            false => out.extend_from_slice(&rest[..whole]),
+        }
+        is_secret = at % 2 == 0 && SECRETS.iter().any(|secret| word.eq_ignore_ascii_case(secret));
+        rest = &rest[whole..];
+    }
+    Answer::Raw(out.freeze())
 }
 
 fn is_kill(command: &Command, words: &[Word]) -> bool {
@@ -259,11 +302,20 @@ async fn in_process(store: &Store, command: &Command, words: &[Word]) -> Result<
             }
         }
         ("SCAN", [_, cursor, options @ ..]) => {
-            if &cursor[..] != b"0" {
-                return Ok(Answer::Array(vec![Answer::text("0"), Answer::Array(Vec::new())]));
+            check_cursor(&Bytes::copy_from(cursor))?;
+            let scan = Scan::of(options)?;
+            // All keys are one page: another one has none.
+            let mut found = match &cursor[..] {
+                b"0" => keys(store, scan.pattern).await?,
+                _ => Vec::new(),
+            };
+            if let Some(kind) = scan.kind {
+                found.retain(|key| {
+                    let its = store.type_of(key.clone()).map(Kind::of);
+                    its.is_some_and(|its| kind.eq_ignore_ascii_case(its.word().as_bytes()))
+                });
             }
-            let all = keys(store, pattern_of(options)?).await?;
-            Ok(Answer::Array(vec![Answer::text("0"), Answer::strings(all)]))
+            Ok(Answer::Array(vec![Answer::text("0"), Answer::strings(found)]))
         }
         ("FLUSHALL" | "FLUSHDB", _) => {
             for key in keys(store, b"*").await? {
@@ -282,19 +334,30 @@ async fn in_process(store: &Store, command: &Command, words: &[Word]) -> Result<
     }
 }
 
-fn pattern_of(mut options: &[Word]) -> Result<&[u8], Fault> {
-    let mut pattern: &[u8] = b"*";
-    while let [option, value, rest @ ..] = options {
-        match option.to_ascii_uppercase().as_slice() {
-            b"MATCH" => pattern = value,
-            b"COUNT"
-                if std::str::from_utf8(value).is_ok_and(|it| it.parse::<i64>().is_ok_and(|it| it > 0)) => {}
-            b"COUNT" => return Err(Fault::not_an_integer()),
-            _ => return Err(Fault::syntax()),
+/// What SCAN asks for.
+struct Scan<'a> {
+    pattern: &'a [u8],
+    /// What `TYPE` answers of the keys.
+    kind: Option<&'a [u8]>,
+}
+
+impl<'a> Scan<'a> {
+    fn of(mut options: &'a [Word]) -> Result<Self, Fault> {
+        let mut scan = Scan { pattern: b"*", kind: None };
+        while let [option, value, rest @ ..] = options {
+            let is_count =
+                || std::str::from_utf8(value).is_ok_and(|it| it.parse::<i64>().is_ok_and(|it| it > 0));
+            match option.to_ascii_uppercase().as_slice() {
+                b"MATCH" => scan.pattern = value,
+                b"TYPE" => scan.kind = Some(value),
+                b"COUNT" if is_count() => {}
+                b"COUNT" => return Err(Fault::not_an_integer()),
+                _ => return Err(Fault::syntax()),
+            }
+            options = rest;
         }
-        options = rest;
+        if options.is_empty() { Ok(scan) } else { Err(Fault::syntax()) }
     }
-    if options.is_empty() { Ok(pattern) } else { Err(Fault::syntax()) }
 }
 
 async fn keys(store: &Store, pattern: &[u8]) -> Result<Vec<Bytes>, Fault> {
@@ -307,4 +370,27 @@ async fn keys(store: &Store, pattern: &[u8]) -> Result<Vec<Bytes>, Fault> {
         }
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_are_told_no_password() {
+        let shown = |said: &str| match without_secrets(Answer::Raw(Word::copy_from_slice(said.as_bytes()))) {
+            Answer::Raw(bytes) => String::from_utf8(bytes.to_vec()).expect("text"),
+            other => panic!("{other:?}"),
+        };
+        let (name, open, shut) = ("$11\r\nrequirepass\r\n", "$2\r\npw\r\n", "$0\r\n\r\n");
+        let port = "$4\r\nport\r\n$4\r\n7000\r\n";
+        for (from, to) in [
+            (format!("*4\r\n{name}{open}{port}"), format!("*4\r\n{name}{shut}{port}")),
+            (format!("%2\r\n{port}{name}{open}"), format!("%2\r\n{port}{name}{shut}")),
+            ("*0\r\n".to_owned(), "*0\r\n".to_owned()),
+            ("-NOPERM no\r\n".to_owned(), "-NOPERM no\r\n".to_owned()),
+        ] {
+            assert_eq!(shown(&from), to);
+        }
+    }
 }

@@ -29,7 +29,11 @@ pub(super) async fn run(steps: Steps<'_>, name: &str, words: &[Bytes]) -> Answer
         ("HSCAN", [key, cursor, options @ ..]) => {
             check_cursor(cursor)?;
             let Pairs(all) = steps.read::<Pairs<Bytes, Bytes>>(key, dict(DictOp::All)).await?;
-            page(name, all.into_iter().map(|(field, value)| (field, Some(value))).collect(), options)
+            page(
+                name,
+                all.into_iter().map(|(field, value)| (field, Some(Answer::Bulk(value)))).collect(),
+                options,
+            )
         }
         _ => Err(arity(name)),
     }

@@ -32,6 +32,8 @@ mod words;
 
 pub(crate) use by_name::direct;
 pub(crate) use direct::Direct;
+pub(crate) use scan::check_cursor;
+pub(crate) use steps::Kind;
 use steps::Steps;
 
 /// What a command answers.

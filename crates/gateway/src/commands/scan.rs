@@ -29,7 +29,7 @@ pub(crate) fn check_cursor(cursor: &Bytes) -> Result<(), Fault> {
 }
 
 /// The page: each element with what belongs to it. Options are looked at where there are elements, as servers do.
-pub(crate) fn page(name: &str, elements: Vec<(Bytes, Option<Bytes>)>, options: &[Bytes]) -> Answered {
+pub(crate) fn page(name: &str, elements: Vec<(Bytes, Option<Answer>)>, options: &[Bytes]) -> Answered {
     let scan = if elements.is_empty() {
         Scan { pattern: None, only_names: false }
     } else {
@@ -38,8 +38,10 @@ pub(crate) fn page(name: &str, elements: Vec<(Bytes, Option<Bytes>)>, options: &
     let chosen = elements
         .into_iter()
         .filter(|(name, _)| scan.pattern.is_none_or(|pattern| matches_pattern(pattern, name)));
-    let words = chosen.flat_map(|(name, beside)| [Some(name), beside.filter(|_| !scan.only_names)]).flatten();
-    Ok(Answer::Array(vec![Answer::text("0"), Answer::strings(words)]))
+    let words = chosen
+        .flat_map(|(name, beside)| [Some(Answer::Bulk(name)), beside.filter(|_| !scan.only_names)])
+        .flatten();
+    Ok(Answer::Array(vec![Answer::text("0"), Answer::Array(words.collect())]))
 }
 
 impl<'a> Scan<'a> {

@@ -7,12 +7,12 @@ mod range;
 
 use claret_types::{Bytes, Pairs, ScoredSetOp};
 
-use crate::answer::{Answer, float as score_text};
+use crate::answer::Answer;
 use crate::commands::Answered;
 use crate::commands::direct::{Direct, Directly, Shape};
 use crate::commands::scan::{check_cursor, page};
 use crate::commands::steps::{Steps, few_of, scored};
-use crate::commands::words::{arity, float, is};
+use crate::commands::words::{arity, is, score};
 use crate::fault::Fault;
 
 /// What this file carries out, beside what is direct.
@@ -71,7 +71,7 @@ pub(super) async fn run(steps: Steps<'_>, name: &str, words: &[Bytes]) -> Answer
         ("ZSCAN", [key, cursor, options @ ..]) => {
             check_cursor(cursor)?;
             let Pairs(all) = steps.read::<Pairs<Bytes, f64>>(key, scored(ALL)).await?;
-            let scored = |(member, score)| (member, Some(Bytes::from(score_text(score))));
+            let scored = |(member, score)| (member, Some(Answer::Score(score)));
             page(name, all.into_iter().map(scored).collect(), options)
         }
         (_, [key, rest @ ..]) if rest.len() >= 2 && range::RANGES.contains(&name) => {
@@ -89,7 +89,7 @@ pub(super) fn direct(name: &str, words: &[Bytes]) -> Option<Directly> {
         ("ZREM", [key, members @ ..]) if !members.is_empty() => {
             one(key, ScoredSetOp::RemoveReturning(few_of(members)))
         }
-        ("ZINCRBY", [key, by, member]) => float(by).and_then(|by| {
+        ("ZINCRBY", [key, by, member]) => score(by).and_then(|by| {
             let member = member.clone();
             one(key, ScoredSetOp::IncrementReturning { by, member })
         }),

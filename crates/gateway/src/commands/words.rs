@@ -38,8 +38,17 @@ pub(crate) fn is_in_range(ms: i64) -> bool {
     i64::try_from(now).is_ok_and(|now| ms <= i64::MAX - now)
 }
 
-/// A float, if it is one: not NaN, neither too large for a float nor so small that it would read as zero.
+/// A float, if it is one: not NaN, neither too large for a float nor so small that it would read as zero. As servers read it, it may
+/// be hexadecimal.
 pub(crate) fn number(word: &[u8]) -> Option<f64> {
+    let (sign, digits) = match word {
+        [b'-', digits @ ..] => (-1.0, digits),
+        [b'+', digits @ ..] => (1.0, digits),
+        digits => (1.0, digits),
+    };
+    if let [b'0', b'x' | b'X', digits @ ..] = digits {
+        return Some(sign * hexadecimal(digits)?);
+    }
     let value: f64 = std::str::from_utf8(word).ok()?.parse().ok()?;
     let mantissa = word.split(|byte| matches!(byte, b'e' | b'E')).next().unwrap_or_default();
     let has_digits = |digits: &[u8]| mantissa.iter().any(|byte| digits.contains(byte));
@@ -49,6 +58,48 @@ pub(crate) fn number(word: &[u8]) -> Option<f64> {
         0.0 if has_digits(b"123456789") => None,
         _ => Some(value),
     }
+}
+
+/// A hexadecimal float behind its `0x`: digits with a point, and an exponent of two behind a `p`.
+fn hexadecimal(text: &[u8]) -> Option<f64> {
+    let mut parts = text.splitn(2, |byte| matches!(byte, b'p' | b'P'));
+    let mantissa = parts.next().unwrap_or_default();
+    let mut exponent: i64 = match parts.next() {
+        None => 0,
+        Some(text) => std::str::from_utf8(text).ok()?.parse::<i64>().ok()?.clamp(-100_000, 100_000),
+    };
+    let (mut value, mut has_point, mut has_digits) = (0_u64, false, false);
+    for byte in mantissa {
+        if *byte == b'.' && !has_point {
+            has_point = true;
+            continue;
+        }
+        let digit = u64::from(char::from(*byte).to_digit(16)?);
+        has_digits = true;
+        // What is too far behind counts as a bit for rounding.
+        if value >> 60 == 0 {
+            value = value << 4 | digit;
+            exponent -= if has_point { 4 } else { 0 };
+        } else {
+            value |= u64::from(digit != 0);
+            exponent += if has_point { 0 } else { 4 };
+        }
+    }
+    let mut float = value as f64;
+    // In steps that are exact.
+    let mut left = exponent.clamp(-5_000, 5_000) as i32;
+    while left != 0 {
+        let step = left.clamp(-1_000, 1_000);
+        float *= 2_f64.powi(step);
+        left -= step;
+    }
+    let is_one = has_digits && float.is_finite() && (float != 0.0 || value == 0);
+    is_one.then_some(float)
+}
+
+/// A score: no zero is negative, as servers keep them.
+pub(crate) fn score(word: &Bytes) -> Result<f64, Fault> {
+    Ok(float(word)? + 0.0)
 }
 
 /// A float.
@@ -91,10 +142,36 @@ mod tests {
             ("1e3", Some(1000.0)),
             (".5", Some(0.5)),
             ("inf", Some(f64::INFINITY)),
+            ("0x10", Some(16.0)),
+            ("-0X1.8p1", Some(-3.0)),
+            ("0x.8", Some(0.5)),
+            ("0x1p-1074", Some(5e-324)),
+            ("0x1fffffffffffff8", Some(144115188075855872.0)),
+            ("0x00000000000000000000001p+0", Some(1.0)),
         ] {
             assert_eq!(number(word.as_bytes()), value, "{word}");
         }
-        for word in ["", " 1", "1 ", "nan", "1e400", "1e-400", "x", "1x"] {
+        for word in [
+            "",
+            " 1",
+            "1 ",
+            "nan",
+            "1e400",
+            "1e-400",
+            "x",
+            "1x",
+            "0x",
+            "0x.",
+            "0xp1",
+            "0x1p",
+            "0x1.1.1",
+            "0x1g",
+            "0x1p2000",
+            "0x1p-2000",
+            "--1",
+            "-+1",
+            "0x-1",
+        ] {
             assert_eq!(number(word.as_bytes()), None, "{word}");
         }
         assert_eq!(number(b"0e7"), Some(0.0));

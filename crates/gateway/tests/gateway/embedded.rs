@@ -37,6 +37,35 @@ fn it_is_a_small_server() {
     }
 }
 
+/// `SCAN .. TYPE` was a syntax error, a cursor that is none an empty page, and one bound of BITCOUNT a number.
+#[test]
+fn it_reads_words_as_servers_do() {
+    let gateway = in_process();
+    let mut client = gateway.client();
+    client.asks(["SET s 1", "INCR n", "RPUSH l a", "HSET h f 1", "ZADD z 0x10 m", "SADD t a"]);
+    for (kind, keys) in [
+        ("string", vec!["n", "s"]),
+        ("LIST", vec!["l"]),
+        ("hash", vec!["h"]),
+        ("zset", vec!["z"]),
+        ("set", vec!["t"]),
+        ("nosuch", vec![]),
+    ] {
+        let said = client.ask(&format!("SCAN 0 COUNT 100 TYPE {kind}"));
+        let mut found: Vec<&str> =
+            said.trim_start_matches("[\"0\", [").trim_end_matches("]]").split(", ").collect();
+        found.retain(|key| !key.is_empty());
+        found.sort();
+        let keys: Vec<String> = keys.iter().map(|key| format!("\"{key}\"")).collect();
+        assert_eq!(found, keys, "{kind}: {said}");
+    }
+    assert_eq!(client.ask("SCAN 0 MATCH s* TYPE string"), "[\"0\", [\"s\"]]");
+    assert_eq!(client.asks(["SCAN abc", "SCAN -1"]), ["-ERR invalid cursor"; 2]);
+    assert_eq!(client.asks(["SCAN 7", "SCAN 0 TYPE"]), ["[\"0\", []]", "-ERR syntax error"]);
+    assert_eq!(client.asks(["BITCOUNT s 0", "BITCOUNT s 0 -1"]), ["-ERR syntax error", "3"]);
+    assert_eq!(client.asks(["ZSCORE z m", "ZADD z -0 n", "ZSCORE z n"]), ["\"16\"", "1", "\"0\""]);
+}
+
 /// All clients wait while the table of LCS is made, so it is bounded.
 #[test]
 fn what_takes_long_by_itself_is_bounded() {

@@ -8,7 +8,7 @@ use crate::answer::Answer;
 use crate::commands::Answered;
 use crate::commands::direct::{Direct, Directly, Shape};
 use crate::commands::steps::{Steps, scored, taken};
-use crate::commands::words::{float, is};
+use crate::commands::words::{is, score};
 use crate::fault::Fault;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -75,7 +75,7 @@ fn pairs(words: &[Bytes]) -> Result<Few<(Bytes, f64)>, Fault> {
     if words.is_empty() || !words.len().is_multiple_of(2) {
         return Err(Fault::syntax());
     }
-    words.chunks_exact(2).map(|pair| Ok((pair[1].clone(), float(&pair[0])?))).collect()
+    words.chunks_exact(2).map(|pair| Ok((pair[1].clone(), score(&pair[0])?))).collect()
 }
 
 /// Without options.

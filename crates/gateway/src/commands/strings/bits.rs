@@ -93,6 +93,10 @@ fn count_ones(value: &[u8], bits: std::ops::Range<u64>) -> u64 {
 }
 
 pub(super) async fn bitcount(steps: Steps<'_>, key: &Bytes, range: &[Bytes]) -> Answered {
+    // One bound alone is none, as servers say it: alone and in a transaction the same.
+    if range.len() == 1 {
+        return Err(Fault::syntax());
+    }
     let range = Range::of(range)?;
     let value: Option<Bytes> = steps.read(key, text(RegisterOp::Get)).await?;
     let value = value.unwrap_or_default();
