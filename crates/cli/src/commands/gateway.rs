@@ -1,17 +1,18 @@
 //! `claret gateway`: a server for any Redis client, before a cluster or a store of its own.
 
+mod counts;
 mod lines;
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use claret::cluster::without_passwords;
 use claret_gateway::{Behind, Door, Gateway, GatewayHandle, GatewayLimits, WatchMode};
 
 use self::lines::Lines;
+use super::password::PasswordFile;
 use crate::output;
 
 const HELP_AFTER: &str = "\
@@ -20,7 +21,8 @@ docs/gateway.md says what becomes of each command. SIGTERM and Ctrl-C end it in 
 
 Examples:
   claret gateway --store redis://127.0.0.1:7000
-  claret gateway --store redis://127.0.0.1:7000 --listen 0.0.0.0:6380 --tls-cert own.pem --tls-key own.key
+  claret gateway --store redis://127.0.0.1:7000 --password-file /etc/claret/password --listen 0.0.0.0:6380
+  claret gateway --store redis://127.0.0.1:7000 --listen 0.0.0.0:6380 --tls-cert own.pem --tls-key own.key --tls-ca ours.pem
   claret gateway --store file:/var/lib/shop --listen 127.0.0.1:6380 --unix /run/shop.sock
   redis-cli -p 6380 INFO gateway";
 
@@ -32,6 +34,10 @@ pub(crate) struct Args {
     /// that is kept there.
     #[arg(long)]
     store: String,
+    /// The password is the first line of this file. Before servers it is that of the URL's user, which is better not in the URL, where
+    /// everybody on this machine sees it who runs ps. Before records in this process clients have to say it: AUTH PASSWORD.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
     /// Where clients connect. May be given several times.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6380")]
     listen: Vec<String>,
@@ -51,6 +57,9 @@ pub(crate) struct Args {
     /// password.
     #[arg(long)]
     open: bool,
+    /// Serve everybody who reaches an address that is not 127.0.0.1 or ::1, also who has no password to say.
+    #[arg(long)]
+    unprotected: bool,
     /// How long a client waits for anything but a command that blocks, in milliseconds: for an EXEC, a command over several slots, the
     /// answer of a node. Less than the time after which clients that were not answered send the same again.
     #[arg(long, value_name = "MS", default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
@@ -67,6 +76,9 @@ pub(crate) struct Args {
     /// Users that are logged in at once.
     #[arg(long, value_name = "N", default_value_t = GatewayLimits::default().users_max, value_parser = at_least_one)]
     users: usize,
+    /// Logins that wait at once until a node has judged them.
+    #[arg(long, value_name = "N", default_value_t = GatewayLimits::default().logins_max, value_parser = at_least_one)]
+    logins: usize,
     /// The largest request, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = GatewayLimits::default().request_bytes_max, value_parser = at_least_one)]
     request_bytes: usize,
@@ -79,6 +91,9 @@ pub(crate) struct Args {
     /// Answers Prometheus there, at /metrics.
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
+    /// Also at an address that is not 127.0.0.1 or ::1: whoever reaches it reads the counts, which need no password.
+    #[arg(long, requires = "metrics")]
+    metrics_unprotected: bool,
 }
 
 fn watch_mode(text: &str) -> Result<WatchMode, String> {
@@ -108,10 +123,13 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 fn serve(args: Args) -> Result<(), String> {
-    let behind = behind(&args.store)?;
+    let login = PasswordFile { password_file: args.password_file.clone() };
+    let is_here = !args.store.contains("://");
+    let behind = behind(&if is_here { args.store.clone() } else { login.in_url(&args.store)? })?;
     let limits = GatewayLimits {
         connections_max: args.connections,
         users_max: args.users,
+        logins_max: args.logins,
         request_bytes_max: args.request_bytes,
         idle: Duration::from_secs(args.idle),
         ..GatewayLimits::default()
@@ -130,6 +148,12 @@ fn serve(args: Args) -> Result<(), String> {
     if args.open {
         gateway = gateway.open();
     }
+    if args.unprotected {
+        gateway = gateway.unprotected();
+    }
+    if let Some(password) = login.read()?.filter(|_| is_here) {
+        gateway = gateway.password(password);
+    }
     if let (Some(chain), Some(key)) = (&args.tls_cert, &args.tls_key) {
         gateway = gateway.tls(chain, key, args.tls_ca.as_deref()).map_err(|error| error.to_string())?;
     }
@@ -146,10 +170,7 @@ fn serve(args: Args) -> Result<(), String> {
     }
     let handle = GatewayHandle::default();
     if let Some(at) = &args.metrics {
-        let listener = listen(at)?;
-        let at = listener.local_addr().map_or_else(|_| at.clone(), |at| at.to_string());
-        output::say!("counts at http://{at}/metrics");
-        serve_metrics(listener, handle.clone());
+        serve_counts(at, args.metrics_unprotected, &handle)?;
     }
     stop_on_signals(handle.clone(), lines.clone())?;
     let store = without_passwords(&args.store);
@@ -176,6 +197,20 @@ fn behind(store: &str) -> Result<Behind, String> {
     }
 }
 
+fn serve_counts(at: &str, is_unprotected: bool, handle: &GatewayHandle) -> Result<(), String> {
+    let listener = listen(at)?;
+    let bound = listener.local_addr().map_err(|error| format!("{at}: {error}"))?;
+    if !bound.ip().to_canonical().is_loopback() && !is_unprotected {
+        return Err(format!(
+            "at {bound} everybody who reaches it would read the counts, without a password: say --metrics 127.0.0.1:PORT, or \
+             --metrics-unprotected"
+        ));
+    }
+    output::say!("counts at http://{bound}/metrics");
+    counts::serve(listener, handle.clone());
+    Ok(())
+}
+
 fn listen(at: &str) -> Result<TcpListener, String> {
     TcpListener::bind(at).map_err(|error| format!("cannot listen at {at}: {error}; choose another address"))
 }
@@ -198,42 +233,4 @@ fn stop_on_signals(handle: GatewayHandle, lines: Lines) -> Result<(), String> {
     };
     std::thread::spawn(move || runtime.block_on(wait));
     Ok(())
-}
-
-/// Answers each request with the counts, on a thread of its own: one at a time, each within a second.
-fn serve_metrics(listener: TcpListener, handle: GatewayHandle) {
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let _ = answer_metrics(stream, &handle);
-        }
-    });
-}
-
-fn answer_metrics(mut stream: TcpStream, handle: &GatewayHandle) -> std::io::Result<()> {
-    const REQUEST_BYTES_MAX: usize = 8 << 10;
-    const TIME: Duration = Duration::from_secs(1);
-    let until = Instant::now() + TIME;
-    stream.set_read_timeout(Some(TIME))?;
-    stream.set_write_timeout(Some(TIME))?;
-    let mut request = Vec::new();
-    let mut room = [0; 1024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_BYTES_MAX {
-        if Instant::now() > until {
-            return Err(std::io::ErrorKind::TimedOut.into());
-        }
-        match stream.read(&mut room)? {
-            0 => break,
-            read => request.extend_from_slice(&room[..read]),
-        }
-    }
-    let (status, body) = match request.starts_with(b"GET /metrics ") {
-        true => ("200 OK", handle.prometheus()),
-        false => ("404 Not Found", "the counts are at /metrics\n".to_owned()),
-    };
-    let kind = "text/plain; version=0.0.4; charset=utf-8";
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    )
 }
