@@ -236,7 +236,8 @@ fn numbers_are_read_alike_alone_and_in_a_multi() {
 /// No operation of Claret's types is on it: its node does what uses it.
 #[test]
 fn the_empty_key_works_in_a_multi_of_its_node() {
-    let mut client = gateway().client();
+    let gateway = gateway();
+    let mut client = gateway.client();
     let said = client.asks(["DEL \"\"", "MULTI", "SET \"\" 1", "INCR \"\"", "EXEC", "GET \"\"", "DEL \"\""]);
     assert_eq!(said[1..], ["OK", "QUEUED", "QUEUED", "[OK, 2]", "\"2\"", "1"]);
     let [key, elsewhere, _] = apart("beside-nothing");
@@ -244,7 +245,8 @@ fn the_empty_key_works_in_a_multi_of_its_node() {
     let said = client.asks([&format!("SET {key} 1"), &format!("SET {elsewhere} 1"), "SET \"\" 1"]);
     assert!(said.iter().any(|said| said.starts_with("-CROSSSLOT 'set' is done by one node")), "{said:?}");
     assert!(client.ask("EXEC").starts_with("-EXECABORT"));
-    let mut client = in_process().client();
+    let gateway = in_process();
+    let mut client = gateway.client();
     for said in [client.ask("SET \"\" 1"), client.asks(["MULTI", "SET \"\" 1", "EXEC"])[2].clone()] {
         assert!(said.contains("a key cannot be empty"), "{said}");
     }
