@@ -9,7 +9,7 @@ use std::process::Command;
 /// The longest password, in bytes.
 const PASSWORD_BYTES_MAX: u64 = 64 << 10;
 
-/// The option.
+// Its text would be that of the command, where a command has it.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct PasswordFile {
     /// The password is the first line of this file, and not in the URL, where everybody on this machine sees it who runs ps.

@@ -29,11 +29,11 @@ pub(super) fn serve(listener: TcpListener, handle: GatewayHandle) {
             }
             let handle = handle.clone();
             // Where the system has no more threads, it ends here.
-            let answer = move || {
+            let work = move || {
                 let _place = place;
                 let _ = answer(stream, &handle);
             };
-            drop(std::thread::Builder::new().spawn(answer));
+            drop(std::thread::Builder::new().spawn(work));
         }
     });
 }
