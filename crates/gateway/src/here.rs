@@ -203,8 +203,6 @@ impl Client {
     }
 
     fn client(&mut self, words: &[Word]) -> Option<Answer> {
-        const SHOWN: [&str; 9] =
-            ["id", "info", "list", "getname", "setname", "setinfo", "kill", "reply", "no-evict"];
         let name = words[1].to_ascii_uppercase();
         if let Some(shown) = SHOWN.iter().find(|shown| words[1].eq_ignore_ascii_case(shown.as_bytes())) {
             self.entry.note_sub(shown);
@@ -469,6 +467,9 @@ impl Hello {
         Ok(asked)
     }
 }
+
+/// Subcommands of CLIENT that lists of connections show.
+const SHOWN: [&str; 9] = ["id", "info", "list", "getname", "setname", "setinfo", "kill", "reply", "no-evict"];
 
 fn bulk(word: &Word) -> Answer {
     Answer::Bulk(claret_types::Bytes::copy_from(word))
