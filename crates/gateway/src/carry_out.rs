@@ -4,7 +4,7 @@ use bytes::Bytes as Word;
 
 use crate::answer::Answer;
 use crate::client::{Client, crosses_slots};
-use crate::exec;
+use crate::place;
 use crate::table::{Command, NoKeys, Way};
 use crate::transactions;
 
@@ -48,7 +48,7 @@ impl Client {
         let work = async {
             let store = shared.store_for(&session, &caller).await?;
             if command.writes {
-                exec::pass(&session.turns, id, || exec::keys_of(command, words), shared.watch).await;
+                place::pass(&session.turns, id, || command.keys_in(words), shared.watch).await;
             }
             transactions::alone(&store, command, words).await
         };

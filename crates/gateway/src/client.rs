@@ -11,10 +11,10 @@ use claret_types::Bytes;
 
 use crate::answer::{Answer, Protocol};
 use crate::connection::{Connection, Next};
-use crate::exec;
 use crate::fault::Fault;
 use crate::listening::Listening;
 use crate::metrics::{Metrics, Path};
+use crate::place;
 use crate::queue::Queue;
 use crate::registry::{At, Entry};
 use crate::replies::{Replies, late_at_node};
@@ -437,7 +437,7 @@ impl Client {
         let session = self.session.clone().expect("it was admitted");
         let nodes = session.nodes().expect("it is forwarded");
         if let Err(error) = nodes.plain(self.state.protocol).await {
-            return self.answer(&Answer::Error(format!("CLUSTERDOWN {error}")));
+            return self.answer(&Answer::Error(crate::fault::no_connection(&error)));
         }
         let is_muted = self.takes_no_answer();
         let no = self.replies.wait(request.raw, command.changes_nothing(), is_muted, since);
@@ -460,8 +460,7 @@ impl Client {
     /// Whether another connection has locks on a key that a command writes.
     fn is_locked(&self, command: &'static Command, words: &[Word]) -> bool {
         let Some(session) = &self.session else { return false };
-        command.writes
-            && session.turns.borrow().locked(self.entry.id, exec::keys_of(command, words)).is_some()
+        command.writes && session.turns.borrow().locked(self.entry.id, command.keys_in(words)).is_some()
     }
 
     /// Waits for the end of such locks: at the node it would wait, too, and hold up what is behind it.
@@ -471,8 +470,8 @@ impl Client {
         }
         self.send_gathered().await;
         let Some(session) = self.session.clone() else { return };
-        let keys = || exec::keys_of(command, words);
-        exec::pass(&session.turns, self.entry.id, keys, self.shared.watch).await;
+        let keys = || command.keys_in(words);
+        place::pass(&session.turns, self.entry.id, keys, self.shared.watch).await;
     }
 
     /// Carries something out for a client that may go meanwhile. Then what waits ends without effect ([`Caller`]).

@@ -1,5 +1,6 @@
 //! Why a command was not done, in the words that clients of Redis know.
 
+use claret::cluster::ConnectError;
 use claret::{Error, OpError};
 use claret_types::Bytes;
 
@@ -68,6 +69,20 @@ impl From<Fault> for Answer {
     }
 }
 
+/// The line for a connection to a node that cannot be had. Where the nodes let the client's user in no more, it can log in again; the
+/// URL, of which the error speaks, is not the client's.
+pub(crate) fn no_connection(error: &ConnectError) -> String {
+    let ConnectError::Denied { reason, .. } = error else { return format!("CLUSTERDOWN {error}") };
+    match reason.split(' ').next() {
+        Some("NOAUTH") => "NOAUTH Authentication required.".to_owned(),
+        Some("WRONGPASS") => "WRONGPASS this needs a new connection to a node, where the password of this connection's user has changed, or \
+                              the user is off: AUTH again"
+            .to_owned(),
+        Some("NOPERM") => reason.clone(),
+        _ => format!("NOPERM {reason}"),
+    }
+}
+
 /// The line for an error of the store. What may be tried again says so by its code, as servers do: `TRYAGAIN`.
 pub(crate) fn of_store(error: &Error) -> String {
     match error {
@@ -99,5 +114,22 @@ pub(crate) fn of_operation(error: &OpError) -> String {
         OpError::Overflow(..) => "ERR increment or decrement would overflow".to_owned(),
         OpError::NotANumber(_) => "ERR resulting score is not a number (NaN)".to_owned(),
         error => format!("ERR {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It told a client to look into a URL that is the gateway's.
+    #[test]
+    fn who_is_let_in_no_more_is_told_to_log_in() {
+        let denied =
+            |reason: &str| no_connection(&ConnectError::Denied { node: "h:1".into(), reason: reason.into() });
+        assert_eq!(denied("NOAUTH HELLO must be called"), "NOAUTH Authentication required.");
+        assert!(denied("WRONGPASS invalid username-password pair").ends_with(": AUTH again"));
+        assert_eq!(denied("NOPERM this user has no permissions"), "NOPERM this user has no permissions");
+        let away = ConnectError::Unreachable { node: "h:1".into(), reason: "refused".into() };
+        assert!(no_connection(&away).starts_with("CLUSTERDOWN h:1 cannot be reached: refused"));
     }
 }

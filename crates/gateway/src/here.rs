@@ -12,8 +12,8 @@ use crate::on_node::{PATIENCE, ask_beside};
 use crate::registry::Entry;
 use crate::session::Session;
 use crate::table::Command;
-use crate::watch::WatchMode;
 use crate::users::NoEntry;
+use crate::watch::WatchMode;
 
 impl Client {
     pub(crate) async fn here(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
@@ -151,7 +151,7 @@ impl Client {
             NoEntry::TooManyLogins(most) => Answer::Error(format!(
                 "ERR over {most} logins wait at the gateway: try again later, or raise --logins"
             )),
-            NoEntry::Away(error) => Answer::Error(format!("CLUSTERDOWN {error}")),
+            NoEntry::Away(error) => Answer::Error(crate::fault::no_connection(&error)),
         })?;
         // What it watches is still to be as it was; its turn is the old user's.
         self.end_turn_if(true);
@@ -421,7 +421,7 @@ impl Client {
         };
         let store = match session.store().await {
             Ok(store) => store,
-            Err(error) => return Answer::Error(format!("CLUSTERDOWN {error}")),
+            Err(error) => return Answer::Error(crate::fault::no_connection(&error)),
         };
         match store.outcome(&id).await {
             Ok(outcome) => Answer::text(format!("{outcome:?}").to_ascii_lowercase()),

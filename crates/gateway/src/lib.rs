@@ -23,7 +23,7 @@
 // | `connection`, `request`, `replies`, `answer` | bytes in, requests out; answers in their order, in both protocols |
 // | `table/` | what becomes of each command, as data |
 // | `client`, `carry_out`, `here`, `about`, `info`, `whole` | one client; where its commands go |
-// | `multi`, `queue`, `exec`, `watch`, `turns`, `turn`, `hot` | MULTI, EXEC and WATCH |
+// | `multi`, `queue`, `exec`, `watch`, `place`, `turns`, `turn`, `hot` | MULTI, EXEC and WATCH |
 // | `transactions`, `commands/` | commands as operations of Claret |
 // | `on_node`, `asking`, `listening` | what a node does as it is |
 // | `users`, `judge`, `session` | who gets in, and what each user has |
@@ -54,6 +54,7 @@ mod listening;
 mod metrics;
 mod multi;
 mod on_node;
+mod place;
 mod planted;
 mod queue;
 mod registry;

@@ -22,7 +22,7 @@ impl Client {
                 return Some(nothing_left(command, words, self.state.protocol));
             }
             if let Err(error) = self.begin_listening(slot).await {
-                return Some(Answer::Error(format!("CLUSTERDOWN {error}")));
+                return Some(Answer::Error(crate::fault::no_connection(&error)));
             }
         }
         let node = self.node_of(slot).await;

@@ -12,9 +12,10 @@ use parking_lot::Mutex;
 use crate::answer::Answer;
 use crate::client::{Client, Tries};
 use crate::commands::{self, Direct};
-use crate::exec::{self, Exec, Place};
+use crate::exec::Exec;
 use crate::fault::Fault;
 use crate::metrics::Metrics;
+use crate::place::Place;
 use crate::queue::{Queue, Queued};
 use crate::session::Session;
 use crate::table::Command;
@@ -288,7 +289,7 @@ impl Client {
     /// Carries out a command that only reads what its turn has locks on. `None`: it is none, or the turn is over.
     async fn read_in_turn(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
         let turn = self.state.watch.turn.as_ref()?;
-        let mut keys = exec::keys_of(command, words);
+        let mut keys = command.keys_in(words);
         if command.writes || command.makes_keys(words) || !keys.all(|key| turn.holds(&Bytes::copy_from(key)))
         {
             return None;

@@ -489,7 +489,7 @@ fn no_node() -> Fault {
 }
 
 fn away(error: ConnectError) -> Fault {
-    Fault::told(format!("CLUSTERDOWN {error}"))
+    Fault::told(crate::fault::no_connection(&error))
 }
 
 fn lost(error: claret::cluster::PlainError) -> Fault {

@@ -6,10 +6,11 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use claret::cluster::{Forward, PlainError};
+use claret::cluster::{ConnectError, Forward, PlainError};
 use parking_lot::Mutex;
 
 use crate::answer::{Answer, Protocol};
+use crate::fault::no_connection;
 use crate::metrics::{Metrics, Path};
 
 /// See the module's text. Shared with the connections to nodes.
@@ -231,6 +232,7 @@ pub(crate) fn of_plain(error: &PlainError, is_read: bool) -> String {
         }
         PlainError::Lost { .. } => format!("UNKNOWN {error}; look whether it was"),
         PlainError::Server(said) => said.to_string(),
+        PlainError::Away(error @ ConnectError::Denied { .. }) => no_connection(error),
         PlainError::Away(_) | PlainError::NoSuchNode(_) => format!("CLUSTERDOWN {error}"),
         other => format!("ERR {other}"),
     }

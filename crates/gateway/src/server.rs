@@ -26,8 +26,8 @@ use crate::registry::{Ends, Registry};
 use crate::session::{Backing, Nodes, Session};
 use crate::shared::{Draining, Shared};
 use crate::stream::Stream;
-use crate::watch::WatchMode;
 use crate::users::{AtNodes, Strangers, Users};
+use crate::watch::WatchMode;
 
 /// What is behind a gateway.
 #[derive(Clone, Debug)]

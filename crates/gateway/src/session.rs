@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 
 use crate::answer::Protocol;
 use crate::hot::HotKeys;
-use crate::turns::Turns;
 use crate::registry::Entry;
+use crate::turns::Turns;
 
 /// Idle connections that are kept for transactions on one node, for each node.
 const SPARE_MAX: usize = 8;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use claret::{Caller, Store, TxOptions};
 use tokio::sync::Notify;
 
-use crate::fault::Fault;
+use crate::fault::{Fault, no_connection};
 use crate::limits::GatewayLimits;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// A user's transactions, for somebody who may go. A quarter of the time is left to learn what became of those that are late.
     pub(crate) async fn store_for(&self, session: &Session, caller: &Caller) -> Result<Store, Fault> {
-        let store = session.store().await.map_err(|error| Fault::told(format!("CLUSTERDOWN {error}")))?;
+        let store = session.store().await.map_err(|error| Fault::told(no_connection(&error)))?;
         Ok(store.on_behalf_of(caller).with_options(TxOptions::new().deadline(self.wait * 3 / 4)))
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes as Word;
 use claret_types::{Bytes, Operation, Reply};
 
-use crate::exec::Place;
+use crate::place::Place;
 use crate::planted;
 use crate::table::Command;
 use crate::transactions::digest;

@@ -48,7 +48,7 @@ impl Client {
                         false => answered,
                     }
                 }
-                Err(error) => Err(Fault::told(format!("CLUSTERDOWN {error}"))),
+                Err(error) => Err(Fault::told(crate::fault::no_connection(&error))),
             },
         };
         done.unwrap_or_else(Answer::from)

@@ -236,7 +236,8 @@ fn run_status(at: DirArg) -> Result<ExitCode, String> {
     output::say!("{}", status.described.url());
     output::say!("{}, in {}", counts(&status.described), dir.path().display());
     let rows: Vec<_> = status.nodes.iter().map(row).collect();
-    let nodes = table(&["node", "pid", "role", "slots", "keys", "memory", "server", "module", "state"], &rows);
+    let nodes =
+        table(&["node", "pid", "role", "slots", "keys", "memory", "server", "module", "state"], &rows);
     output::say!("{}", (nodes + &numbers(&status) + &amiss(&status, &dir)).trim_end());
     Ok(if status.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

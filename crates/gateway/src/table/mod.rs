@@ -106,6 +106,11 @@ impl Command {
         matches!(self.name, "SORT" | "SORT_RO") && keys::sort(words).reads_others
     }
 
+    /// Its keys, as far as the words tell them.
+    pub(crate) fn keys_in<'a>(&self, words: &'a [Word]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.keys.of(words).into_iter().flatten().map(|at| &words[at][..])
+    }
+
     /// The slot of all its keys; `Ok(None)` without keys.
     pub(crate) fn slot(&self, words: &[Word]) -> Result<Option<u16>, NoKeys> {
         if self.makes_keys(words) {
