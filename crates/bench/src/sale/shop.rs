@@ -35,7 +35,7 @@ enum Shelf {
     /// Each behind its own, which is held from the look to the end.
     Locked(Vec<AsyncMutex<Row>>),
     Claret(Store),
-    Server(Server),
+    Server(Box<Server>),
 }
 
 /// See the module's text.
@@ -58,7 +58,7 @@ impl Shop {
             Way::Claret => {
                 Shelf::Claret(filled(prices, stock.left).await.map_err(|error| error.to_string())?)
             }
-            Way::Watch => Shelf::Server(Server::start(prices, stock.left).await?),
+            Way::Watch => Shelf::Server(Box::new(Server::start(prices, stock.left).await?)),
         };
         Ok(Shop { shelf, products: options.products, retries: AtomicU64::new(0) })
     }

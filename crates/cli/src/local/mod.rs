@@ -180,7 +180,7 @@ impl ClusterDir {
         let mut first = ports::FIRST;
         loop {
             let ports = ports::choose(options.port, options.servers(), first)?;
-            let error = match self.start_on(options, (&server, ports.clone()), &cluster, say)? {
+            let error = match self.start_on(options, (server.as_path(), ports.clone()), &cluster, say)? {
                 Ok(described) => return Ok(described),
                 Err(error) => error,
             };
