@@ -31,6 +31,10 @@ fn kept(connection: &mut Connection, key: &str) -> (Value, Value) {
 /// A stream with an entry that one consumer has and has not acknowledged.
 const STREAM: &str = "XADD k 1-1 a b;XGROUP CREATE k g 0;XREADGROUP GROUP g c STREAMS k >";
 
+/// The same, with another entry, and another consumer who has none.
+const STREAM_OF_TWO: &str = "XADD k 1-1 a b;XGROUP CREATE k g 0;XREADGROUP GROUP g c STREAMS k >;\
+                             XGROUP CREATECONSUMER k g d;XADD k 2-1 a b";
+
 /// Commands that change something, behind those that prepare it: of each command of the server that writes one at least. `{dump}` is
 /// what `DUMP` says of a list, `{port}` where another server is.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -124,8 +128,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     // streams
     (STREAM, "XACK k g 1-1"),
     ("", "XADD k 1-1 a b"),
-    (STREAM, "XAUTOCLAIM k g d 0 0"),
-    (STREAM, "XCLAIM k g d 0 1-1"),
+    (STREAM_OF_TWO, "XAUTOCLAIM k g d 0 0"),
+    (STREAM_OF_TWO, "XCLAIM k g d 0 1-1"),
     ("XADD k 1-1 a b", "XDEL k 1-1"),
     ("XADD k 1-1 a b", "XGROUP CREATE k g 0"),
     (STREAM, "XGROUP CREATECONSUMER k g d"),
@@ -133,6 +137,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     (STREAM, "XGROUP DESTROY k g"),
     (STREAM, "XGROUP SETID k g 0"),
     ("XADD k 1-1 a b;XGROUP CREATE k g 0", "XREADGROUP GROUP g c STREAMS k >"),
+    (STREAM_OF_TWO, "XREADGROUP GROUP g d STREAMS k >"),
+    (STREAM_OF_TWO, "XREADGROUP GROUP g d COUNT 1 BLOCK 1000 STREAMS k >"),
     ("XADD k 1-1 a b", "XSETID k 5-5"),
     ("XADD k 1-1 a b;XADD k 2-1 a b", "XTRIM k MAXLEN 1"),
     // any

@@ -17,7 +17,7 @@ use crate::ffi::{Ctx, Filtered, Flag, Text};
 use crate::parts::command_table::{Keys, Row};
 
 /// The versions that were told, and how events are asked for.
-pub(super) struct Told {
+pub(crate) struct Told {
     versions: Versions,
     /// Asks the server for its events.
     subscribe: fn(Ctx) -> bool,
