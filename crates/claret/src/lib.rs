@@ -176,7 +176,7 @@ pub use claret_types::{
 };
 pub use durability::{BackupError, LogError, LogStatus, OpenError, Progress, Sync};
 pub use error::{Abort, Error, Reason, Wait};
-pub use glob::matches_pattern;
+pub use glob::{Pattern, matches_pattern};
 pub use keys::{BlockingKeys, Keys};
 pub use mode::Mode;
 pub use once::Once;

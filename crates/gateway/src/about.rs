@@ -1,9 +1,9 @@
 //! `COMMAND`, from the table.
 
 use bytes::Bytes as Word;
-use claret::matches_pattern;
 
 use crate::answer::Answer;
+use crate::commands::pattern;
 use crate::table::{self, Command, Keys};
 
 /// The version that clients are told: what the gateway's commands are those of.
@@ -57,15 +57,19 @@ fn lower(command: &Command) -> String {
     command.name.to_ascii_lowercase()
 }
 
-fn list_by(by: &Word, pattern: &Word) -> Answer {
-    let pattern = String::from_utf8_lossy(pattern).to_ascii_lowercase();
+fn list_by(by: &Word, word: &Word) -> Answer {
+    let names = match pattern(&word.to_ascii_lowercase()) {
+        Ok(names) => names,
+        Err(fault) => return fault.into(),
+    };
     let by = by.to_ascii_uppercase();
     if !matches!(by.as_slice(), b"ACLCAT" | b"PATTERN" | b"MODULE") {
         return Answer::error("ERR syntax error");
     }
+    let category = String::from_utf8_lossy(word).to_ascii_lowercase();
     let is_meant = |command: &&Command| match by.as_slice() {
-        b"ACLCAT" => categories(command).contains(&pattern.as_str()),
-        b"PATTERN" => matches_pattern(pattern.as_bytes(), lower(command).as_bytes()),
+        b"ACLCAT" => categories(command).contains(&category.as_str()),
+        b"PATTERN" => names.matches(lower(command).as_bytes()),
         // It has no modules.
         _ => false,
     };

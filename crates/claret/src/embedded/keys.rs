@@ -7,21 +7,21 @@ use claret_types::{Bytes, State};
 
 use super::{Embedded, unix_ms};
 use crate::error::Error;
-use crate::glob;
+use crate::glob::Pattern;
 use crate::pages::{PAGE, PageFuture, Pages};
 
 /// A listing: which shard comes next, and from which of its places on.
 #[derive(Debug)]
 pub(super) struct Listing {
     store: Arc<Embedded>,
-    pattern: Bytes,
+    pattern: Pattern,
     shard: u32,
     place: usize,
 }
 
 impl Listing {
     pub(super) fn new(store: Arc<Embedded>, pattern: Bytes) -> Self {
-        Listing { store, pattern, shard: 0, place: 0 }
+        Listing { store, pattern: Pattern::new(&pattern), shard: 0, place: 0 }
     }
 
     fn page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
@@ -36,7 +36,7 @@ impl Listing {
             contents.filter(|(_, state)| !is_over(state)).map(|(key, _)| key.clone()).collect();
         drop(shard);
         // A pattern may take its time.
-        keys.retain(|key| glob::matches_pattern(&self.pattern, key));
+        keys.retain(|key| self.pattern.matches(key));
         match next {
             Some(place) => self.place = place,
             None => (self.shard, self.place) = (self.shard + 1, 0),

@@ -36,6 +36,7 @@ pub(crate) use scan::check_cursor;
 pub(crate) use steps::Kind;
 use steps::Steps;
 
+pub(crate) use words::pattern;
 /// What a command answers.
 pub(crate) type Answered = Result<Answer, Fault>;
 

@@ -1,17 +1,17 @@
 //! `HSCAN`, `SSCAN` and `ZSCAN`: all elements in one page, whose cursor is 0. A record is read in one step of a transaction
 //! anyway, so a page each would read it as often as there are pages.
 
-use claret::matches_pattern;
+use claret::Pattern;
 use claret_types::Bytes;
 
 use crate::answer::Answer;
 use crate::commands::Answered;
-use crate::commands::words::{int, is};
+use crate::commands::words::{int, is, pattern};
 use crate::fault::Fault;
 
 /// What a scan asks for.
-struct Scan<'a> {
-    pattern: Option<&'a Bytes>,
+struct Scan {
+    pattern: Option<Pattern>,
     /// Elements without what belongs to each.
     only_names: bool,
 }
@@ -35,17 +35,16 @@ pub(crate) fn page(name: &str, elements: Vec<(Bytes, Option<Answer>)>, options: 
     } else {
         Scan::of(name, options)?
     };
-    let chosen = elements
-        .into_iter()
-        .filter(|(name, _)| scan.pattern.is_none_or(|pattern| matches_pattern(pattern, name)));
+    let is_meant = |name: &Bytes| scan.pattern.as_ref().is_none_or(|pattern| pattern.matches(name));
+    let chosen = elements.into_iter().filter(|(name, _)| is_meant(name));
     let words = chosen
         .flat_map(|(name, beside)| [Some(Answer::Bulk(name)), beside.filter(|_| !scan.only_names)])
         .flatten();
     Ok(Answer::Array(vec![Answer::text("0"), Answer::Array(words.collect())]))
 }
 
-impl<'a> Scan<'a> {
-    fn of(name: &str, options: &'a [Bytes]) -> Result<Self, Fault> {
+impl Scan {
+    fn of(name: &str, options: &[Bytes]) -> Result<Self, Fault> {
         let mut scan = Scan { pattern: None, only_names: false };
         let mut rest = options.iter();
         while let Some(option) = rest.next() {
@@ -54,7 +53,7 @@ impl<'a> Scan<'a> {
                     return Err(Fault::syntax());
                 }
             } else if is(option, "MATCH") {
-                scan.pattern = Some(rest.next().ok_or_else(Fault::syntax)?);
+                scan.pattern = Some(pattern(rest.next().ok_or_else(Fault::syntax)?)?);
             } else if is(option, "NOVALUES") {
                 if name != "HSCAN" {
                     return Err(Fault::told("ERR NOVALUES option can only be used in HSCAN"));

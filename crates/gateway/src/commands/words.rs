@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use claret::Pattern;
 use claret_types::{Bytes, is_canonical_integer};
 
 use crate::fault::Fault;
@@ -105,6 +106,20 @@ pub(crate) fn score(word: &Bytes) -> Result<f64, Fault> {
 /// A float.
 pub(crate) fn float(word: &Bytes) -> Result<f64, Fault> {
     number(word).ok_or_else(Fault::not_a_float)
+}
+
+/// The longest pattern, in bytes: that of [`claret::Store::keys`].
+pub(crate) const PATTERN_BYTES_MAX: usize = 1_024;
+
+/// A pattern of names.
+pub(crate) fn pattern(word: &[u8]) -> Result<Pattern, Fault> {
+    if word.len() > PATTERN_BYTES_MAX {
+        return Err(Fault::Told(format!(
+            "ERR a pattern of {} bytes: it may have {PATTERN_BYTES_MAX}; write a shorter one",
+            word.len()
+        )));
+    }
+    Ok(Pattern::new(word))
 }
 
 /// How many keys follow, from a word that says so; `said` is what a server says of none.

@@ -172,6 +172,32 @@ fn one_client_does_not_change_a_connection_that_others_use() {
     // In a MULTI for a node nothing is sent that changes its connection.
     for line in ["CLIENT REPLY OFF", "SELECT 0"] {
         client.asks(["MULTI", &format!("XADD {a} * f v")]);
+
+/// Bug: `COMMAND LIST FILTERBY PATTERN` read a class of a mebibyte for each byte of each name, for seconds, and all waited. Mend: a pattern
+/// has a bound, and is read once.
+#[test]
+fn a_very_long_pattern_is_refused_and_nobody_waits_for_it() {
+    let gateway = in_process();
+    let mut client = gateway.client();
+    client.asks(["SET k v", "HSET h f v"]);
+    let pattern = format!("*[{}", "~".repeat(1 << 20));
+    for (words, rest) in [
+        (
+            &["COMMAND", "LIST", "FILTERBY", "PATTERN", &pattern][..],
+            "a pattern of 1048578 bytes: it may have 1024",
+        ),
+        (&["HSCAN", "h", "0", "MATCH", &pattern], "a pattern of 1048578 bytes: it may have 1024"),
+        (&["KEYS", &pattern], "1048578 bytes"),
+        (&["SCAN", "0", "MATCH", &pattern], "1048578 bytes"),
+    ] {
+        client.send_words(words);
+        let said = client.hear();
+        assert!(said.starts_with("-ERR ") && said.contains(rest), "{}: {said}", words[0]);
+    }
+    let longest = "*".repeat(1_023) + "t";
+    assert!(client.ask(&format!("COMMAND LIST FILTERBY PATTERN {longest}")).contains("\"get\""));
+    assert_eq!(client.ask(&format!("HSCAN h 0 MATCH {}f", "*".repeat(1_023))), "[\"0\", [\"f\", \"v\"]]");
+}
         let said = client.ask(line);
         assert!(said.starts_with("-ERR"), "{line}: {said}");
         assert!(client.ask("EXEC").starts_with("-EXECABORT"));

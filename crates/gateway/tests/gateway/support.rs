@@ -108,6 +108,13 @@ impl Client {
         self.send(format!("{line}\r\n").as_bytes());
     }
 
+    /// Sends a command as an array, however long it is.
+    pub(crate) fn send_words(&mut self, words: &[&str]) {
+        let mut bytes = format!("*{}\r\n", words.len());
+        words.iter().for_each(|word| bytes += &format!("${}\r\n{word}\r\n", word.len()));
+        self.send(bytes.as_bytes());
+    }
+
     /// What a command is answered, as text: `OK`, `7`, `"text"`, `nil`, `nil[]`, `["a", 1]`, `-ERR ...`.
     pub(crate) fn ask(&mut self, line: &str) -> String {
         self.say(line);
