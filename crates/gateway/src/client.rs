@@ -246,7 +246,11 @@ impl Client {
         let Some(slot) = is_sent.then(|| command.slot(&request.words).ok()).flatten() else {
             return Some(request);
         };
-        if self.uses_hot_key(command, &request.words) || self.is_locked(command, &request.words) {
+        let is_later = !self.shared.arriving.before(command, &request.words, None).is_empty();
+        if is_later
+            || self.uses_hot_key(command, &request.words)
+            || self.is_locked(command, &request.words)
+        {
             return Some(request);
         }
         let now = Instant::now();
@@ -326,6 +330,7 @@ impl Client {
             self.send_gathered().await;
             return self.enqueue(command, request);
         }
+        self.arrive(command, &request.words).await;
         match self.slot_to_forward(command, &request) {
             Ok(Some(slot)) => {
                 if command.writes {
@@ -349,6 +354,20 @@ impl Client {
                 self.settled().await;
                 self.answer(&fault.into());
             }
+        }
+        self.entry.arrives(None);
+    }
+
+    /// What others sent before this takes effect before it. Whoever sends something later waits for this, if it has to arrive somewhere.
+    async fn arrive(&mut self, command: &Command, words: &[Word]) {
+        let arriving = Arc::clone(&self.shared.arriving);
+        let queued = self.state.queue.as_ref().filter(|_| command.name == "EXEC").map(|queue| queue.slots);
+        let earlier = arriving.before(command, words, queued);
+        self.entry.arrives(arriving.enter(command, words));
+        if !earlier.is_empty() {
+            self.send_gathered().await;
+            // Not for longer than for anything else.
+            let _ = tokio::time::timeout(self.shared.wait, arriving.arrived(&earlier)).await;
         }
     }
 

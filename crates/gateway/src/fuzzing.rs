@@ -159,6 +159,7 @@ fn gateway(store: &Store) -> Rc<Shared> {
         parting: Duration::from_secs(1),
         metrics: Arc::<Metrics>::default(),
         registry: Arc::<Registry>::default(),
+        arriving: Arc::default(),
         draining: Arc::<Draining>::default(),
         started: Instant::now(),
         run_id: Shared::new_run_id(),

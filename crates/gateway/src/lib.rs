@@ -25,7 +25,7 @@
 // | `client`, `carry_out`, `here`, `about`, `info`, `whole` | one client; where its commands go |
 // | `multi`, `queue`, `exec`, `watch`, `place`, `turns`, `turn`, `hot` | MULTI, EXEC and WATCH |
 // | `transactions`, `commands/` | commands as operations of Claret |
-// | `on_node`, `asking`, `listening` | what a node does as it is |
+// | `on_node`, `asking`, `listening`, `arriving` | what a node does as it is |
 // | `users`, `judge`, `session` | who gets in, and what each user has |
 // | `shared`, `registry`, `metrics` | what all connections share |
 //
@@ -34,6 +34,7 @@
 
 mod about;
 mod answer;
+mod arriving;
 mod asking;
 mod carry_out;
 mod client;

@@ -9,6 +9,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::arriving::Arrival;
 use crate::replies::Replies;
 
 /// Between which ends a connection is.
@@ -47,6 +48,8 @@ pub(crate) struct Entry {
     told: Mutex<Told>,
     is_killed: AtomicBool,
     kill: Notify,
+    /// Its command, as long as no node is known to have it.
+    arrival: Mutex<Option<Arrival>>,
     /// The node at which it waits in a blocking command, and the number of its connection there. Whoever ends that holds it: until
     /// then the connection is used for nothing else.
     waits_at: tokio::sync::Mutex<Option<(String, i64)>>,
@@ -133,7 +136,13 @@ impl Entry {
         self.is_killed.load(Ordering::Acquire)
     }
 
+    /// What it waits for is on its way to a node, or not any more.
+    pub(crate) fn arrives(&self, arrival: Option<Arrival>) {
+        *self.arrival.lock() = arrival;
+    }
+
     pub(crate) async fn waits_at(&self, place: Option<(String, i64)>) {
+        self.arrives(None);
         *self.waits_at.lock().await = place;
     }
 
@@ -230,6 +239,7 @@ impl Registry {
             }),
             is_killed: AtomicBool::new(false),
             kill: Notify::new(),
+            arrival: Mutex::default(),
             waits_at: tokio::sync::Mutex::default(),
         });
         self.all.lock().insert(id, Arc::clone(&entry));

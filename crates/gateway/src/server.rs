@@ -253,6 +253,7 @@ impl Gateway {
             parting: Duration::from_secs(1),
             metrics: Arc::clone(&handle.metrics),
             registry: Arc::<Registry>::default(),
+            arriving: Arc::default(),
             draining: Arc::clone(&handle.draining),
             started: Instant::now(),
             run_id: Shared::new_run_id(),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use claret::{Caller, Store, TxOptions};
 use tokio::sync::Notify;
 
+use crate::arriving::Arriving;
 use crate::fault::{Fault, no_connection};
 use crate::limits::GatewayLimits;
 use crate::metrics::Metrics;
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) parting: Duration,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) arriving: Arc<Arriving>,
     pub(crate) draining: Arc<Draining>,
     pub(crate) started: Instant,
     /// Of this process, as servers have one: 40 digits.

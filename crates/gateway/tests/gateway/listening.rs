@@ -52,3 +52,43 @@ fn channels_of_slots_are_listened_to_at_one_node() {
     assert_eq!(says.ask(&format!("SPUBLISH {a} x")), "1");
     assert_eq!(listens.hear(), format!("[\"smessage\", \"{a}\", \"x\"]"));
 }
+
+/// Bug: the first SUBSCRIBE of a connection opened one to a node first, and a PUBLISH that another client said later came before it. Mend:
+/// what is read later waits until the node has it.
+#[test]
+fn a_publish_does_not_overtake_a_subscribe_that_was_read_before() {
+    let gateway = gateway();
+    let mut says = gateway.client();
+    for no in 0..40 {
+        let mut listens = gateway.client();
+        let id = listens.ask("CLIENT ID");
+        listens.say(&format!("SUBSCRIBE early:{no}"));
+        says.waits_until_read(&id, "subscribe");
+        says.ask(&format!("PUBLISH early:{no} x"));
+        assert_eq!(listens.hear(), format!("[\"subscribe\", \"early:{no}\", 1]"));
+        assert_eq!(listens.hear(), format!("[\"message\", \"early:{no}\", \"x\"]"));
+    }
+}
+
+/// Bug: blocking commands of several connections came to a node in any order. Mend: each waits for those of its slot that were read before.
+#[test]
+fn blocking_commands_are_served_in_the_order_in_which_they_were_read() {
+    let gateway = gateway();
+    let mut says = gateway.client();
+    let [key, ..] = apart("listening:order:");
+    let mut waiting: Vec<_> = (0..24)
+        .map(|_| {
+            let mut client = gateway.client();
+            let id = client.ask("CLIENT ID");
+            client.say(&format!("BLPOP {key} 20"));
+            says.waits_until_read(&id, "blpop");
+            client
+        })
+        .collect();
+    // It may not overtake them either.
+    let values: Vec<String> = (0..24).map(|no| no.to_string()).collect();
+    says.ask(&format!("RPUSH {key} {}", values.join(" ")));
+    for (client, value) in waiting.iter_mut().zip(values) {
+        assert_eq!(client.hear(), format!("[\"{key}\", \"{value}\"]"));
+    }
+}

@@ -125,6 +125,13 @@ impl Client {
         lines.map(|line| self.ask(line))
     }
 
+    /// Returns once the gateway has read this command of another connection of the same user.
+    pub(crate) fn waits_until_read(&mut self, id: &str, command: &str) {
+        let is_so =
+            |line: &str| line.contains(&format!("id={id} ")) && line.contains(&format!("cmd={command}"));
+        while !self.ask("CLIENT LIST").split("\\n").any(is_so) {}
+    }
+
     /// The next answer.
     pub(crate) fn hear(&mut self) -> String {
         self.try_hear().expect("an answer")
