@@ -3,6 +3,8 @@
 use bytes::BytesMut;
 use claret_types::{Bytes, Reply};
 
+use crate::limits::ELEMENT_BYTES;
+
 /// The protocol that a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Protocol {
@@ -133,6 +135,30 @@ impl Answer {
             Answer::Pairs(all) => Answer::Pairs(each(all)),
             other => other,
         }
+    }
+
+    /// What it has, in bytes, as far as this bound: more is not counted.
+    pub(crate) fn bytes_up_to(&self, bound: usize) -> usize {
+        let beside = match self {
+            Answer::Bulk(bytes) | Answer::Verbatim(bytes) => bytes.len(),
+            Answer::Raw(bytes) => bytes.len(),
+            Answer::Error(text) => text.len(),
+            Answer::Array(all) | Answer::Map(all) | Answer::Set(all) | Answer::Pairs(all) => {
+                if all.len() >= bound / ELEMENT_BYTES {
+                    return bound;
+                }
+                let mut sum = 0;
+                for answer in all {
+                    if sum >= bound {
+                        return bound;
+                    }
+                    sum += answer.bytes_up_to(bound - sum);
+                }
+                sum
+            }
+            _ => 0,
+        };
+        (ELEMENT_BYTES + beside).min(bound)
     }
 
     /// Whether it is an error.

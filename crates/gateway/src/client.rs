@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes as Word;
+use bytes::{Bytes as Word, BytesMut};
 use claret::Caller;
 use claret::cluster::Forward;
 use claret_types::Bytes;
@@ -13,6 +13,7 @@ use crate::answer::{Answer, Protocol};
 use crate::connection::{Connection, Next};
 use crate::fault::Fault;
 use crate::listening::Listening;
+use crate::memory::{Account, Charge};
 use crate::metrics::{Metrics, Path};
 use crate::place;
 use crate::queue::Queue;
@@ -24,6 +25,7 @@ use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::table::{self, Command, NoKeys, Way};
 use crate::watch::Watch;
+use crate::work::{AT_ONCE_BYTES_MAX, Work};
 
 /// Whether the client wants answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +75,9 @@ pub(crate) struct Client {
     /// For whom the store is used.
     pub(crate) caller: Caller,
     connection: Connection,
+    /// What is queued and watched.
+    charge: Charge,
+    work: Work,
     /// Commands that leave for their nodes together.
     gathered: Vec<(u32, Option<u16>)>,
     /// The topology when the first command left that is not answered.
@@ -81,9 +86,12 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(stream: Stream, shared: Rc<Shared>, entry: Arc<Entry>) -> Self {
-        let replies = Arc::new(Replies::new(Arc::clone(&shared.metrics)));
+        let (metrics, memory) = (&shared.metrics, &shared.memory);
+        let account = Account::new(Arc::clone(&entry), Arc::clone(memory));
+        let replies = Arc::new(Replies::new(Arc::clone(metrics), &account));
+        let connection = Connection::new(stream, Arc::clone(&replies), Arc::clone(metrics), &account);
+        let (charge, work) = (account.charge(), Work::of(&account, Arc::clone(metrics)));
         shared.waiting.borrow_mut().insert(entry.id, Arc::clone(&replies));
-        let connection = Connection::new(stream, Arc::clone(&replies), Arc::clone(&shared.metrics));
         let mut state = State::default();
         state.watch.mode = shared.watch_mode;
         entry.note_replies(&replies);
@@ -95,13 +103,19 @@ impl Client {
             replies,
             caller: Caller::new(),
             connection,
+            charge,
+            work,
             gathered: Vec::new(),
             topology: 0,
         }
     }
 
     /// Serves it until it goes, or has to.
-    pub(crate) async fn serve(mut self) {
+    pub(crate) async fn serve(self) {
+        self.work.clone().scope(self.serve_all()).await;
+    }
+
+    async fn serve_all(mut self) {
         loop {
             if !self.state.is_known {
                 self.become_stranger().await;
@@ -131,6 +145,12 @@ impl Client {
         }
         self.state.queue = None;
         self.state.watch.forget();
+        if let Some(why) = self.entry.over() {
+            // What it has not read is in the way.
+            let line = format!("-ERR {why}\r\n");
+            self.connection.say_last(line.as_bytes()).await;
+            return self.replies.leave();
+        }
         self.send_gathered().await;
         // Commands that came before the end of what it sent are answered.
         let end = async {
@@ -152,6 +172,8 @@ impl Client {
             Some(_) => limits.of_request(),
             None => crate::limits::RequestLimits::STRANGER,
         };
+        let queued = self.state.queue.as_ref().map_or(0, Queue::bytes);
+        self.charge.set(queued + self.state.watch.size().1);
         let has_gathered = !self.gathered.is_empty();
         let is_idle_for_ever = limits.idle.is_zero() || self.state.listening.is_some();
         let wait = if is_idle_for_ever { Duration::from_secs(365 * 86_400) } else { limits.idle };
@@ -178,11 +200,10 @@ impl Client {
         &mut self,
         limits: &crate::limits::RequestLimits,
     ) -> Result<Option<Request>, crate::request::ProtocolError> {
-        let (waiting, unread) = self.replies.load();
-        if waiting >= self.shared.limits.pipelined_max || unread >= self.shared.limits.unread_bytes_max {
-            return Ok(None);
+        match self.connection.may_take(&self.shared.limits) {
+            true => self.connection.ready(limits),
+            false => Ok(None),
         }
-        self.connection.ready(limits)
     }
 
     /// What was gathered leaves. Where slots have moved, a later command could overtake an earlier one that is still sent after its key:
@@ -221,6 +242,24 @@ impl Client {
         self.replies.answer(answer, self.state.protocol, is_muted);
     }
 
+    /// The same of one that may be large: then another thread writes it.
+    async fn tell(&mut self, answer: Answer) {
+        let bytes = answer.bytes_up_to(AT_ONCE_BYTES_MAX);
+        if bytes < AT_ONCE_BYTES_MAX {
+            return self.answer(&answer);
+        }
+        let protocol = self.state.protocol;
+        let write = move || {
+            let mut out = BytesMut::new();
+            answer.write(&mut out, protocol);
+            out
+        };
+        let written = self.work.aside(bytes, write).await;
+        if !self.takes_no_answer() {
+            self.replies.answer_written(written);
+        }
+    }
+
     fn takes_no_answer(&mut self) -> bool {
         match self.state.wants {
             Wants::All => false,
@@ -247,10 +286,7 @@ impl Client {
             return Some(request);
         };
         let is_later = !self.shared.arriving.before(command, &request.words, None).is_empty();
-        if is_later
-            || self.uses_hot_key(command, &request.words)
-            || self.is_locked(command, &request.words)
-        {
+        if is_later || self.uses_hot_key(command, &request.words) || self.is_locked(command, &request.words) {
             return Some(request);
         }
         let now = Instant::now();
@@ -263,7 +299,7 @@ impl Client {
     /// MULTI, and what is queued behind it, where no earlier command is on its way. Any other is given back.
     fn queue_up(&mut self, command: Option<&'static Command>, request: Request) -> Option<Request> {
         let is_one = |command: &&Command| match self.state.queue {
-            None => command.name == "MULTI" && self.replies.load().0 == 0,
+            None => command.name == "MULTI" && self.replies.load().waiting == 0,
             Some(_) => command.way != Way::Refused && !Queue::is_for_now(command.name),
         };
         let command = command.filter(is_one).filter(|_| self.gathered.is_empty());
@@ -340,15 +376,17 @@ impl Client {
             }
             Ok(None) => {
                 self.settled().await;
+                self.work.begin(crate::queue::kept_bytes(&request));
                 let answer = self.carry_out_in_time(command, &request.words).await;
                 let is_error = answer.as_ref().is_some_and(Answer::is_error);
                 self.shared.metrics.done(path_of(command), since, is_error);
                 match answer {
-                    Some(answer) => self.answer(&answer),
+                    Some(answer) => self.tell(answer).await,
                     // A command without an answer uses a skip up all the same, unless it asked for it.
                     None if command.name != "CLIENT" => drop(self.takes_no_answer()),
                     None => {}
                 }
+                self.work.begin(0);
             }
             Err(fault) => {
                 self.settled().await;
@@ -520,7 +558,7 @@ impl Client {
                 self.state.is_closing = true;
                 None
             }
-            () = self.connection.gone(&self.shared.limits) => {
+            () = self.connection.gone() => {
                 self.state.is_closing = true;
                 None
             }

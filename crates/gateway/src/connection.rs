@@ -7,11 +7,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
 
 use crate::limits::{GatewayLimits, RequestLimits};
+use crate::memory::{Account, Charge};
 use crate::metrics::Metrics;
 use crate::replies::Replies;
 use crate::request::{ProtocolError, Request, RequestReader};
@@ -22,6 +25,9 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Answers are written when so many bytes wait, also while more requests are there.
 const WRITE_BYTES: usize = 64 << 10;
+
+/// A client that reads nothing for so long is read from though much is unread: many clients write a whole pipeline before they read.
+const STALL: Duration = Duration::from_millis(20);
 
 thread_local! {
     static ROOM: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
@@ -38,6 +44,14 @@ pub(crate) enum Next {
     Wrong(ProtocolError),
 }
 
+/// Whether a client reads what it is written.
+enum Stall {
+    None,
+    /// It cannot be written to, until this is over.
+    Since(Pin<Box<Sleep>>),
+    Stuck,
+}
+
 /// See the module's text.
 pub(crate) struct Connection {
     stream: Stream,
@@ -47,10 +61,18 @@ pub(crate) struct Connection {
     replies: Arc<Replies>,
     metrics: Arc<Metrics>,
     is_at_end: bool,
+    stall: Stall,
+    /// What was read and not taken, and what is being written.
+    charge: Charge,
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, replies: Arc<Replies>, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(
+        stream: Stream,
+        replies: Arc<Replies>,
+        metrics: Arc<Metrics>,
+        account: &Account,
+    ) -> Self {
         let (input, out) = (BytesMut::new(), BytesMut::new());
         Connection {
             stream,
@@ -60,6 +82,8 @@ impl Connection {
             replies,
             metrics,
             is_at_end: false,
+            stall: Stall::None,
+            charge: account.charge(),
         }
     }
 
@@ -68,8 +92,9 @@ impl Connection {
         self.reader.next(&mut self.input, limits)
     }
 
-    /// Waits for the next request, and writes answers meanwhile. While too many answers are owed or unread none is taken: the client
-    /// has to read first. `has_gathered`: answer at once when no request is there.
+    /// Waits for the next request, and writes answers meanwhile. None is taken while too many of the earlier ones are at nodes, nor while
+    /// too much is unread by a client that reads. One that reads nothing is read from: it may read once it has written everything.
+    /// `has_gathered`: answer at once when no request is there.
     pub(crate) async fn next(
         &mut self,
         limits: &GatewayLimits,
@@ -87,42 +112,57 @@ impl Connection {
         has_gathered: bool,
     ) -> Poll<Next> {
         loop {
-            let (waiting, unread) = self.replies.load();
-            let is_full =
-                waiting >= limits.pipelined_max || unread + self.out.len() >= limits.unread_bytes_max;
-            if !is_full {
+            if self.may_take(limits) {
                 match self.ready(of_request) {
                     Ok(Some(request)) => return Poll::Ready(Next::Request(request)),
                     Ok(None) => {}
                     Err(error) => return Poll::Ready(Next::Wrong(error)),
                 }
+            } else if !has_gathered {
+                let Ok(is_written) = self.poll_write(cx) else { return Poll::Ready(Next::Closed) };
+                // Before it is looked at again: an answer may come in between.
+                self.replies.wake_later(cx);
+                if !self.may_take(limits) && (is_written || !self.is_stuck(cx, limits)) {
+                    return Poll::Pending;
+                }
+                continue;
             }
             if has_gathered {
                 return Poll::Ready(Next::Pause);
             }
-            match self.poll_write(cx) {
-                Ok(true) => {}
-                // It cannot be written now, so nothing is read either.
-                Ok(false) if is_full => return Poll::Pending,
-                Ok(false) => {}
-                Err(_) => return Poll::Ready(Next::Closed),
-            }
-            let (waiting, unread) = self.replies.load();
-            if waiting >= limits.pipelined_max || unread + self.out.len() >= limits.unread_bytes_max {
-                return Poll::Pending;
-            }
-            if is_full {
-                continue;
-            }
-            if self.is_at_end {
+            if self.poll_write(cx).is_err() || self.is_at_end {
                 return Poll::Ready(Next::Closed);
             }
-            match self.poll_read(cx) {
-                Poll::Ready(true) => {}
-                Poll::Ready(false) => return Poll::Ready(Next::Closed),
-                Poll::Pending => return Poll::Pending,
+            if self.may_take(limits) {
+                match self.poll_read(cx) {
+                    Poll::Ready(true) => {}
+                    Poll::Ready(false) => return Poll::Ready(Next::Closed),
+                    Poll::Pending => return Poll::Pending,
+                }
             }
         }
+    }
+
+    /// Whether one more command is taken.
+    pub(crate) fn may_take(&self, limits: &GatewayLimits) -> bool {
+        let load = self.replies.load();
+        let is_asked = load.waiting >= limits.pipelined_max || load.asked_bytes >= limits.unread_bytes_max;
+        let is_unread = load.unread_bytes + self.out.len() >= limits.unread_bytes_max;
+        !is_asked && (!is_unread || matches!(self.stall, Stall::Stuck))
+    }
+
+    /// Whether the client reads nothing, so that one more command is taken though much is unread.
+    fn is_stuck(&mut self, cx: &mut Context<'_>, limits: &GatewayLimits) -> bool {
+        if matches!(self.stall, Stall::None) {
+            self.stall = Stall::Since(Box::pin(tokio::time::sleep(STALL)));
+        }
+        if let Stall::Since(sleep) = &mut self.stall {
+            match sleep.as_mut().poll(cx) {
+                Poll::Pending => return false,
+                Poll::Ready(()) => self.stall = Stall::Stuck,
+            }
+        }
+        self.may_take(limits)
     }
 
     /// Reads once: whether the connection goes on.
@@ -134,12 +174,14 @@ impl Connection {
                     if self.input.is_empty() {
                         // An idle connection keeps no room.
                         self.input = BytesMut::new();
+                        self.charge.set(self.out.len());
                     }
                     Poll::Pending
                 }
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
                     self.metrics.bytes_in.fetch_add(buffer.filled().len() as u64, Ordering::Relaxed);
                     self.input.extend_from_slice(buffer.filled());
+                    self.charge.set(self.input.capacity() + self.out.len());
                     Poll::Ready(true)
                 }
                 Poll::Ready(_) => {
@@ -152,6 +194,12 @@ impl Connection {
 
     /// Writes what can be written: whether all of it was.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let written = self.poll_write_all(cx);
+        self.charge.set(self.input.capacity() + self.out.len());
+        written
+    }
+
+    fn poll_write_all(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         loop {
             if self.out.is_empty() {
                 self.replies.take(&mut self.out, cx);
@@ -168,6 +216,7 @@ impl Connection {
                 Poll::Ready(Ok(written)) => {
                     self.metrics.bytes_out.fetch_add(written as u64, Ordering::Relaxed);
                     self.out.advance(written);
+                    self.stall = Stall::None;
                 }
                 Poll::Ready(Err(error)) => return Err(error),
                 Poll::Pending => return Ok(false),
@@ -179,14 +228,19 @@ impl Connection {
     pub(crate) async fn drained(&mut self, but: usize) -> bool {
         poll_fn(|cx| {
             loop {
-                match self.replies.load() {
-                    (waiting, unread) if waiting <= but && unread < WRITE_BYTES => return Poll::Ready(true),
-                    (waiting, _) => match self.poll_write(cx) {
-                        Err(_) => return Poll::Ready(false),
-                        Ok(_) if waiting <= but => return Poll::Ready(true),
-                        Ok(_) if self.replies.load().0 <= but => {}
-                        Ok(_) => return Poll::Pending,
-                    },
+                let load = self.replies.load();
+                if load.waiting <= but && load.asked_bytes + load.unread_bytes < WRITE_BYTES {
+                    return Poll::Ready(true);
+                }
+                match self.poll_write(cx) {
+                    Err(_) => return Poll::Ready(false),
+                    Ok(_) if load.waiting <= but => return Poll::Ready(true),
+                    Ok(_) => {}
+                }
+                // Also where nothing can be written: before it is looked at again, as an answer may come in between.
+                self.replies.wake_later(cx);
+                if self.replies.load().waiting > but {
+                    return Poll::Pending;
                 }
             }
         })
@@ -203,17 +257,13 @@ impl Connection {
         .await
     }
 
-    /// Waits until the other end is gone. What comes meanwhile is kept, up to a bound; messages are written.
-    pub(crate) async fn gone(&mut self, limits: &GatewayLimits) {
+    /// Waits until the other end is gone. What comes meanwhile is kept, and charged to the connection; messages are written.
+    pub(crate) async fn gone(&mut self) {
         poll_fn(|cx| {
             if self.poll_write(cx).is_err() {
                 return Poll::Ready(());
             }
             loop {
-                // Whoever sends so much behind a command that waits is not waited for.
-                if self.input.len() >= limits.request_bytes_max {
-                    return Poll::Ready(());
-                }
                 match self.poll_read(cx) {
                     Poll::Ready(true) => {}
                     Poll::Ready(false) => return Poll::Ready(()),
@@ -222,6 +272,14 @@ impl Connection {
             }
         })
         .await
+    }
+
+    /// Says why it is closed, if that does not come in the midst of an answer and can be written now.
+    pub(crate) async fn say_last(&mut self, line: &[u8]) {
+        if self.out.is_empty() && self.replies.load().unread_bytes == 0 {
+            let write = |cx: &mut Context<'_>| Poll::Ready(Pin::new(&mut self.stream).poll_write(cx, line));
+            let _ = poll_fn(write).await;
+        }
     }
 
     /// Says goodbye.

@@ -15,6 +15,7 @@ use crate::answer::Answer;
 use crate::client::Client;
 use crate::commands;
 use crate::limits::{GatewayLimits, RequestLimits};
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::queue::Queue;
 use crate::registry::{Ends, Registry};
@@ -39,6 +40,8 @@ const LIMITS: GatewayLimits = GatewayLimits {
     watched_bytes_max: 1_024,
     pipelined_max: 8,
     unread_bytes_max: 1_024,
+    client_bytes_max: 16 << 20,
+    total_bytes_max: 64 << 20,
     unread_messages_max: 1_024,
     users_max: 2,
     idle: Duration::ZERO,
@@ -149,6 +152,8 @@ pub fn conversation(input: &[u8]) {
 /// A gateway before this store.
 fn gateway(store: &Store) -> Rc<Shared> {
     let session = Session::new(Backing::Here(store.clone()));
+    let (registry, metrics) = (Arc::<Registry>::default(), Arc::<Metrics>::default());
+    let memory = Memory::new(&LIMITS, Arc::clone(&registry), Arc::clone(&metrics), Arc::new(|_| {}));
     Rc::new(Shared {
         users: Users::here(session, None),
         limits: LIMITS,
@@ -157,8 +162,9 @@ fn gateway(store: &Store) -> Rc<Shared> {
         watch_mode: crate::watch::WatchMode::default(),
         waiting: Default::default(),
         parting: Duration::from_secs(1),
-        metrics: Arc::<Metrics>::default(),
-        registry: Arc::<Registry>::default(),
+        metrics,
+        registry,
+        memory: Arc::new(memory),
         arriving: Arc::default(),
         draining: Arc::<Draining>::default(),
         started: Instant::now(),

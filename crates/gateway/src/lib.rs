@@ -19,7 +19,8 @@
 //
 // | file | what |
 // |---|---|
-// | `server`, `stream`, `tls`, `limits` | listening, and what carries bytes; what clients may cost |
+// | `server`, `stream`, `tls` | listening, and what carries bytes |
+// | `limits`, `memory`, `work` | what clients may cost: bounds, the bytes that are kept for each, and where long work is done |
 // | `connection`, `request`, `replies`, `answer` | bytes in, requests out; answers in their order, in both protocols |
 // | `table/` | what becomes of each command, as data |
 // | `client`, `carry_out`, `here`, `about`, `info`, `whole` | one client; where its commands go |
@@ -52,6 +53,7 @@ mod judge;
 mod limits;
 mod listen;
 mod listening;
+mod memory;
 mod metrics;
 mod multi;
 mod on_node;
@@ -73,6 +75,7 @@ mod turns;
 mod users;
 mod watch;
 mod whole;
+mod work;
 
 pub use limits::GatewayLimits;
 pub use server::{Behind, Door, Gateway, GatewayError, GatewayHandle};

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// What an element of a record or an answer counts as, in bytes, where it is worked on.
+pub(crate) const ELEMENT_BYTES: usize = 64;
+
 /// What one request may cost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestLimits {
@@ -37,9 +40,16 @@ pub struct GatewayLimits {
     pub watched_bytes_max: usize,
     /// Commands of one connection that wait for their answers; further ones are not read until some are there. By default 1,024.
     pub pipelined_max: usize,
-    /// Commands that wait for their answers and answers that a client has not read, in bytes; until that is less, no more of its
-    /// commands are read. One answer may be larger. By default 1 MiB.
+    /// Commands that wait for their answers, and answers that a client has not read, in bytes each; until that is less, no more of its
+    /// commands are read. A client that reads nothing for a moment is read from all the same: it may read only once it has written
+    /// everything. By default 1 MiB.
     pub unread_bytes_max: usize,
+    /// What one connection has the gateway keep, in bytes: requests, commands that wait, what its transaction makes, reads and answers,
+    /// and answers that it has not read. A transaction that would be over it is refused, whatever else is over it closes the
+    /// connection. By default 256 MiB.
+    pub client_bytes_max: usize,
+    /// The same of all connections together; over that, the connection that keeps most is closed. By default 1 GiB.
+    pub total_bytes_max: usize,
     /// The same of messages that it listens to; then the connection is closed. By default 32 MiB, as a server's.
     pub unread_messages_max: usize,
     /// Users that are logged in at once: each has connections to all nodes of its own. By default 256.
@@ -62,6 +72,8 @@ impl Default for GatewayLimits {
             watched_bytes_max: 1 << 20,
             pipelined_max: 1_024,
             unread_bytes_max: 1 << 20,
+            client_bytes_max: 256 << 20,
+            total_bytes_max: 1 << 30,
             unread_messages_max: 32 << 20,
             users_max: 256,
             logins_max: 1_024,

@@ -114,7 +114,7 @@ impl Carry {
                     }
                     self.replies.push(&said);
                     // A client that reads too slowly is dropped, as a server drops it.
-                    if self.replies.load().1 > self.unread_max {
+                    if self.replies.load().unread_bytes > self.unread_max {
                         break;
                     }
                 }

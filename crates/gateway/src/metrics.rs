@@ -79,6 +79,11 @@ pub(crate) struct Metrics {
     pub(crate) unknown: AtomicU64,
     pub(crate) subscribed: AtomicU64,
     pub(crate) blocked: AtomicU64,
+    /// What all connections have the gateway keep, in bytes.
+    pub(crate) kept_bytes: AtomicU64,
+    pub(crate) closed_for_bytes: AtomicU64,
+    pub(crate) refused_for_bytes: AtomicU64,
+    pub(crate) work_aside: AtomicU64,
     /// By the name of the command. As many as the table has.
     refused: Mutex<HashMap<&'static str, u64>>,
 }
@@ -169,6 +174,30 @@ impl Metrics {
             ("unknown_total", of(&self.unknown), "counter", "Transactions whose outcome is not known."),
             ("subscribed_clients", of(&self.subscribed), "gauge", "Connections that listen to channels."),
             ("blocked_clients", of(&self.blocked), "gauge", "Connections that wait in a blocking command."),
+            (
+                "kept_bytes",
+                of(&self.kept_bytes),
+                "gauge",
+                "Bytes that are kept for clients: requests, commands that wait, transactions, answers that nobody has read.",
+            ),
+            (
+                "closed_for_bytes_total",
+                of(&self.closed_for_bytes),
+                "counter",
+                "Connections that were closed because they, or all together, kept too many bytes.",
+            ),
+            (
+                "refused_for_bytes_total",
+                of(&self.refused_for_bytes),
+                "counter",
+                "Commands and EXECs of which nothing was done because they would have made too many bytes.",
+            ),
+            (
+                "work_aside_total",
+                of(&self.work_aside),
+                "counter",
+                "Pieces of long work that other threads did, so that no client waits for them.",
+            ),
             ("refused_total", refused, "counter", "Commands that the gateway refuses."),
         ]
     }

@@ -26,6 +26,11 @@ impl Queued {
     }
 }
 
+/// What a command costs that is kept, in bytes.
+pub(crate) fn kept_bytes(request: &Request) -> usize {
+    request.raw.len() + 64 + 32 * request.words.len()
+}
+
 /// The slots of keys so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Slots {
@@ -74,11 +79,17 @@ impl Queue {
     /// A command was not taken: EXEC does nothing.
     pub(crate) fn fail(&mut self) {
         self.has_failed = true;
-        self.all.clear();
+        self.all = Vec::new();
+        self.bytes = 0;
     }
 
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
+    }
+
+    /// What is kept of it, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// A queue of one command, for one node.
@@ -109,7 +120,7 @@ impl Queue {
         if matches!(command.way, Way::Whole | Way::PubSub) || (command.way == Way::Here && !is_answered) {
             return Err(Fault::told(format!("ERR Command not allowed inside a transaction: '{}'", shown())));
         }
-        let bytes = request.raw.len() + 64 + 32 * request.words.len();
+        let bytes = kept_bytes(&request);
         if self.all.len() >= limits.queued_max || self.bytes + bytes > limits.queued_bytes_max {
             return Err(Fault::told(format!(
                 "ERR over {} commands or {} bytes between MULTI and EXEC: split the transaction",

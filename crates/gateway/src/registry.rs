@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -48,6 +48,10 @@ pub(crate) struct Entry {
     told: Mutex<Told>,
     is_killed: AtomicBool,
     kill: Notify,
+    /// What it has the gateway keep, in bytes.
+    kept: AtomicUsize,
+    /// Why it is closed, if it is for that.
+    over: OnceLock<String>,
     /// Its command, as long as no node is known to have it.
     arrival: Mutex<Option<Arrival>>,
     /// The node at which it waits in a blocking command, and the number of its connection there. Whoever ends that holds it: until
@@ -134,6 +138,30 @@ impl Entry {
 
     pub(crate) fn is_killed(&self) -> bool {
         self.is_killed.load(Ordering::Acquire)
+    }
+
+    /// It keeps so many bytes more, or less.
+    pub(crate) fn keeps(&self, bytes: usize, is_more: bool) {
+        match is_more {
+            true => self.kept.fetch_add(bytes, Ordering::Relaxed),
+            false => self.kept.fetch_sub(bytes, Ordering::Relaxed),
+        };
+    }
+
+    pub(crate) fn kept(&self) -> usize {
+        self.kept.load(Ordering::Relaxed)
+    }
+
+    /// It keeps too much and is closed: whether it was not before.
+    pub(crate) fn close_over(&self, why: String) -> bool {
+        let is_first = self.over.set(why).is_ok();
+        self.kill();
+        is_first
+    }
+
+    /// Why it is closed, if it keeps too much.
+    pub(crate) fn over(&self) -> Option<&str> {
+        self.over.get().map(String::as_str)
     }
 
     /// What it waits for is on its way to a node, or not any more.
@@ -239,6 +267,8 @@ impl Registry {
             }),
             is_killed: AtomicBool::new(false),
             kill: Notify::new(),
+            kept: AtomicUsize::new(0),
+            over: OnceLock::new(),
             arrival: Mutex::default(),
             waits_at: tokio::sync::Mutex::default(),
         });
@@ -248,6 +278,14 @@ impl Registry {
 
     pub(crate) fn leave(&self, id: u64) {
         self.all.lock().remove(&id);
+    }
+
+    /// What those keep that are closed for it, in bytes, and who keeps most of the others.
+    pub(crate) fn largest(&self) -> (usize, Option<Arc<Entry>>) {
+        let all = self.all.lock();
+        let (leaving, staying): (Vec<_>, Vec<_>) = all.values().partition(|entry| entry.over().is_some());
+        let leaving = leaving.into_iter().map(|entry| entry.kept()).sum();
+        (leaving, staying.into_iter().max_by_key(|entry| entry.kept()).cloned())
     }
 
     /// How many there are.

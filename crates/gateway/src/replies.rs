@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::answer::{Answer, Protocol};
 use crate::fault::no_connection;
+use crate::memory::{Account, Charge};
 use crate::metrics::{Metrics, Path};
 
 /// See the module's text. Shared with the connections to nodes.
@@ -19,12 +20,21 @@ pub(crate) struct Replies {
     metrics: std::sync::Arc<Metrics>,
 }
 
-#[derive(Default)]
+/// What is to be written is kept in pieces of this size: a large whole would be copied as it grows, and have twice the room.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What a command costs that waits, beside its bytes.
+const WAITING_BYTES: usize = size_of::<Waiting>();
+
 struct Inner {
     /// The number of the first that waits.
     first: u32,
     waiting: VecDeque<Waiting>,
-    /// What is to be written.
+    /// What is to be written first: whole pieces.
+    pieces: VecDeque<BytesMut>,
+    /// Their bytes.
+    pieces_bytes: usize,
+    /// What is to be written then.
     out: BytesMut,
     /// Answers that are there and wait for earlier ones, in bytes.
     early: usize,
@@ -34,6 +44,19 @@ struct Inner {
     waker: Option<Waker>,
     /// Nobody reads them any more.
     is_gone: bool,
+    /// All of that.
+    charge: Charge,
+}
+
+/// How much there is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Commands that wait for their answers.
+    pub(crate) waiting: usize,
+    /// Their bytes.
+    pub(crate) asked_bytes: usize,
+    /// Bytes of answers that are not written yet.
+    pub(crate) unread_bytes: usize,
 }
 
 struct Waiting {
@@ -55,15 +78,49 @@ impl Inner {
             self.first = self.first.wrapping_add(1);
             self.early -= answer.len();
             if !is_muted {
-                self.out.extend_from_slice(&answer);
+                self.add(&answer);
             }
         }
+    }
+
+    /// Something more is to be written.
+    fn add(&mut self, bytes: &[u8]) {
+        self.begin_piece();
+        self.out.extend_from_slice(bytes);
+    }
+
+    fn begin_piece(&mut self) {
+        if self.out.len() >= PIECE_BYTES {
+            self.pieces_bytes += self.out.len();
+            self.pieces.push_back(std::mem::take(&mut self.out));
+        }
+    }
+
+    fn unread_bytes(&self) -> usize {
+        self.pieces_bytes + self.out.len() + self.early
+    }
+
+    fn note(&mut self) {
+        self.charge.set(self.unread_bytes() + self.asked + self.waiting.len() * WAITING_BYTES);
     }
 }
 
 impl Replies {
-    pub(crate) fn new(metrics: std::sync::Arc<Metrics>) -> Self {
-        Replies { inner: Mutex::default(), metrics }
+    pub(crate) fn new(metrics: std::sync::Arc<Metrics>, account: &Account) -> Self {
+        let inner = Inner {
+            first: 0,
+            waiting: VecDeque::new(),
+            pieces: VecDeque::new(),
+            pieces_bytes: 0,
+            out: BytesMut::new(),
+            early: 0,
+            asked: 0,
+            protocol: Protocol::default(),
+            waker: None,
+            is_gone: false,
+            charge: account.charge(),
+        };
+        Replies { inner: Mutex::new(inner), metrics }
     }
 
     pub(crate) fn set_protocol(&self, protocol: Protocol) {
@@ -76,6 +133,7 @@ impl Replies {
         let no = inner.first.wrapping_add(inner.waiting.len() as u32);
         inner.asked += command.len();
         inner.waiting.push_back(Waiting { command, answer: None, is_read, is_muted, since });
+        inner.note();
         no
     }
 
@@ -86,7 +144,9 @@ impl Replies {
         }
         let mut inner = self.inner.lock();
         if inner.waiting.is_empty() {
-            return answer.write(&mut inner.out, protocol);
+            inner.begin_piece();
+            answer.write(&mut inner.out, protocol);
+            return inner.note();
         }
         let mut bytes = BytesMut::new();
         answer.write(&mut bytes, protocol);
@@ -98,6 +158,23 @@ impl Replies {
             is_muted: false,
             since: Instant::now(),
         });
+        inner.note();
+    }
+
+    /// The same of a large one, as it is written. It is not copied if no command waits.
+    pub(crate) fn answer_written(&self, bytes: BytesMut) {
+        let mut inner = self.inner.lock();
+        if !inner.waiting.is_empty() {
+            drop(inner);
+            return self.answer(&Answer::Raw(bytes.freeze()), Protocol::default(), false);
+        }
+        for piece in [std::mem::take(&mut inner.out), bytes] {
+            if !piece.is_empty() {
+                inner.pieces_bytes += piece.len();
+                inner.pieces.push_back(piece);
+            }
+        }
+        inner.note();
     }
 
     /// Commands that wait for a node since before `then` are answered that they have waited for `time`. What the node says of them is
@@ -120,6 +197,7 @@ impl Replies {
         }
         if late > 0 {
             inner.settle();
+            inner.note();
             if let Some(waker) = inner.waker.take() {
                 waker.wake();
             }
@@ -130,33 +208,44 @@ impl Replies {
     /// Something that is no answer: a message that the client listens to.
     pub(crate) fn push(&self, message: &[u8]) {
         let mut inner = self.inner.lock();
-        inner.out.extend_from_slice(message);
+        inner.add(message);
+        inner.note();
         if let Some(waker) = inner.waker.take() {
             waker.wake();
         }
     }
 
-    /// How many commands wait, and the bytes of what is asked and of what the client has not read.
-    pub(crate) fn load(&self) -> (usize, usize) {
+    pub(crate) fn load(&self) -> Load {
         let inner = self.inner.lock();
-        (inner.waiting.len(), inner.out.len() + inner.early + inner.asked)
+        Load { waiting: inner.waiting.len(), asked_bytes: inner.asked, unread_bytes: inner.unread_bytes() }
     }
 
-    /// Takes what is to be written. When nothing is, the task is woken once something is, or once no command waits.
+    /// The task is woken once something is to be written, or a command waits no more.
+    pub(crate) fn wake_later(&self, cx: &Context<'_>) {
+        self.inner.lock().waker = Some(cx.waker().clone());
+    }
+
+    /// Takes what is to be written, or a piece of it, into an empty buffer. When nothing is, the task is woken once something is, or once
+    /// no command waits.
     pub(crate) fn take(&self, out: &mut BytesMut, cx: &mut Context<'_>) {
         let mut inner = self.inner.lock();
-        match inner.out.is_empty() {
-            true => inner.waker = Some(cx.waker().clone()),
-            false if out.is_empty() => std::mem::swap(&mut inner.out, out),
-            false => out.extend_from_slice(&std::mem::take(&mut inner.out)),
+        if let Some(piece) = inner.pieces.pop_front() {
+            inner.pieces_bytes -= piece.len();
+            *out = piece;
+        } else if inner.out.is_empty() {
+            inner.waker = Some(cx.waker().clone());
+        } else {
+            std::mem::swap(&mut inner.out, out);
         }
+        inner.note();
     }
 
     /// Nobody reads answers any more.
     pub(crate) fn leave(&self) {
         let mut inner = self.inner.lock();
         inner.is_gone = true;
-        inner.out = BytesMut::new();
+        (inner.out, inner.pieces, inner.pieces_bytes) = (BytesMut::new(), VecDeque::new(), 0);
+        inner.note();
     }
 }
 
@@ -190,11 +279,11 @@ impl Forward for Replies {
         if inner.is_gone {
             waiting.answer = Some(Bytes::new());
             inner.settle();
-            return;
+            return inner.note();
         }
         if at == 0 {
             if !waiting.is_muted {
-                inner.out.extend_from_slice(bytes);
+                inner.add(bytes);
             }
             inner.waiting.pop_front();
             inner.first = inner.first.wrapping_add(1);
@@ -203,6 +292,7 @@ impl Forward for Replies {
             inner.early += bytes.len();
             waiting.answer = Some(Bytes::copy_from_slice(bytes));
         }
+        inner.note();
         // Whoever waits for fewer commands that wait is woken by each.
         if (!inner.out.is_empty() || at == 0)
             && let Some(waker) = inner.waker.take()

@@ -21,6 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::client::Client;
 use crate::judge::Judge;
 use crate::limits::GatewayLimits;
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::registry::{Ends, Registry};
 use crate::session::{Backing, Nodes, Session};
@@ -217,7 +218,8 @@ impl Gateway {
         handle: &GatewayHandle,
         ready: impl FnOnce(),
     ) -> Result<(), GatewayError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().max_blocking_threads(WORKERS_MAX).build();
         let runtime = runtime
             .map_err(|error| GatewayError::Listen { at: "this process".into(), reason: error.to_string() })?;
         let local = LocalSet::new();
@@ -243,6 +245,10 @@ impl Gateway {
             // Nor later, should the nodes let them in.
             users.keep_strangers_out();
         }
+        let (registry, metrics) = (Arc::<Registry>::default(), Arc::clone(&handle.metrics));
+        let logger = Arc::clone(&self.logger);
+        let memory =
+            Memory::new(&self.limits, Arc::clone(&registry), Arc::clone(&metrics), Arc::clone(&logger));
         let shared = Rc::new(Shared {
             users,
             limits: self.limits,
@@ -251,14 +257,15 @@ impl Gateway {
             watch_mode: self.watch_mode,
             waiting: Default::default(),
             parting: Duration::from_secs(1),
-            metrics: Arc::clone(&handle.metrics),
-            registry: Arc::<Registry>::default(),
+            metrics,
+            registry,
+            memory: Arc::new(memory),
             arriving: Arc::default(),
             draining: Arc::clone(&handle.draining),
             started: Instant::now(),
             run_id: Shared::new_run_id(),
             port: doors.iter().find_map(Door::port).unwrap_or(0),
-            logger: Arc::clone(&self.logger),
+            logger,
         });
         let mut accepting = JoinSet::new();
         accepting.spawn_local(end_waits(Rc::clone(&shared)));
@@ -378,6 +385,9 @@ async fn end_waits(shared: Rc<Shared>) {
 
 /// How long a client waits, unless it is said.
 const WAIT: Duration = Duration::from_secs(3);
+
+/// Threads for long work of single clients ([`crate::work`]).
+const WORKERS_MAX: usize = 4;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);

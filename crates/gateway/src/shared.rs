@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use crate::arriving::Arriving;
 use crate::fault::{Fault, no_connection};
 use crate::limits::GatewayLimits;
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::replies::Replies;
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) parting: Duration,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) arriving: Arc<Arriving>,
     pub(crate) draining: Arc<Draining>,
     pub(crate) started: Instant,

@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::planted;
 use crate::queue::Queued;
 use crate::table::{Command, Way};
+use crate::work::Work;
 
 /// How a transaction of commands ended: the answers, or why nothing was done.
 pub(crate) type Ended = Result<Vec<Answer>, Fault>;
@@ -36,7 +37,14 @@ pub(crate) async fn alone(store: &Store, command: &Command, words: &[bytes::Byte
     if let Some(direct) = commands::direct(command.name, &words) {
         let direct = direct?;
         let replies = store.run_all(direct.calls.iter().cloned()).await?;
-        return Ok(direct.answer(replies));
+        let work = Work::current();
+        let elements = commands::elements(&replies);
+        let answer = work.over(elements, move || (commands::size(&replies), direct.answer(replies)));
+        let (bytes, answer) = answer.await;
+        if command.changes_nothing() {
+            work.take(bytes)?;
+        }
+        return Ok(answer);
     }
     let words = &words;
     store.try_transaction(|tx| async move { step(&tx, command.name, words).await }).await
@@ -131,9 +139,13 @@ impl Plan {
         if batch.is_empty() {
             return Ok(self.steps.into_iter().map(|step| step.answer(&mut std::iter::empty())).collect());
         }
-        let replies = batch.commit().await.map_err(changed)?;
-        let mut replies = replies.into_inner().into_iter().skip(seen);
-        Ok(self.steps.into_iter().map(|step| step.answer(&mut replies)).collect())
+        let replies = batch.commit().await.map_err(changed)?.into_inner();
+        let (elements, steps) = (commands::elements(&replies), self.steps);
+        let answers = move || {
+            let mut replies = replies.into_iter().skip(seen);
+            steps.into_iter().map(|step| step.answer(&mut replies)).collect()
+        };
+        Ok(Work::current().over(elements, answers).await)
     }
 
     /// The same once more.
@@ -171,6 +183,7 @@ impl Plan {
     /// # Errors
     /// [`Fault::Changed`] if something that was watched is not as it was; otherwise why it cannot be done.
     pub(crate) async fn run(self, tx: &Tx) -> Result<Told, Fault> {
+        Work::current().begin_attempt(tx.attempt());
         // All are sent before the first is waited for.
         let asked: Vec<_> = self.expected.into_iter().map(|(key, op)| tx.execute(key, op)).collect();
         for found in asked {

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::answer::Answer;
 use crate::fault::Fault;
 use crate::transactions::{Ended, Plan, Told, digest, step};
+use crate::work::Work;
 
 /// What is done within a turn.
 enum Step {
@@ -63,11 +64,11 @@ impl Turn {
         let (sender, begun) = oneshot::channel();
         let begin = Begin { keys: Rc::clone(&keys), steps: receiver, begun: sender };
         let (store, end) = (store.clone(), AtEnd(Some(end)));
-        let task = tokio::task::spawn_local(async move {
+        let task = tokio::task::spawn_local(Work::current().scope(async move {
             let ended = run(store, begin, (time, wait)).await;
             drop(end);
             ended
-        });
+        }));
         let turn = Turn { keys, steps, task: Some(task) };
         let digests = timeout(time, begun).await.ok()?.ok()?;
         Some((turn, digests))

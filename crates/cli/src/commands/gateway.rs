@@ -82,6 +82,13 @@ pub(crate) struct Args {
     /// The largest request, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = GatewayLimits::default().request_bytes_max, value_parser = at_least_one)]
     request_bytes: usize,
+    /// What one connection may have the gateway keep, in bytes: requests, commands that wait, what its transaction makes, reads and
+    /// answers, and answers that it has not read. A transaction over it is refused; otherwise the connection is closed.
+    #[arg(long, value_name = "BYTES", default_value_t = GatewayLimits::default().client_bytes_max, value_parser = at_least_one)]
+    client_bytes: usize,
+    /// The same of all connections together; over it, the connection that keeps most is closed.
+    #[arg(long, value_name = "BYTES", default_value_t = GatewayLimits::default().total_bytes_max, value_parser = at_least_one)]
+    total_bytes: usize,
     /// Connections that send nothing for so long are closed, in seconds; 0: never.
     #[arg(long, value_name = "S", default_value_t = 0)]
     idle: u64,
@@ -131,6 +138,8 @@ fn serve(args: Args) -> Result<(), String> {
         users_max: args.users,
         logins_max: args.logins,
         request_bytes_max: args.request_bytes,
+        client_bytes_max: args.client_bytes,
+        total_bytes_max: args.total_bytes,
         idle: Duration::from_secs(args.idle),
         ..GatewayLimits::default()
     };

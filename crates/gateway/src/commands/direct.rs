@@ -9,6 +9,7 @@ use crate::commands::Answered;
 use crate::commands::steps::{Chain, taken};
 use crate::commands::words::decimal;
 use crate::fault::{self, Fault};
+use crate::work::{Work, rest_after};
 
 /// A command as operations, or what is wrong with its words.
 pub(crate) type Directly = Result<Direct, Fault>;
@@ -89,12 +90,20 @@ impl Direct {
     /// Carries it out in a transaction.
     pub(crate) async fn run(self, tx: &Tx) -> Answered {
         let Direct { calls, shape } = self;
-        let answers: SmallVec<[_; 2]> = calls.into_iter().map(|(key, op)| tx.execute(key, op)).collect();
+        let work = Work::current();
+        let mut answers: SmallVec<[_; 2]> = SmallVec::with_capacity(calls.len());
+        for (no, (key, op)) in calls.into_iter().enumerate() {
+            answers.push(tx.execute(key, op));
+            rest_after(no).await;
+        }
         let mut replies = Vec::with_capacity(answers.len());
         for answer in answers {
             replies.push(answer.await?);
         }
-        Ok(shape.answer(replies))
+        let (bytes, answer) =
+            work.over(elements(&replies), move || (size(&replies), shape.answer(replies))).await;
+        work.take(bytes)?;
+        Ok(answer)
     }
 
     /// What it answers, from the replies of its calls in their order.
@@ -146,6 +155,17 @@ impl Shape {
             (_, reply) => Answer::from(reply),
         }
     }
+}
+
+/// How many there are, with those within.
+pub(crate) fn elements(replies: &[Reply]) -> usize {
+    let of = |reply: &Reply| if let Reply::Array(all) = reply { all.len() } else { 1 };
+    replies.iter().map(of).sum()
+}
+
+/// Their bytes.
+pub(crate) fn size(replies: &[Reply]) -> usize {
+    replies.iter().map(Reply::size).sum()
 }
 
 /// Nil for what failed because the key holds another type.

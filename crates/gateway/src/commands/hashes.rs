@@ -5,7 +5,7 @@ use claret_types::{Bytes, DictOp, Few, OpError, Pairs, Reply, few};
 use crate::answer::Answer;
 use crate::commands::Answered;
 use crate::commands::direct::{Direct, Directly, Shape};
-use crate::commands::random::positions;
+use crate::commands::random::chosen;
 use crate::commands::scan::{check_cursor, page};
 use crate::commands::steps::{Steps, dict, few_of};
 use crate::commands::words::{arity, decimal, float, int, is, number};
@@ -29,11 +29,7 @@ pub(super) async fn run(steps: Steps<'_>, name: &str, words: &[Bytes]) -> Answer
         ("HSCAN", [key, cursor, options @ ..]) => {
             check_cursor(cursor)?;
             let Pairs(all) = steps.read::<Pairs<Bytes, Bytes>>(key, dict(DictOp::All)).await?;
-            page(
-                name,
-                all.into_iter().map(|(field, value)| (field, Some(Answer::Bulk(value)))).collect(),
-                options,
-            )
+            page(steps, name, all, |(field, value)| (field, Some(Answer::Bulk(value))), options).await
         }
         _ => Err(arity(name)),
     }
@@ -106,8 +102,7 @@ async fn hincrbyfloat(steps: Steps<'_>, key: &Bytes, field: &Bytes, by: f64) -> 
 async fn hrandfield(steps: Steps<'_>, key: &Bytes, options: &[Bytes]) -> Answered {
     let [count, rest @ ..] = options else {
         let fields: Vec<Bytes> = steps.read(key, dict(DictOp::Fields)).await?;
-        let chosen = positions(1, fields.len()).and_then(|chosen| chosen.first().copied());
-        return Ok(chosen.map_or(Answer::Nil, |at| Answer::Bulk(fields[at].clone())));
+        return Ok(chosen(steps, 1, 1, fields, Answer::Bulk).await?.pop().unwrap_or(Answer::Nil));
     };
     let count = match int(count)? {
         i64::MIN => {
@@ -122,16 +117,12 @@ async fn hrandfield(steps: Steps<'_>, key: &Bytes, options: &[Bytes]) -> Answere
         [option] if is(option, "WITHVALUES") => true,
         _ => return Err(Fault::syntax()),
     };
-    let out_of_range = || Fault::told("ERR value is out of range");
     if with_values && count.unsigned_abs() > i64::MAX as u64 / 2 {
-        return Err(out_of_range());
+        return Err(Fault::told("ERR value is out of range"));
     }
     let op = if with_values { dict(DictOp::All) } else { dict(DictOp::Fields) };
     let all: Vec<Reply> = steps.read(key, op).await?;
     let width = if with_values { 2 } else { 1 };
-    let chosen = positions(count, all.len() / width).ok_or_else(out_of_range)?;
-    let words =
-        chosen.into_iter().flat_map(|at| all[at * width..(at + 1) * width].iter().cloned().map(Answer::from));
-    let words = words.collect();
+    let words = chosen(steps, count, width, all, Answer::from).await?;
     Ok(if with_values { Answer::Pairs(words) } else { Answer::Array(words) })
 }

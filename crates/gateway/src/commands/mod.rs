@@ -12,6 +12,7 @@ use claret_types::{Bytes, Operation, TypeInfo, builtin_types};
 
 use crate::answer::Answer;
 use crate::fault::Fault;
+use crate::work::Work;
 
 #[cfg(test)]
 mod against_server;
@@ -31,12 +32,12 @@ mod tests;
 mod words;
 
 pub(crate) use by_name::direct;
-pub(crate) use direct::Direct;
+pub(crate) use direct::{Direct, elements, size};
 pub(crate) use scan::check_cursor;
 pub(crate) use steps::Kind;
 use steps::Steps;
-
 pub(crate) use words::pattern;
+
 /// What a command answers.
 pub(crate) type Answered = Result<Answer, Fault>;
 
@@ -48,7 +49,9 @@ pub(crate) async fn run(tx: &Tx, name: &str, words: &[Bytes]) -> Option<Answered
         Some(Err(fault)) => return Some(Err(fault)),
         _ => {}
     }
-    let steps = Steps { tx };
+    let work = Work::current();
+    work.go_on(tx.attempt());
+    let steps = Steps { tx, work: &work };
     // In a box: few of them are under way at once, and whoever waits for a command keeps room for the largest.
     Some(match () {
         () if strings::NAMES.contains(&name) => Box::pin(strings::run(steps, name, words)).await,

@@ -1,5 +1,11 @@
 //! Choosing elements by chance: `SRANDMEMBER`, `SPOP` and their like.
 
+use claret_types::Bytes;
+
+use crate::answer::Answer;
+use crate::commands::steps::Steps;
+use crate::fault::Fault;
+
 /// The most elements that an answer repeats: a larger count would be an answer without end.
 const REPEATED_MAX: u64 = 1 << 24;
 
@@ -25,6 +31,61 @@ pub(crate) fn distinct(count: usize, len: usize) -> Vec<usize> {
     }
     all.truncate(count);
     all
+}
+
+/// Something of an element, as an answer has it.
+pub(crate) trait Chosen: Clone + Send + 'static {
+    fn bytes(&self) -> usize;
+}
+
+impl Chosen for Bytes {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Chosen for claret_types::Reply {
+    fn bytes(&self) -> usize {
+        self.size()
+    }
+}
+
+/// So many elements by chance (see [`positions`]), each of which is `width` of these. What they come to is charged before it is made.
+pub(crate) async fn chosen<T: Chosen>(
+    steps: Steps<'_>,
+    count: i64,
+    width: usize,
+    all: Vec<T>,
+    answer: fn(T) -> Answer,
+) -> Result<Vec<Answer>, Fault> {
+    let out_of_range = || Fault::told("ERR value is out of range");
+    let length = all.len() / width;
+    let many = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let many = match (count, length) {
+        (0.., _) => many.min(length),
+        (_, 0) => 0,
+        _ => many,
+    };
+    // Distinct ones are chosen among all.
+    let looked_at = if count < 0 { many } else { length };
+    if many as u64 > REPEATED_MAX.max(length as u64) {
+        return Err(out_of_range());
+    }
+    let beside = looked_at.saturating_mul(size_of::<usize>());
+    steps.work.take(beside.saturating_add(many.saturating_mul(width * size_of::<Answer>())))?;
+    let choose = move || {
+        let places = positions(count, length);
+        let of = |at: usize| &all[at * width..(at + 1) * width];
+        let bytes = places.iter().flatten().flat_map(|at| of(*at)).map(Chosen::bytes).sum();
+        (places, all, bytes)
+    };
+    let (places, all, bytes): (_, Vec<T>, usize) = steps.work.over(looked_at, choose).await;
+    let places = places.ok_or_else(out_of_range)?;
+    // As it is written, too.
+    steps.work.take(bytes)?;
+    let of = move |at: usize| all[at * width..(at + 1) * width].to_vec();
+    let answers = move || places.into_iter().flat_map(of).map(answer).collect();
+    Ok(steps.work.over(many.saturating_mul(width), answers).await)
 }
 
 #[cfg(test)]

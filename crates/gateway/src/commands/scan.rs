@@ -6,6 +6,7 @@ use claret_types::Bytes;
 
 use crate::answer::Answer;
 use crate::commands::Answered;
+use crate::commands::steps::Steps;
 use crate::commands::words::{int, is, pattern};
 use crate::fault::Fault;
 
@@ -29,18 +30,27 @@ pub(crate) fn check_cursor(cursor: &Bytes) -> Result<(), Fault> {
 }
 
 /// The page: each element with what belongs to it. Options are looked at where there are elements, as servers do.
-pub(crate) fn page(name: &str, elements: Vec<(Bytes, Option<Answer>)>, options: &[Bytes]) -> Answered {
+pub(crate) async fn page<T: Send + 'static>(
+    steps: Steps<'_>,
+    name: &str,
+    elements: Vec<T>,
+    parts: fn(T) -> (Bytes, Option<Answer>),
+    options: &[Bytes],
+) -> Answered {
     let scan = if elements.is_empty() {
         Scan { pattern: None, only_names: false }
     } else {
         Scan::of(name, options)?
     };
-    let is_meant = |name: &Bytes| scan.pattern.as_ref().is_none_or(|pattern| pattern.matches(name));
-    let chosen = elements.into_iter().filter(|(name, _)| is_meant(name));
-    let words = chosen
-        .flat_map(|(name, beside)| [Some(Answer::Bulk(name)), beside.filter(|_| !scan.only_names)])
-        .flatten();
-    Ok(Answer::Array(vec![Answer::text("0"), Answer::Array(words.collect())]))
+    let choose = move |elements: Vec<T>| {
+        let is_meant = |name: &Bytes| scan.pattern.as_ref().is_none_or(|pattern| pattern.matches(name));
+        let chosen = elements.into_iter().map(parts).filter(|(name, _)| is_meant(name));
+        let words = chosen
+            .flat_map(|(name, beside)| [Some(Answer::Bulk(name)), beside.filter(|_| !scan.only_names)])
+            .flatten();
+        Answer::Array(vec![Answer::text("0"), Answer::Array(words.collect())])
+    };
+    Ok(steps.work.over(elements.len(), move || choose(elements)).await)
 }
 
 impl Scan {

@@ -72,7 +72,7 @@ pub(super) async fn run(steps: Steps<'_>, name: &str, words: &[Bytes]) -> Answer
             check_cursor(cursor)?;
             let Pairs(all) = steps.read::<Pairs<Bytes, f64>>(key, scored(ALL)).await?;
             let scored = |(member, score)| (member, Some(Answer::Score(score)));
-            page(name, all.into_iter().map(scored).collect(), options)
+            page(steps, name, all, scored, options).await
         }
         (_, [key, rest @ ..]) if rest.len() >= 2 && range::RANGES.contains(&name) => {
             range::answer(steps, name, key, rest).await

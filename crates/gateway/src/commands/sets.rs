@@ -7,9 +7,9 @@ use claret_types::{Bytes, SetOp, few};
 use crate::answer::Answer;
 use crate::commands::Answered;
 use crate::commands::direct::{Direct, Directly, Shape};
-use crate::commands::random::{distinct, positions};
+use crate::commands::random::{chosen, distinct};
 use crate::commands::scan::{check_cursor, page};
-use crate::commands::steps::{Steps, delete, few_of, set, taken};
+use crate::commands::steps::{Steps, delete, few_of, set};
 use crate::commands::words::{arity, int, is, key_count, positive};
 use crate::fault::Fault;
 
@@ -34,13 +34,17 @@ pub(super) async fn run(steps: Steps<'_>, name: &str, words: &[Bytes]) -> Answer
         ("SRANDMEMBER", [key, count @ ..]) => srandmember(steps, key, count).await,
         ("SMOVE", [from, to, member]) => smove(steps, from, to, member).await,
         ("SINTER" | "SUNION" | "SDIFF", keys @ [_, ..]) => {
-            let members = combined(name, read_all(steps, keys, None).await?);
-            Ok(Answer::Set(members.into_iter().map(Answer::Bulk).collect()))
+            let members = combined(steps, name, read_all(steps, keys, None).await?).await;
+            Ok(steps
+                .work
+                .over(members.len(), || Answer::Set(members.into_iter().map(Answer::Bulk).collect()))
+                .await)
         }
         ("SINTERSTORE" | "SUNIONSTORE" | "SDIFFSTORE", [target, keys @ ..]) if !keys.is_empty() => {
-            let members = combined(name, read_all(steps, keys, Some(target)).await?);
+            let members = combined(steps, name, read_all(steps, keys, Some(target)).await?).await;
             let count = members.len();
-            let made = (count > 0).then(|| set(SetOp::Add(members.into_iter().collect())));
+            let made = move || (count > 0).then(|| set(SetOp::Add(members.into_iter().collect())));
+            let made = steps.work.over(count, made).await;
             steps.replace(target, made)?;
             Ok(Answer::count(count))
         }
@@ -48,7 +52,7 @@ pub(super) async fn run(steps: Steps<'_>, name: &str, words: &[Bytes]) -> Answer
         ("SSCAN", [key, cursor, options @ ..]) => {
             check_cursor(cursor)?;
             let members: Vec<Bytes> = steps.read(key, set(SetOp::Members)).await?;
-            page(name, members.into_iter().map(|member| (member, None)).collect(), options)
+            page(steps, name, members, |member| (member, None), options).await
         }
         _ => Err(arity(name)),
     }
@@ -81,19 +85,27 @@ async fn spop(steps: Steps<'_>, key: &Bytes, count: &[Bytes]) -> Answered {
         _ => return Err(Fault::syntax()),
     };
     let members: Vec<Bytes> = steps.lock(key, set(SetOp::Members)).await?;
-    let chosen: Vec<Bytes> =
-        distinct(count.unwrap_or(1), members.len()).into_iter().map(|at| members[at].clone()).collect();
-    if !chosen.is_empty() {
-        match chosen.len() == members.len() {
-            true => steps.write(key, delete())?,
-            false => steps.write(key, set(SetOp::Remove(few_of(&chosen))))?,
-        }
+    let length = members.len();
+    let choose = move || {
+        let chosen: Vec<Bytes> =
+            distinct(count.unwrap_or(1), members.len()).into_iter().map(|at| members[at].clone()).collect();
+        let write = match chosen.len() {
+            0 => None,
+            all if all == members.len() => Some(delete()),
+            _ => Some(set(SetOp::Remove(few_of(&chosen)))),
+        };
+        let mut chosen = chosen.into_iter().map(Answer::Bulk);
+        let answer = match count {
+            None => chosen.next().unwrap_or(Answer::Nil),
+            Some(_) => Answer::Set(chosen.collect()),
+        };
+        (write, answer)
+    };
+    let (write, answer) = steps.work.over(length, choose).await;
+    if let Some(op) = write {
+        steps.write(key, op)?;
     }
-    let mut chosen = chosen.into_iter().map(Answer::Bulk);
-    Ok(match count {
-        None => chosen.next().unwrap_or(Answer::Nil),
-        Some(_) => Answer::Set(chosen.collect()),
-    })
+    Ok(answer)
 }
 
 async fn srandmember(steps: Steps<'_>, key: &Bytes, count: &[Bytes]) -> Answered {
@@ -111,12 +123,10 @@ async fn srandmember(steps: Steps<'_>, key: &Bytes, count: &[Bytes]) -> Answered
         _ => return Err(Fault::syntax()),
     };
     let members: Vec<Bytes> = steps.read(key, set(SetOp::Members)).await?;
-    let chosen = positions(count.unwrap_or(1), members.len());
-    let chosen = chosen.ok_or_else(|| Fault::told("ERR value is out of range"))?;
-    let mut chosen = chosen.into_iter().map(|at| members[at].clone());
+    let mut chosen = chosen(steps, count.unwrap_or(1), 1, members, Answer::Bulk).await?;
     Ok(match count {
-        None => chosen.next().map_or(Answer::Nil, Answer::Bulk),
-        Some(_) => Answer::strings(chosen),
+        None => chosen.pop().unwrap_or(Answer::Nil),
+        Some(_) => Answer::Array(chosen),
     })
 }
 
@@ -141,14 +151,24 @@ async fn read_all(
     keys: &[Bytes],
     written: Option<&Bytes>,
 ) -> Result<Vec<Vec<Bytes>>, Fault> {
-    steps.read_each(keys, &set(SetOp::Members), written).await?.into_iter().map(taken).collect()
+    let mut all = Vec::with_capacity(keys.len());
+    for reply in steps.read_each(keys, &set(SetOp::Members), written).await? {
+        all.push(steps.taken(reply).await?);
+    }
+    Ok(all)
 }
 
 /// By the name of the command. In the order of the first set that has each.
-fn combined(name: &str, sets: Vec<Vec<Bytes>>) -> Vec<Bytes> {
+async fn combined(steps: Steps<'_>, name: &str, sets: Vec<Vec<Bytes>>) -> Vec<Bytes> {
+    let (unites, intersects) = (name.starts_with("SUNION"), name.starts_with("SINTER"));
+    let elements = sets.iter().map(Vec::len).sum();
+    steps.work.over(elements, move || combine(unites, intersects, sets)).await
+}
+
+fn combine(unites: bool, intersects: bool, sets: Vec<Vec<Bytes>>) -> Vec<Bytes> {
     let mut sets = sets.into_iter();
     let first = sets.next().unwrap_or_default();
-    if name.starts_with("SUNION") {
+    if unites {
         let mut seen = HashSet::new();
         return first
             .into_iter()
@@ -156,10 +176,9 @@ fn combined(name: &str, sets: Vec<Vec<Bytes>>) -> Vec<Bytes> {
             .filter(|member| seen.insert(member.clone()))
             .collect();
     }
-    let is_inter = name.starts_with("SINTER");
     sets.fold(first, |left, other| {
         let other: HashSet<Bytes> = other.into_iter().collect();
-        left.into_iter().filter(|member| other.contains(member) == is_inter).collect()
+        left.into_iter().filter(|member| other.contains(member) == intersects).collect()
     })
 }
 
@@ -177,7 +196,7 @@ async fn sintercard(steps: Steps<'_>, count: &Bytes, words: &[Bytes]) -> Answere
             _ => return Err(Fault::syntax()),
         }
     }
-    let members = combined("SINTER", read_all(steps, keys, None).await?);
+    let members = combined(steps, "SINTER", read_all(steps, keys, None).await?).await;
     Ok(Answer::count(if limit == 0 { members.len() } else { members.len().min(limit) }))
 }
 

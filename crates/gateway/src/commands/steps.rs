@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use crate::commands::operation;
 use crate::fault::{self, Fault};
+use crate::work::{Work, rest_after};
 
 /// Operations of the types that commands use.
 pub(crate) fn text(op: RegisterOp) -> Operation {
@@ -112,21 +113,41 @@ impl Kind {
 #[derive(Clone, Copy)]
 pub(crate) struct Steps<'a> {
     pub(crate) tx: &'a Tx,
+    pub(crate) work: &'a Work,
 }
+
+/// What an operation costs that a transaction keeps, beside its own bytes.
+const OPERATION_BYTES: usize = 128;
 
 impl Steps<'_> {
     /// Reads, or does what answers.
-    pub(crate) async fn read<T: FromReply>(self, key: &Bytes, op: Operation) -> Result<T, Fault> {
-        taken(self.tx.execute(key.clone(), op).await?)
+    pub(crate) async fn read<T: FromReply + Send + 'static>(
+        self,
+        key: &Bytes,
+        op: Operation,
+    ) -> Result<T, Fault> {
+        self.taken(self.tx.execute(key.clone(), op).await?).await
+    }
+
+    /// A reply as what it should be. It is charged, and where it is large another thread takes it apart.
+    pub(crate) async fn taken<T: FromReply + Send + 'static>(self, reply: Reply) -> Result<T, Fault> {
+        let elements = if let Reply::Array(all) = &reply { all.len() } else { 0 };
+        let (bytes, value) = self.work.over(elements, move || (reply.size(), taken(reply))).await;
+        self.work.take(bytes)?;
+        value
     }
 
     /// Reads under a lock, for a write that follows.
-    pub(crate) async fn lock<T: FromReply>(self, key: &Bytes, op: Operation) -> Result<T, Fault> {
-        taken(self.tx.execute_for_update(key.clone(), op).await?)
+    pub(crate) async fn lock<T: FromReply + Send + 'static>(
+        self,
+        key: &Bytes,
+        op: Operation,
+    ) -> Result<T, Fault> {
+        self.taken(self.tx.execute_for_update(key.clone(), op).await?).await
     }
 
     /// Reads, under a lock if this key is to be written.
-    pub(crate) async fn read_of<T: FromReply>(
+    pub(crate) async fn read_of<T: FromReply + Send + 'static>(
         self,
         key: &Bytes,
         op: Operation,
@@ -146,7 +167,12 @@ impl Steps<'_> {
             true => self.tx.execute_for_update(key.clone(), op.clone()),
             false => self.tx.execute(key.clone(), op.clone()),
         };
-        let answers: Vec<_> = keys.iter().map(start).collect();
+        self.work.take(keys.len().saturating_mul(OPERATION_BYTES))?;
+        let mut answers = Vec::with_capacity(keys.len());
+        for (no, key) in keys.iter().enumerate() {
+            answers.push(start(key));
+            rest_after(no).await;
+        }
         let mut replies = Vec::with_capacity(keys.len());
         for answer in answers {
             replies.push(answer.await?);
@@ -156,7 +182,18 @@ impl Steps<'_> {
 
     /// Does it with the commit. What comes later in the transaction sees it.
     pub(crate) fn write(self, key: &Bytes, op: Operation) -> Result<(), Fault> {
+        // Kept until it commits, and then in a message.
+        self.work.take(OPERATION_BYTES + 2 * op.size())?;
         Ok(self.tx.issue(key.clone(), op)?)
+    }
+
+    /// Does the same so many times.
+    pub(crate) async fn write_times(self, key: &Bytes, op: &Operation, times: usize) -> Result<(), Fault> {
+        for no in 0..times {
+            self.write(key, op.clone())?;
+            rest_after(no).await;
+        }
+        Ok(())
     }
 
     /// Does these with the commit.
@@ -215,7 +252,7 @@ impl Steps<'_> {
     pub(crate) async fn text_to_change(self, key: &Bytes) -> Result<(Option<Bytes>, Option<u64>), Fault> {
         let value = self.tx.execute_for_update(key.clone(), text(RegisterOp::Get));
         let at = self.tx.execute_for_update(key.clone(), any(KeyspaceOp::ExpiryTime));
-        let value = taken(value.await?)?;
+        let value = self.taken(value.await?).await?;
         Ok((value, u64::try_from(taken::<i64>(at.await?)?).ok()))
     }
 

@@ -37,8 +37,12 @@ pub(super) async fn run(steps: Steps<'_>, name: &str, words: &[Bytes]) -> Answer
         ("MSETNX", [_, _, ..]) if words.len().is_multiple_of(2) => msetnx(steps, words).await,
         ("GETRANGE" | "SUBSTR", [key, start, end]) => {
             let (start, end) = (int(start)?, int(end)?);
-            let value: Option<Bytes> = steps.read(key, text(RegisterOp::Get)).await?;
-            Ok(Answer::Bulk(part(&value.unwrap_or_default(), start, end)))
+            let value: Bytes =
+                steps.read::<Option<Bytes>>(key, text(RegisterOp::Get)).await?.unwrap_or_default();
+            let bytes = value.len();
+            steps.work.take(bytes)?;
+            let part = move || Answer::Bulk(part(&value, start, end));
+            Ok(steps.work.aside(bytes, part).await)
         }
         ("SETRANGE", [key, offset, patch]) => setrange(steps, key, int(offset)?, patch).await,
         ("GETBIT", [key, offset]) => bits::getbit(steps, key, offset).await,
@@ -147,23 +151,35 @@ async fn setrange(steps: Steps<'_>, key: &Bytes, offset: i64, patch: &Bytes) -> 
         return Err(Fault::told("ERR offset is out of range"));
     }
     let (value, expires_at) = steps.text_to_change(key).await?;
-    let mut value = Vec::from(value.unwrap_or_default());
+    let value = value.unwrap_or_default();
     if patch.is_empty() {
         return Ok(Answer::count(value.len()));
     }
     let end = checked_length(offset as u64, patch.len())?;
-    grow(&mut value, end);
-    value[end - patch.len()..end].copy_from_slice(patch);
-    let length = value.len();
-    steps.set_text(key, Bytes::from(value), expires_at)?;
+    let patch = patch.clone();
+    let made =
+        grown(steps, value, end, move |value| value[end - patch.len()..end].copy_from_slice(&patch)).await?;
+    let length = made.len();
+    steps.set_text(key, made, expires_at)?;
     Ok(Answer::count(length))
 }
 
-/// With zeros up to this length.
-fn grow(value: &mut Vec<u8>, length: usize) {
-    if value.len() < length {
-        value.resize(length, 0);
-    }
+/// A value with zeros up to this length, and then changed.
+async fn grown(
+    steps: Steps<'_>,
+    value: Bytes,
+    length: usize,
+    change: impl FnOnce(&mut [u8]) + Send + 'static,
+) -> Result<Bytes, Fault> {
+    let length = value.len().max(length);
+    steps.work.take(length)?;
+    let make = move || {
+        let mut made = Vec::from(value);
+        made.resize(length, 0);
+        change(&mut made);
+        Bytes::from(made)
+    };
+    Ok(steps.work.aside(length, make).await)
 }
 
 /// The end of so many bytes there, if a value may be as long as that.

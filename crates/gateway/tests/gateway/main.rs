@@ -1,5 +1,6 @@
 //! The gateway before a real cluster, and before records in its own process: what clients see.
 
+mod costs;
 mod embedded;
 mod front_door;
 mod listening;

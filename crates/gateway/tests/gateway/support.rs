@@ -82,6 +82,11 @@ pub(crate) fn in_process() -> Running {
     Running::start(Gateway::new(Behind::Store(Store::in_memory())))
 }
 
+/// A gateway before the cluster, with these limits.
+pub(crate) fn limited_before_cluster(limits: GatewayLimits) -> Running {
+    Running::start(Gateway::new(Behind::Servers(Box::new(Store::cluster(&cluster().url())))).limits(limits))
+}
+
 pub(crate) fn limited(limits: GatewayLimits) -> Running {
     Running::start(Gateway::new(Behind::Store(Store::in_memory())).limits(limits))
 }
@@ -103,16 +108,16 @@ impl Client {
         self.stream.get_mut().write_all(bytes).expect("it is read");
     }
 
-    /// Sends a line as a person types it.
-    pub(crate) fn say(&mut self, line: &str) {
-        self.send(format!("{line}\r\n").as_bytes());
-    }
-
     /// Sends a command as an array, however long it is.
     pub(crate) fn send_words(&mut self, words: &[&str]) {
         let mut bytes = format!("*{}\r\n", words.len());
         words.iter().for_each(|word| bytes += &format!("${}\r\n{word}\r\n", word.len()));
         self.send(bytes.as_bytes());
+    }
+
+    /// Sends a line as a person types it.
+    pub(crate) fn say(&mut self, line: &str) {
+        self.send(format!("{line}\r\n").as_bytes());
     }
 
     /// What a command is answered, as text: `OK`, `7`, `"text"`, `nil`, `nil[]`, `["a", 1]`, `-ERR ...`.
@@ -130,6 +135,14 @@ impl Client {
         let is_so =
             |line: &str| line.contains(&format!("id={id} ")) && line.contains(&format!("cmd={command}"));
         while !self.ask("CLIENT LIST").split("\\n").any(is_so) {}
+    }
+
+    /// A counter of the gateway.
+    pub(crate) fn count(&mut self, name: &str) -> u64 {
+        let info = self.ask("INFO gateway");
+        let (_, rest) =
+            info.split_once(&format!("gateway_{name}:")).unwrap_or_else(|| panic!("no {name} in {info}"));
+        rest.split("\\r").next().and_then(|number| number.parse().ok()).expect("a number")
     }
 
     /// The next answer.

@@ -3,6 +3,7 @@
 mod pattern;
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use claret_types::{Bytes, End, ListOp, ScoredSetOp, SetOp};
 
@@ -63,16 +64,17 @@ pub(super) async fn sort(steps: Steps<'_>, name: &str, key: &Bytes, words: &[Byt
     if options.by == Some(Pattern::Nothing) && kind == Kind::Set && options.store.is_some() {
         (options.by, options.by_text) = (None, true);
     }
-    let elements = sorted(steps, elements, &options, kind != Kind::Set).await?;
-    let elements = limited(&elements, options.limit);
+    let elements = sorted(steps, Arc::new(elements), &options, kind != Kind::Set).await?;
     let found = gotten(steps, elements, &options.gets).await?;
+    let count = found.len();
     let Some(target) = options.store else {
         let answer = |it: Option<Bytes>| it.map_or(Answer::Nil, Answer::Bulk);
-        return Ok(Answer::Array(found.into_iter().map(answer).collect()));
+        let answers = move || Answer::Array(found.into_iter().map(answer).collect());
+        return Ok(steps.work.over(count, answers).await);
     };
-    let count = found.len();
-    let values = found.into_iter().map(Option::unwrap_or_default).collect();
-    let made = (count > 0).then(|| list(ListOp::Push(End::Back, values)));
+    let values = move || found.into_iter().map(Option::unwrap_or_default).collect();
+    let push = move || (count > 0).then(|| list(ListOp::Push(End::Back, values())));
+    let made = steps.work.over(count, push).await;
     steps.replace(&target, made)?;
     Ok(Answer::count(count))
 }
@@ -91,23 +93,43 @@ async fn elements(steps: Steps<'_>, key: &Bytes, kind: &Kind) -> Result<Vec<Byte
 
 async fn sorted(
     steps: Steps<'_>,
-    mut elements: Vec<Bytes>,
+    elements: Arc<Vec<Bytes>>,
     options: &Options,
     has_order: bool,
-) -> Result<Vec<Bytes>, Fault> {
+) -> Result<Arc<Vec<Bytes>>, Fault> {
+    let (limit, count) = (options.limit, elements.len());
     if options.by == Some(Pattern::Nothing) {
-        if options.descends && has_order {
-            elements.reverse();
-        }
-        return Ok(elements);
+        let reverses = options.descends && has_order;
+        let cut = move || {
+            let mut elements = Arc::unwrap_or_clone(elements);
+            if reverses {
+                elements.reverse();
+            }
+            Arc::new(limited(&elements, limit).to_vec())
+        };
+        return Ok(steps.work.over(count, cut).await);
     }
     let weights = options.by.as_ref().unwrap_or(&Pattern::Itself).read(steps, &elements).await?;
+    let (by_text, descends) = (options.by_text, options.descends);
+    let sort = move || {
+        let sorted = by_weight(weights, &elements, by_text, descends)?;
+        Ok(Arc::new(limited(&sorted, limit).to_vec()))
+    };
+    steps.work.over(count, sort).await
+}
+
+fn by_weight(
+    weights: Vec<Option<Bytes>>,
+    elements: &[Bytes],
+    by_text: bool,
+    descends: bool,
+) -> Result<Vec<Bytes>, Fault> {
     let mut weighed: Vec<(Weight, Bytes)> = Vec::with_capacity(elements.len());
     for (weight, element) in weights.into_iter().zip(elements) {
-        weighed.push((Weight::of(weight, options.by_text)?, element));
+        weighed.push((Weight::of(weight, by_text)?, element.clone()));
     }
     weighed.sort_unstable_by(|a, b| a.0.order(&b.0).then_with(|| a.1.cmp(&b.1)));
-    if options.descends {
+    if descends {
         weighed.reverse();
     }
     Ok(weighed.into_iter().map(|(_, element)| element).collect())
@@ -154,14 +176,22 @@ fn limited(elements: &[Bytes], limit: Option<(i64, i64)>) -> &[Bytes] {
 }
 
 /// What is answered of each element.
-async fn gotten(steps: Steps<'_>, elements: &[Bytes], gets: &[Pattern]) -> Result<Vec<Option<Bytes>>, Fault> {
+async fn gotten(
+    steps: Steps<'_>,
+    elements: Arc<Vec<Bytes>>,
+    gets: &[Pattern],
+) -> Result<Vec<Option<Bytes>>, Fault> {
     if gets.is_empty() {
-        return Pattern::Itself.read(steps, elements).await;
+        return Pattern::Itself.read(steps, &elements).await;
     }
     let mut columns = Vec::with_capacity(gets.len());
     for get in gets {
-        columns.push(get.read(steps, elements).await?);
+        columns.push(get.read(steps, &elements).await?);
     }
-    let row = |at: usize| columns.iter().map(move |column: &Vec<Option<Bytes>>| column[at].clone());
-    Ok((0..elements.len()).flat_map(row).collect())
+    let (rows, cells) = (elements.len(), elements.len().saturating_mul(gets.len()));
+    let all = move || {
+        let row = |at: usize| columns.iter().map(move |column: &Vec<Option<Bytes>>| column[at].clone());
+        (0..rows).flat_map(row).collect()
+    };
+    Ok(steps.work.over(cells, all).await)
 }

@@ -3,7 +3,7 @@
 //! A list has pushes and pops at its ends. A change near an end pops as far as there and pushes what comes back, so on a cluster
 //! little is sent; one farther within makes the list anew, with its expiry.
 
-use claret_types::{Bytes, End, KeyspaceOp, ListOp};
+use claret_types::{Bytes, End, KeyspaceOp, ListOp, Operation};
 
 use crate::answer::Answer;
 use crate::commands::Answered;
@@ -18,7 +18,7 @@ const POPS_MAX: usize = 128;
 async fn whole(steps: Steps<'_>, key: &Bytes) -> Result<(Vec<Bytes>, Option<u64>), Fault> {
     let values = steps.tx.execute_for_update(key.clone(), list(ListOp::Range { start: 0, stop: -1 }));
     let ends = steps.tx.execute_for_update(key.clone(), any(KeyspaceOp::ExpiryTime));
-    let values = taken(values.await?)?;
+    let values = steps.taken(values.await?).await?;
     Ok((values, u64::try_from(taken::<i64>(ends.await?)?).ok()))
 }
 
@@ -49,30 +49,47 @@ fn way(old: &[Bytes], new: &[Bytes]) -> Way {
     }
 }
 
-fn rewrite(
+impl Way {
+    fn operations(self, new: &[Bytes]) -> Option<(Vec<Operation>, bool)> {
+        match self {
+            Way::Nothing => None,
+            Way::AtEnd(end, pops, pushed) => {
+                let mut all = vec![list(ListOp::Pop(end)); pops];
+                if !pushed.is_empty() {
+                    all.push(list(ListOp::Push(end, pushed.into_iter().collect())));
+                }
+                Some((all, false))
+            }
+            Way::Anew => Some((vec![delete(), list(ListOp::Push(End::Back, few_of(new)))], true)),
+        }
+    }
+}
+
+/// Makes a list another one: how long that is. `change` makes it of the old one; `None`: it stays.
+async fn rewrite(
     steps: Steps<'_>,
     key: &Bytes,
-    old: &[Bytes],
-    new: &[Bytes],
+    old: Vec<Bytes>,
     expires_at: Option<u64>,
-) -> Result<(), Fault> {
-    if new.is_empty() {
-        return steps.write(key, delete());
-    }
-    match way(old, new) {
-        Way::Nothing => Ok(()),
-        Way::AtEnd(end, pops, pushed) => {
-            (0..pops).try_for_each(|_| steps.write(key, list(ListOp::Pop(end))))?;
-            if pushed.is_empty() {
-                return Ok(());
-            }
-            steps.write(key, list(ListOp::Push(end, pushed.into_iter().collect())))
+    change: impl FnOnce(&[Bytes]) -> Option<Vec<Bytes>> + Send + 'static,
+) -> Result<Option<usize>, Fault> {
+    let elements = old.len();
+    let make = move || {
+        let new = change(&old)?;
+        let operations = match new.is_empty() {
+            true => Some((vec![delete()], false)),
+            false => way(&old, &new).operations(&new),
+        };
+        Some((new.len(), operations))
+    };
+    let Some((length, operations)) = steps.work.over(elements, make).await else { return Ok(None) };
+    if let Some((operations, is_anew)) = operations {
+        operations.into_iter().try_for_each(|op| steps.write(key, op))?;
+        if is_anew {
+            steps.expire_at(key, expires_at)?;
         }
-        Way::Anew => {
-            steps.replace(key, Some(list(ListOp::Push(End::Back, few_of(new)))))?;
-            steps.expire_at(key, expires_at)
-        }
     }
+    Ok(Some(length))
 }
 
 pub(super) async fn set(steps: Steps<'_>, key: &Bytes, index: &Bytes, value: &Bytes) -> Answered {
@@ -84,9 +101,13 @@ pub(super) async fn set(steps: Steps<'_>, key: &Bytes, index: &Bytes, value: &By
     let at = if index < 0 { index.saturating_add(old.len() as i64) } else { index };
     let at = usize::try_from(at).ok().filter(|at| *at < old.len());
     let at = at.ok_or_else(|| Fault::told("ERR index out of range"))?;
-    let mut new = old.clone();
-    new[at] = value.clone();
-    rewrite(steps, key, &old, &new, expires_at)?;
+    let value = value.clone();
+    let change = move |old: &[Bytes]| {
+        let mut new = old.to_vec();
+        new[at] = value;
+        Some(new)
+    };
+    rewrite(steps, key, old, expires_at, change).await?;
     Ok(Answer::Ok)
 }
 
@@ -106,11 +127,15 @@ pub(super) async fn insert(
     if old.is_empty() {
         return Ok(Answer::Int(0));
     }
-    let Some(at) = old.iter().position(|it| it == pivot) else { return Ok(Answer::Int(-1)) };
-    let mut new = old.clone();
-    new.insert(at + beside, value.clone());
-    rewrite(steps, key, &old, &new, expires_at)?;
-    Ok(Answer::count(new.len()))
+    let (pivot, value) = (pivot.clone(), value.clone());
+    let change = move |old: &[Bytes]| {
+        let at = old.iter().position(|it| *it == pivot)?;
+        let mut new = old.to_vec();
+        new.insert(at + beside, value);
+        Some(new)
+    };
+    let length = rewrite(steps, key, old, expires_at, change).await?;
+    Ok(length.map_or(Answer::Int(-1), Answer::count))
 }
 
 pub(super) async fn remove(steps: Steps<'_>, key: &Bytes, count: &Bytes, value: &Bytes) -> Answered {
@@ -122,23 +147,25 @@ pub(super) async fn remove(steps: Steps<'_>, key: &Bytes, count: &Bytes, value: 
     let (old, expires_at) = whole(steps, key).await?;
     let most =
         if count == 0 { usize::MAX } else { usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX) };
-    let mut left = most;
-    let mut stays = |it: &&Bytes| {
-        let goes = *it == value && left > 0;
-        left -= usize::from(goes);
-        !goes
+    let (value, length) = (value.clone(), old.len());
+    let change = move |old: &[Bytes]| {
+        let mut left = most;
+        let mut stays = |it: &&Bytes| {
+            let goes = **it == value && left > 0;
+            left -= usize::from(goes);
+            !goes
+        };
+        let new: Vec<Bytes> = if count < 0 {
+            let mut new: Vec<Bytes> = old.iter().rev().filter(&mut stays).cloned().collect();
+            new.reverse();
+            new
+        } else {
+            old.iter().filter(&mut stays).cloned().collect()
+        };
+        (new.len() < old.len()).then_some(new)
     };
-    let new: Vec<Bytes> = if count < 0 {
-        let mut new: Vec<Bytes> = old.iter().rev().filter(&mut stays).cloned().collect();
-        new.reverse();
-        new
-    } else {
-        old.iter().filter(&mut stays).cloned().collect()
-    };
-    if new.len() < old.len() {
-        rewrite(steps, key, &old, &new, expires_at)?;
-    }
-    Ok(Answer::count(old.len() - new.len()))
+    let left = rewrite(steps, key, old, expires_at, change).await?;
+    Ok(Answer::count(length - left.unwrap_or(length)))
 }
 
 pub(super) async fn trim(steps: Steps<'_>, key: &Bytes, start: i64, stop: i64) -> Answered {
@@ -152,13 +179,15 @@ pub(super) async fn trim(steps: Steps<'_>, key: &Bytes, start: i64, stop: i64) -
     if kept.is_empty() {
         steps.write(key, delete())?;
     } else if front + back <= POPS_MAX.max(kept.len()) {
-        (0..front).try_for_each(|_| steps.write(key, list(ListOp::Pop(End::Front))))?;
-        (0..back).try_for_each(|_| steps.write(key, list(ListOp::Pop(End::Back))))?;
+        steps.write_times(key, &list(ListOp::Pop(End::Front)), front).await?;
+        steps.write_times(key, &list(ListOp::Pop(End::Back)), back).await?;
     } else {
         let (from, to) = (kept.start as i64, kept.end as i64 - 1);
         let values: Vec<Bytes> = steps.read(key, list(ListOp::Range { start: from, stop: to })).await?;
         let expires_at = steps.expiry(key).await?;
-        steps.replace(key, Some(list(ListOp::Push(End::Back, values.into_iter().collect()))))?;
+        let push = || list(ListOp::Push(End::Back, values.into_iter().collect()));
+        let made = steps.work.over(kept.len(), push).await;
+        steps.replace(key, Some(made))?;
         steps.expire_at(key, expires_at)?;
     }
     Ok(Answer::Ok)

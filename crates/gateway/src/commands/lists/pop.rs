@@ -20,7 +20,7 @@ async fn take(steps: Steps<'_>, key: &Bytes, at: End, count: i64) -> Result<Vec<
     if length > 0 && length == taken.len() as i64 {
         steps.write(key, delete())?;
     } else {
-        taken.iter().try_for_each(|_| steps.write(key, list(ListOp::Pop(at))))?;
+        steps.write_times(key, &list(ListOp::Pop(at)), taken.len()).await?;
     }
     if at == End::Back {
         taken.reverse();
@@ -36,7 +36,10 @@ pub(super) async fn many(steps: Steps<'_>, key: &Bytes, at: End, count: &Bytes) 
         return Ok(if length == 0 { Answer::NilArray } else { Answer::Array(Vec::new()) });
     }
     let taken = take(steps, key, at, count).await?;
-    Ok(if taken.is_empty() { Answer::NilArray } else { Answer::strings(taken) })
+    if taken.is_empty() {
+        return Ok(Answer::NilArray);
+    }
+    Ok(steps.work.over(taken.len(), || Answer::strings(taken)).await)
 }
 
 /// `LMOVE` and `RPOPLPUSH`.
@@ -84,7 +87,8 @@ pub(super) async fn of_first(steps: Steps<'_>, count: &Bytes, words: &[Bytes]) -
     for key in keys {
         let taken = take(steps, key, at, many as i64).await?;
         if !taken.is_empty() {
-            return Ok(Answer::Array(vec![Answer::Bulk(key.clone()), Answer::strings(taken)]));
+            let taken = steps.work.over(taken.len(), || Answer::strings(taken)).await;
+            return Ok(Answer::Array(vec![Answer::Bulk(key.clone()), taken]));
         }
     }
     Ok(Answer::NilArray)

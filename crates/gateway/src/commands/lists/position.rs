@@ -35,6 +35,22 @@ impl Options {
         }
         Ok(options)
     }
+
+    /// The places of a value, as they are asked for.
+    fn found(&self, value: &Bytes, all: &[Bytes]) -> Answer {
+        let looked_at = if self.looked_at == 0 { all.len() } else { self.looked_at.min(all.len()) };
+        let places: Box<dyn Iterator<Item = usize>> = match self.rank {
+            0.. => Box::new(0..looked_at),
+            _ => Box::new((all.len() - looked_at..all.len()).rev()),
+        };
+        let passed = usize::try_from(self.rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
+        let mut found = places.filter(|at| all[*at] == *value).skip(passed);
+        match self.count {
+            None => found.next().map_or(Answer::Nil, Answer::count),
+            Some(0) => Answer::Array(found.map(Answer::count).collect()),
+            Some(count) => Answer::Array(found.take(count).map(Answer::count).collect()),
+        }
+    }
 }
 
 fn rank(word: &Bytes) -> Result<i64, Fault> {
@@ -54,16 +70,6 @@ fn rank(word: &Bytes) -> Result<i64, Fault> {
 pub(super) async fn lpos(steps: Steps<'_>, key: &Bytes, value: &Bytes, words: &[Bytes]) -> Answered {
     let options = Options::of(words)?;
     let all: Vec<Bytes> = steps.read(key, list(ListOp::Range { start: 0, stop: -1 })).await?;
-    let looked_at = if options.looked_at == 0 { all.len() } else { options.looked_at.min(all.len()) };
-    let places: Box<dyn Iterator<Item = usize>> = match options.rank {
-        0.. => Box::new(0..looked_at),
-        _ => Box::new((all.len() - looked_at..all.len()).rev()),
-    };
-    let passed = usize::try_from(options.rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
-    let mut found = places.filter(|at| all[*at] == *value).skip(passed);
-    Ok(match options.count {
-        None => found.next().map_or(Answer::Nil, Answer::count),
-        Some(0) => Answer::Array(found.map(Answer::count).collect()),
-        Some(count) => Answer::Array(found.take(count).map(Answer::count).collect()),
-    })
+    let (count, value) = (all.len(), value.clone());
+    Ok(steps.work.over(count, move || options.found(&value, &all)).await)
 }

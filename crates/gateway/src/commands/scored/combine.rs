@@ -6,11 +6,11 @@ use std::collections::{HashMap, HashSet};
 use claret_types::{Bytes, OpError, Pairs, Reply, ScoredSetOp, SetOp};
 
 use super::ALL;
-use super::range::with_scores;
+use super::range::with_scores_of;
 use crate::answer::Answer;
 use crate::commands::Answered;
 use crate::commands::sets::limit_of;
-use crate::commands::steps::{Kind, Steps, scored, set, taken};
+use crate::commands::steps::{Kind, Steps, scored, set};
 use crate::commands::words::{int, is, number};
 use crate::fault::Fault;
 
@@ -123,6 +123,12 @@ impl Combination {
         Ok(())
     }
 
+    /// The same, by another thread if they are many.
+    async fn members_of(self, steps: Steps<'_>) -> Vec<(Bytes, f64)> {
+        let elements = self.sources.iter().map(|source| source.members.len()).sum();
+        steps.work.over(elements, || self.members()).await
+    }
+
     /// The members with their scores, in order.
     fn members(self) -> Vec<(Bytes, f64)> {
         let Combination { way, aggregate, mut sources, .. } = self;
@@ -179,9 +185,11 @@ async fn sources(steps: Steps<'_>, keys: &[Bytes], target: Option<&Bytes>) -> Re
         };
         let members = if is_set {
             let members: Vec<Bytes> = steps.read(key, set(SetOp::Members)).await?;
-            members.into_iter().map(|member| (member, 1.0)).collect()
+            let count = members.len();
+            let ones = move || members.into_iter().map(|member| (member, 1.0)).collect();
+            steps.work.over(count, ones).await
         } else {
-            let Pairs(members) = taken::<Pairs<Bytes, f64>>(reply)?;
+            let Pairs(members) = steps.taken::<Pairs<Bytes, f64>>(reply).await?;
             members
         };
         sources.push(Source { members, weight: 1.0 });
@@ -192,21 +200,23 @@ async fn sources(steps: Steps<'_>, keys: &[Bytes], target: Option<&Bytes>) -> Re
 pub(super) async fn answer(steps: Steps<'_>, name: &str, words: &[Bytes]) -> Answered {
     let made = Combination::of(steps, name, words, None).await?;
     let (scores, limit) = (made.scores, made.limit);
-    let members = made.members();
+    let members = made.members_of(steps).await;
     if name == "ZINTERCARD" {
         return Ok(Answer::count(if limit == 0 { members.len() } else { members.len().min(limit) }));
     }
-    Ok(if scores {
-        with_scores(members)
-    } else {
-        Answer::strings(members.into_iter().map(|(member, _)| member))
-    })
+    if scores {
+        return with_scores_of(steps, members).await;
+    }
+    let count = members.len();
+    let names = move || Answer::strings(members.into_iter().map(|(member, _)| member));
+    Ok(steps.work.over(count, names).await)
 }
 
 pub(super) async fn store(steps: Steps<'_>, name: &str, target: &Bytes, words: &[Bytes]) -> Answered {
-    let members = Combination::of(steps, name, words, Some(target)).await?.members();
+    let members = Combination::of(steps, name, words, Some(target)).await?.members_of(steps).await;
     let count = members.len();
-    let made = (count > 0).then(|| scored(ScoredSetOp::Add(members.into_iter().collect())));
+    let made = move || (count > 0).then(|| scored(ScoredSetOp::Add(members.into_iter().collect())));
+    let made = steps.work.over(count, made).await;
     steps.replace(target, made)?;
     Ok(Answer::count(count))
 }

@@ -3,10 +3,10 @@
 use claret_types::{Bytes, Pairs, Reply, ScoredSetOp};
 
 use super::ALL;
-use super::range::with_scores;
+use super::range::with_scores_of;
 use crate::answer::Answer;
 use crate::commands::Answered;
-use crate::commands::random::positions;
+use crate::commands::random::chosen;
 use crate::commands::steps::{Steps, scored};
 use crate::commands::words::{int, is, key_count, positive};
 use crate::fault::Fault;
@@ -15,9 +15,15 @@ use crate::fault::Fault;
 async fn take(steps: Steps<'_>, key: &Bytes, from_top: bool, count: i64) -> Result<Vec<(Bytes, f64)>, Fault> {
     let range = ScoredSetOp::Range { start: 0, stop: count - 1, reverse: from_top, scores: true };
     let Pairs(found) = steps.lock::<Pairs<Bytes, f64>>(key, scored(range)).await?;
+    let count = found.len();
     if !found.is_empty() {
-        let members = found.iter().map(|(member, _)| member.clone()).collect();
-        steps.write(key, scored(ScoredSetOp::Remove(members)))?;
+        let remove = move || {
+            let members = found.iter().map(|(member, _)| member.clone()).collect();
+            (scored(ScoredSetOp::Remove(members)), found)
+        };
+        let (op, found) = steps.work.over(count, remove).await;
+        steps.write(key, op)?;
+        return Ok(found);
     }
     Ok(found)
 }
@@ -35,7 +41,7 @@ pub(super) async fn zpop(steps: Steps<'_>, key: &Bytes, from_top: bool, count: &
             let _: i64 = steps.read(key, scored(ScoredSetOp::Len)).await?;
             Ok(Answer::Array(Vec::new()))
         }
-        Some(count) => Ok(with_scores(take(steps, key, from_top, count).await?)),
+        Some(count) => with_scores_of(steps, take(steps, key, from_top, count).await?).await,
         None => {
             let found = take(steps, key, from_top, 1).await?.into_iter();
             let words = found.flat_map(|(member, score)| [Answer::Bulk(member), Answer::Double(score)]);
@@ -64,8 +70,10 @@ pub(super) async fn zmpop(steps: Steps<'_>, count: &Bytes, words: &[Bytes]) -> A
     for key in keys {
         let found = take(steps, key, from_top, many as i64).await?;
         if !found.is_empty() {
+            let count = found.len();
             let pair = |(member, score)| Answer::Array(vec![Answer::Bulk(member), Answer::Double(score)]);
-            let members = found.into_iter().map(pair).collect();
+            let pairs = move || found.into_iter().map(pair).collect();
+            let members = steps.work.over(count, pairs).await;
             return Ok(Answer::Array(vec![Answer::Bulk(key.clone()), Answer::Array(members)]));
         }
     }
@@ -76,10 +84,8 @@ pub(super) async fn zrandmember(steps: Steps<'_>, key: &Bytes, options: &[Bytes]
     let without = ScoredSetOp::Range { start: 0, stop: -1, reverse: false, scores: false };
     let [count, rest @ ..] = options else {
         let members: Vec<Bytes> = steps.read(key, scored(without)).await?;
-        let chosen = positions(1, members.len()).and_then(|chosen| chosen.first().copied());
-        return Ok(chosen.map_or(Answer::Nil, |at| Answer::Bulk(members[at].clone())));
+        return Ok(chosen(steps, 1, 1, members, Answer::Bulk).await?.pop().unwrap_or(Answer::Nil));
     };
-    let out_of_range = || Fault::told("ERR value is out of range");
     let count = match int(count)? {
         i64::MIN => {
             let (min, max) = (-i64::MAX, i64::MAX);
@@ -95,13 +101,10 @@ pub(super) async fn zrandmember(steps: Steps<'_>, key: &Bytes, options: &[Bytes]
         _ => return Err(Fault::syntax()),
     };
     if scores && count.unsigned_abs() > i64::MAX as u64 / 2 {
-        return Err(out_of_range());
+        return Err(Fault::told("ERR value is out of range"));
     }
     let all: Vec<Reply> = steps.read(key, scored(if scores { ALL } else { without })).await?;
     let width = if scores { 2 } else { 1 };
-    let chosen = positions(count, all.len() / width).ok_or_else(out_of_range)?;
-    let words =
-        chosen.into_iter().flat_map(|at| all[at * width..(at + 1) * width].iter().cloned().map(Answer::from));
-    let words = words.collect();
+    let words = chosen(steps, count, width, all, Answer::from).await?;
     Ok(if scores { Answer::Pairs(words) } else { Answer::Array(words) })
 }

@@ -6,7 +6,7 @@ use super::ALL;
 use crate::answer::Answer;
 use crate::commands::Answered;
 use crate::commands::direct::{Direct, Directly, Shape};
-use crate::commands::steps::{Steps, few_of, scored};
+use crate::commands::steps::{Steps, scored};
 use crate::commands::words::{int, is};
 use crate::fault::Fault;
 
@@ -172,6 +172,16 @@ impl Range {
         };
         let Pairs(mut found) =
             steps.read_of::<Pairs<Bytes, f64>>(key, scored(op), locks.then_some(key)).await?;
+        let (range, elements) = (self.clone(), found.len());
+        let narrow = move || {
+            range.narrow(&mut found);
+            found
+        };
+        Ok(steps.work.over(elements, narrow).await)
+    }
+
+    /// What the operation has not done.
+    fn narrow(&self, found: &mut Vec<(Bytes, f64)>) {
         if let Ends::Members(min, max) = &self.ends {
             found.retain(|(member, _)| min.is_below(member) && max.is_above(member));
         }
@@ -183,7 +193,6 @@ impl Range {
             found.drain(..offset);
             found.truncate(usize::try_from(count).unwrap_or(found.len()));
         }
-        Ok(found)
     }
 }
 
@@ -199,11 +208,17 @@ pub(super) fn direct(name: &str, key: &Bytes, words: &[Bytes]) -> Option<Directl
 pub(super) async fn answer(steps: Steps<'_>, name: &str, key: &Bytes, words: &[Bytes]) -> Answered {
     let range = Range::of(name, words, false)?;
     let found = range.read(steps, key, false).await?;
-    Ok(if range.scores {
-        with_scores(found)
-    } else {
-        Answer::strings(found.into_iter().map(|(member, _)| member))
-    })
+    let count = found.len();
+    if range.scores {
+        return with_scores_of(steps, found).await;
+    }
+    let names = move || Answer::strings(found.into_iter().map(|(member, _)| member));
+    Ok(steps.work.over(count, names).await)
+}
+
+/// The same, by another thread if they are many.
+pub(super) async fn with_scores_of(steps: Steps<'_>, members: Vec<(Bytes, f64)>) -> Answered {
+    Ok(steps.work.over(members.len(), || with_scores(members)).await)
 }
 
 /// Members with their scores, flat or in pairs as the protocol has it.
@@ -216,7 +231,8 @@ pub(super) async fn store(steps: Steps<'_>, target: &Bytes, source: &Bytes, word
     let range = Range::of("ZRANGESTORE", words, true)?;
     let found = range.read(steps, source, source == target).await?;
     let count = found.len();
-    let made = (count > 0).then(|| scored(ScoredSetOp::Add(found.into_iter().collect())));
+    let made = move || (count > 0).then(|| scored(ScoredSetOp::Add(found.into_iter().collect())));
+    let made = steps.work.over(count, made).await;
     steps.replace(target, made)?;
     Ok(Answer::count(count))
 }
@@ -229,12 +245,14 @@ pub(super) async fn remove(steps: Steps<'_>, name: &str, key: &Bytes, words: &[B
     };
     let [min, max] = words else { return Err(Fault::syntax()) };
     let range = Range { ends: ends(by, min, max)?, reverse: false, scores: false, limit: None };
-    let found: Vec<Bytes> =
-        range.read(steps, key, true).await?.into_iter().map(|(member, _)| member).collect();
-    if !found.is_empty() {
-        steps.write(key, scored(ScoredSetOp::Remove(few_of(&found))))?;
+    let found = range.read(steps, key, true).await?;
+    let count = found.len();
+    if count > 0 {
+        let remove = move || ScoredSetOp::Remove(found.into_iter().map(|(member, _)| member).collect());
+        let op = steps.work.over(count, remove).await;
+        steps.write(key, scored(op))?;
     }
-    Ok(Answer::count(found.len()))
+    Ok(Answer::count(count))
 }
 
 pub(super) async fn zlexcount(steps: Steps<'_>, key: &Bytes, min: &Bytes, max: &Bytes) -> Answered {

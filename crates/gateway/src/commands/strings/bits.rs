@@ -2,10 +2,10 @@
 
 use claret_types::{Bytes, RegisterOp};
 
-use super::{checked_length, grow};
+use super::{checked_length, grown};
 use crate::answer::Answer;
 use crate::commands::Answered;
-use crate::commands::steps::{Steps, delete, put_text, taken, text};
+use crate::commands::steps::{Steps, delete, put_text, text};
 use crate::commands::words::{int, integer, is};
 use crate::fault::Fault;
 
@@ -33,13 +33,15 @@ pub(super) async fn setbit(steps: Steps<'_>, key: &Bytes, at: &Bytes, bit: &Byte
         _ => return Err(Fault::told("ERR bit is not an integer or out of range")),
     };
     let (value, expires_at) = steps.text_to_change(key).await?;
-    let mut value = Vec::from(value.unwrap_or_default());
+    let value = value.unwrap_or_default();
     let before = bit_of(&value, at);
     let byte = (at >> 3) as usize;
-    grow(&mut value, checked_length(at >> 3, 1)?);
     let mask = 0x80 >> (at & 7);
-    value[byte] = if is_set { value[byte] | mask } else { value[byte] & !mask };
-    steps.set_text(key, Bytes::from(value), expires_at)?;
+    let set = move |value: &mut [u8]| {
+        value[byte] = if is_set { value[byte] | mask } else { value[byte] & !mask };
+    };
+    let made = grown(steps, value, checked_length(at >> 3, 1)?, set).await?;
+    steps.set_text(key, made, expires_at)?;
     Ok(Answer::Int(before.into()))
 }
 
@@ -102,7 +104,9 @@ pub(super) async fn bitcount(steps: Steps<'_>, key: &Bytes, range: &[Bytes]) -> 
     let value = value.unwrap_or_default();
     let is_backwards = range.start < 0 && range.end.is_some_and(|end| end < 0 && range.start > end);
     let bits = range.within(value.len()).filter(|_| !is_backwards);
-    Ok(Answer::Int(bits.map_or(0, |bits| count_ones(&value, bits)) as i64))
+    let bytes = value.len();
+    let count = move || bits.map_or(0, |bits| count_ones(&value, bits));
+    Ok(Answer::Int(steps.work.aside(bytes, count).await as i64))
 }
 
 pub(super) async fn bitpos(steps: Steps<'_>, key: &Bytes, bit: &Bytes, range: &[Bytes]) -> Answered {
@@ -117,7 +121,8 @@ pub(super) async fn bitpos(steps: Steps<'_>, key: &Bytes, bit: &Bytes, range: &[
     let Some(value) = value else { return Ok(Answer::Int(if wanted == 1 { -1 } else { 0 })) };
     let Some(bits) = range.within(value.len()) else { return Ok(Answer::Int(-1)) };
     let after = bits.end;
-    let found = find(&value, bits, wanted);
+    let bytes = value.len();
+    let found = steps.work.aside(bytes, move || find(&value, bits, wanted)).await;
     // Behind the last byte there are zeros, unless an end was given.
     let found = found.or((wanted == 0 && range.end.is_none()).then_some(after));
     Ok(Answer::Int(found.map_or(-1, |at| at as i64)))
@@ -154,18 +159,24 @@ pub(super) async fn bitop(steps: Steps<'_>, op: &Bytes, target: &Bytes, sources:
     let replies = steps.read_each(sources, &text(RegisterOp::Get), Some(target)).await?;
     let mut values = Vec::with_capacity(replies.len());
     for reply in replies {
-        values.push(taken::<Option<Bytes>>(reply)?.unwrap_or_default());
+        values.push(steps.taken::<Option<Bytes>>(reply).await?.unwrap_or_default());
     }
     let length = values.iter().map(|value| value.len()).max().unwrap_or(0);
     if length == 0 {
         steps.write(target, delete())?;
         return Ok(Answer::Int(0));
     }
-    let byte = |value: &Bytes, at: usize| value.get(at).copied().unwrap_or(0);
-    let (first, rest) = if is_not { (&values[0], &values[..]) } else { (&values[0], &values[1..]) };
-    let bits_at = |at: usize| rest.iter().fold(byte(first, at), |made, value| combine(made, byte(value, at)));
-    let made: Vec<u8> = (0..length).map(bits_at).collect();
-    steps.write_all(target, put_text(&Bytes::from(made))?)?;
+    steps.work.take(length)?;
+    let read = length.saturating_mul(values.len());
+    let make = move || {
+        let byte = |value: &Bytes, at: usize| value.get(at).copied().unwrap_or(0);
+        let (first, rest) = if is_not { (&values[0], &values[..]) } else { (&values[0], &values[1..]) };
+        let bits_at =
+            |at: usize| rest.iter().fold(byte(first, at), |made, value| combine(made, byte(value, at)));
+        Bytes::from((0..length).map(bits_at).collect::<Vec<u8>>())
+    };
+    let made = steps.work.aside(read, make).await;
+    steps.write_all(target, put_text(&made)?)?;
     Ok(Answer::count(length))
 }
 

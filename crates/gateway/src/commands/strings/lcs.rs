@@ -4,11 +4,11 @@ use claret_types::{Bytes, OpError, RegisterOp, Reply};
 
 use crate::answer::Answer;
 use crate::commands::Answered;
-use crate::commands::steps::{Steps, taken, text};
+use crate::commands::steps::{Steps, text};
 use crate::commands::words::{int, is};
 use crate::fault::Fault;
 
-/// The most memory that the table may take: strings of 4,096 bytes each. All clients wait while it is made.
+/// The most memory that the table may take: strings of 4,096 bytes each.
 const TABLE_BYTES_MAX: u64 = 65 << 20;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +41,22 @@ impl Options {
         }
         Ok(options)
     }
+
+    /// What is asked for of these.
+    fn answer(self, a: &[u8], b: &[u8]) -> Answer {
+        let table = Table::of(a, b);
+        let length = Answer::count(table.length(a.len(), b.len()));
+        if self.length {
+            return length;
+        }
+        let (common, matches) = table.walk(a, b);
+        if !self.matches {
+            return Answer::text(common);
+        }
+        let long_enough = matches.into_iter().filter(|it| it.length() as i64 >= self.shortest);
+        let matches = long_enough.map(|it| it.answer(self.with_lengths)).collect();
+        Answer::Map(vec![Answer::text("matches"), Answer::Array(matches), Answer::text("len"), length])
+    }
 }
 
 pub(super) async fn lcs(steps: Steps<'_>, first: &Bytes, second: &Bytes, options: &[Bytes]) -> Answered {
@@ -50,28 +66,19 @@ pub(super) async fn lcs(steps: Steps<'_>, first: &Bytes, second: &Bytes, options
         if matches!(&reply, Reply::Failed(error) if matches!(**error, OpError::WrongType { .. })) {
             return Err(Fault::told("ERR The specified keys must contain string values"));
         }
-        texts.push(taken::<Option<Bytes>>(reply)?.unwrap_or_default());
+        texts.push(steps.taken::<Option<Bytes>>(reply).await?.unwrap_or_default());
     }
     let options = Options::of(options)?;
-    let (a, b) = (&texts[0], &texts[1]);
+    let (a, b) = (texts[0].clone(), texts[1].clone());
     let cells = (a.len() as u64 + 1) * (b.len() as u64 + 1);
     if cells * size_of::<u32>() as u64 > TABLE_BYTES_MAX {
         return Err(Fault::told(
             "ERR Insufficient memory, transient memory for LCS in a transaction exceeds 65 MiB: ask for it alone, with keys of one slot",
         ));
     }
-    let table = Table::of(a, b);
-    let length = Answer::count(table.length(a.len(), b.len()));
-    if options.length {
-        return Ok(length);
-    }
-    let (common, matches) = table.walk(a, b);
-    if !options.matches {
-        return Ok(Answer::text(common));
-    }
-    let long_enough = matches.into_iter().filter(|it| it.length() as i64 >= options.shortest);
-    let matches = long_enough.map(|it| it.answer(options.with_lengths)).collect();
-    Ok(Answer::Map(vec![Answer::text("matches"), Answer::Array(matches), Answer::text("len"), length]))
+    let bytes = cells as usize * size_of::<u32>();
+    steps.work.take(bytes)?;
+    Ok(steps.work.aside(bytes, move || options.answer(&a, &b)).await)
 }
 
 /// What is the same in both, from and to, both inclusive.

@@ -1,9 +1,13 @@
 //! What `SORT` reads of other keys, whose names are made of the elements: `BY weight_*`, `GET object_*->name`.
 
+use std::sync::Arc;
+
 use claret_types::{Bytes, DictOp, OpError, RegisterOp, Reply};
 
 use crate::commands::steps::{Steps, dict, taken, text};
 use crate::fault::Fault;
+use crate::limits::ELEMENT_BYTES;
+use crate::work::rest_after;
 
 /// Where something is read for each element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,21 +39,35 @@ impl Pattern {
     pub(super) async fn read(
         &self,
         steps: Steps<'_>,
-        elements: &[Bytes],
+        elements: &Arc<Vec<Bytes>>,
     ) -> Result<Vec<Option<Bytes>>, Fault> {
+        // For each element and pattern, whatever is read.
+        steps.work.take(elements.len().saturating_mul(ELEMENT_BYTES))?;
         let (before, after, field) = match self {
-            Pattern::Itself => return Ok(elements.iter().cloned().map(Some).collect()),
+            Pattern::Itself => {
+                let (all, count) = (Arc::clone(elements), elements.len());
+                return Ok(steps.work.over(count, move || all.iter().cloned().map(Some).collect()).await);
+            }
             Pattern::Nothing => return Ok(vec![None; elements.len()]),
             Pattern::Key { before, after, field } => (before, after, field),
         };
         let key = |element: &Bytes| Bytes::from([before, element, after].map(|part| &part[..]).concat());
-        let keys: Vec<Bytes> = elements.iter().map(key).collect();
+        let made: usize = (before.len() + after.len()).saturating_mul(elements.len());
+        steps.work.take(made)?;
+        let mut keys = Vec::with_capacity(elements.len());
+        for (no, element) in elements.iter().enumerate() {
+            keys.push(key(element));
+            rest_after(no).await;
+        }
         let op = match field {
             Some(field) => dict(DictOp::Get(field.clone())),
             None => text(RegisterOp::Get),
         };
         let replies = steps.read_each(&keys, &op.tried(), None).await?;
-        replies.into_iter().map(value).collect()
+        let bytes: usize = replies.iter().map(Reply::size).sum();
+        steps.work.take(bytes)?;
+        let count = replies.len();
+        steps.work.over(count, || replies.into_iter().map(value).collect()).await
     }
 }
 
