@@ -538,7 +538,7 @@ impl Client {
         tokio::select! {
             biased;
             done = &mut work => return done,
-            () = self.connection.gone(&self.shared.limits) => {}
+            () = self.connection.gone() => {}
             () = entry.killed() => {}
         }
         self.caller.leave();

@@ -6,6 +6,7 @@ use bytes::{Bytes as Word, BytesMut};
 
 use crate::answer::{Answer, Protocol};
 use crate::client::{Client, crosses_slots};
+use crate::fault::no_connection;
 use crate::listening::Listening;
 use crate::table::{Command, NoKeys};
 
@@ -22,7 +23,7 @@ impl Client {
                 return Some(nothing_left(command, words, self.state.protocol));
             }
             if let Err(error) = self.begin_listening(slot).await {
-                return Some(Answer::Error(crate::fault::no_connection(&error)));
+                return Some(Answer::Error(error));
             }
         }
         let node = self.node_of(slot).await;
@@ -49,11 +50,11 @@ impl Client {
     }
 
     async fn begin_listening(&mut self, slot: Option<u16>) -> Result<(), String> {
-        let session = self.session.clone().ok_or("nobody is logged in")?;
-        let nodes = session.nodes().ok_or("there is no node")?;
-        let plain = nodes.plain(self.state.protocol).await.map_err(|error| error.to_string())?;
-        let node = plain.node_of(slot.unwrap_or_default()).ok_or("no node is known")?;
-        let raw = nodes.raw(self.state.protocol, &node).await.map_err(|error| error.to_string())?;
+        let session = self.session.clone().ok_or("NOAUTH Authentication required.")?;
+        let nodes = session.nodes().ok_or("CLUSTERDOWN there is no node")?;
+        let plain = nodes.plain(self.state.protocol).await.map_err(|error| no_connection(&error))?;
+        let node = plain.node_of(slot.unwrap_or_default()).ok_or("CLUSTERDOWN no node is known")?;
+        let raw = nodes.raw(self.state.protocol, &node).await.map_err(|error| no_connection(&error))?;
         let (replies, entry) = (Arc::clone(&self.replies), Arc::clone(&self.entry));
         let metrics = Arc::clone(&self.shared.metrics);
         let unread_max = self.shared.limits.unread_messages_max;

@@ -123,7 +123,7 @@ impl Metrics {
     }
 
     /// All counters with their names and what they count.
-    fn counters(&self) -> [(&'static str, u64, &'static str, &'static str); 18] {
+    fn counters(&self) -> [(&'static str, u64, &'static str, &'static str); 22] {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let refused = self.refused.lock().values().sum();
         [

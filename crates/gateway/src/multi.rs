@@ -19,7 +19,7 @@ use crate::place::Place;
 use crate::queue::{Queue, Queued};
 use crate::session::Session;
 use crate::table::Command;
-use crate::transactions::{self, Plan, digest};
+use crate::transactions::{self, Plan, version};
 use crate::turn::Turn;
 use crate::watch::{Watch, WatchMode};
 
@@ -183,10 +183,10 @@ impl Client {
             self.state.watch.place = place;
             if let Some(end) = end {
                 let times = (self.shared.watch, self.shared.wait);
-                if let Some((turn, digests)) = Turn::take(&store, Rc::clone(&keys), times, end).await {
+                if let Some((turn, versions)) = Turn::take(&store, Rc::clone(&keys), times, end).await {
                     keys.iter()
-                        .zip(digests)
-                        .for_each(|(key, digest)| self.state.watch.add(key.clone(), digest));
+                        .zip(versions)
+                        .for_each(|(key, version)| self.state.watch.add(key.clone(), version));
                     self.state.watch.turn = Some(turn);
                     return Ok(());
                 }
@@ -238,8 +238,8 @@ impl Client {
         if keys.is_empty() {
             return Ok(());
         }
-        let digests = store.run_all(keys.iter().map(|key| (key.clone(), digest()))).await?;
-        keys.iter().zip(digests).for_each(|(key, digest)| self.state.watch.add(key.clone(), digest));
+        let versions = store.run_all(keys.iter().map(|key| (key.clone(), version()))).await?;
+        keys.iter().zip(versions).for_each(|(key, version)| self.state.watch.add(key.clone(), version));
         Ok(())
     }
 
@@ -256,20 +256,23 @@ impl Client {
         let is_of_node = matches!(command.name, "RENAME" | "RENAMENX" | "COPY")
             && session.nodes().is_some()
             && matches!(command.slot(words), Ok(Some(_)));
+        if is_of_turn && let Some(answer) = self.read_in_turn(command, words).await {
+            self.state.watch.note_whole(&keys);
+            return Some(Ok(answer));
+        }
+        // It must not wait for this connection itself.
+        self.end_turn_if(is_of_turn);
+        if self.state.watch.mode == WatchMode::Keys {
+            // EXEC sees whether anything has changed, whatever this shows.
+            return None;
+        }
         if !command.way.is_transactional() || is_of_node {
             self.state.watch.note_whole(&keys);
-            // It must not wait for this connection itself.
-            self.end_turn_if(is_of_turn);
             if command.may_wait(words) {
                 return None;
             }
             return Some(self.at_node_as_watched(&session, command, words, &keys).await);
         }
-        if is_of_turn && let Some(answer) = self.read_in_turn(command, words).await {
-            self.state.watch.note_whole(&keys);
-            return Some(Ok(answer));
-        }
-        self.end_turn_if(is_of_turn);
         let store = match self.shared.store_for(&session, &self.caller).await {
             Ok(store) => store,
             Err(fault) => return Some(Err(fault)),
@@ -278,7 +281,7 @@ impl Client {
             Some(Ok(direct)) if !command.writes && self.can_be_seen(&direct) => {
                 self.see(&store, &direct).await
             }
-            _ => self.with_digests(&store, command, words, &keys).await,
+            _ => self.with_versions(&store, command, words, &keys).await,
         };
         if answered.is_err() {
             self.state.watch.note_whole(&keys);
@@ -300,7 +303,6 @@ impl Client {
     /// Whether a read is one operation whose answer is a function of what is there, and is kept.
     fn can_be_seen(&self, direct: &Direct) -> bool {
         match &direct.calls[..] {
-            _ if self.state.watch.mode == WatchMode::Keys => false,
             [(key, op)] => !op.expects() && !op.is_timed() && self.state.watch.has_room(key, op),
             _ => false,
         }
@@ -316,8 +318,8 @@ impl Client {
     }
 
     /// Uses watched keys otherwise; a write takes effect now, outside of the transaction. What the command shows has to be of what WATCH
-    /// saw, at that moment: the digest alone would not tell of what was changed and changed back.
-    async fn with_digests(
+    /// saw, at that moment.
+    async fn with_versions(
         &mut self,
         store: &Store,
         command: &'static Command,
@@ -327,23 +329,24 @@ impl Client {
         self.state.watch.note_whole(keys);
         let words = transactions::arguments(words);
         // Also of a command that fails: that tells something, too.
-        let digests = Mutex::new(Vec::new());
+        let versions = Mutex::new(Vec::new());
         let answer = store
             .try_transaction(|tx| {
-                let (words, digests) = (words.clone(), &digests);
+                let (words, versions) = (words.clone(), &versions);
                 async move {
-                    let asked: Vec<_> = keys.iter().map(|key| tx.execute(key.clone(), digest())).collect();
+                    let asked: Vec<_> = keys.iter().map(|key| tx.execute(key.clone(), version())).collect();
                     let mut found = Vec::with_capacity(asked.len());
-                    for digest in asked {
-                        found.push(digest.await?);
+                    for version in asked {
+                        found.push(version.await?);
                     }
-                    *digests.lock() = found;
+                    *versions.lock() = found;
                     transactions::step(&tx, command.name, &words).await
                 }
             })
             .await;
-        let is_as_watched = |(key, digest): (&Bytes, &Reply)| self.state.watch.digest_of(key) == Some(digest);
-        let is_changed = !keys.iter().zip(&*digests.lock()).all(is_as_watched);
+        let is_as_watched =
+            |(key, version): (&Bytes, &Reply)| self.state.watch.version_of(key) == Some(version);
+        let is_changed = !keys.iter().zip(&*versions.lock()).all(is_as_watched);
         self.state.watch.is_broken |= is_changed;
         answer
     }

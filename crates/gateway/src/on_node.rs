@@ -17,7 +17,7 @@ use crate::registry::Entry;
 use crate::request::{self, Request};
 use crate::session::{Nodes, Session};
 use crate::table::{Command, NoKeys};
-use crate::transactions::{Ended, digest};
+use crate::transactions::{Ended, version};
 
 /// How long something is sent again to a node whose keys are held or whose slots move.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -121,7 +121,7 @@ impl Client {
     ) -> Result<Answer, Fault> {
         let watched: Vec<_> = keys
             .iter()
-            .filter_map(|key| Some((key.clone(), self.state.watch.digest_of(key)?.clone())))
+            .filter_map(|key| Some((key.clone(), self.state.watch.version_of(key)?.clone())))
             .collect();
         let queue = Queue::of_one(command, Request::of(words));
         let caller = self.caller.clone();
@@ -267,8 +267,8 @@ async fn is_as_watched(
     expected: &[(Bytes, Operation)],
 ) -> Result<bool, Fault> {
     let store = session.store().await.map_err(away)?;
-    let digests = watched.iter().map(|(key, seen)| (key.clone(), digest().demanding(seen)));
-    match store.run_all(digests.chain(expected.iter().cloned())).await {
+    let versions = watched.iter().map(|(key, seen)| (key.clone(), version().demanding(seen)));
+    match store.run_all(versions.chain(expected.iter().cloned())).await {
         Ok(_) => Ok(true),
         Err(claret::Error::Invalid { .. }) => Ok(false),
         Err(error) => Err(error.into()),

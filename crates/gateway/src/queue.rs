@@ -87,11 +87,6 @@ impl Queue {
         self.has_failed
     }
 
-    /// What is kept of it, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// A queue of one command, for one node.
     pub(crate) fn of_one(command: &'static Command, request: Request) -> Self {
         let slots = Slots::None.with(command.slot(&request.words));

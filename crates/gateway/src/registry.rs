@@ -197,7 +197,8 @@ impl Entry {
         let told = self.told.lock();
         let [listens, listens_in_slots] = [0, 1].map(|at| self.listens[at].load(Ordering::Relaxed));
         let At { queued, queued_bytes, watched } = told.at;
-        let (waiting, unread) = self.replies.get().map_or((0, 0), |replies| replies.load());
+        let load = self.replies.get().map(|replies| replies.load());
+        let (waiting, unread) = load.map_or((0, 0), |load| (load.waiting, load.unread_bytes));
         let mut cmd = told.last.to_ascii_lowercase();
         if !told.last_sub.is_empty() {
             cmd = format!("{cmd}|{}", told.last_sub);

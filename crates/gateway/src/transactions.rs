@@ -15,13 +15,7 @@ use crate::work::Work;
 /// How a transaction of commands ended: the answers, or why nothing was done.
 pub(crate) type Ended = Result<Vec<Answer>, Fault>;
 
-/// The operation whose answer tells any two contents of a key apart.
-pub(crate) fn digest() -> Operation {
-    Operation::from(claret_types::KeyspaceOp::Digest)
-}
-
 /// The operation whose answer is another one after every change of a key.
-#[expect(dead_code, reason = "WATCH takes digests still")]
 pub(crate) fn version() -> Operation {
     Operation::from(claret_types::KeyspaceOp::Version)
 }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::answer::Answer;
 use crate::fault::Fault;
-use crate::transactions::{Ended, Plan, Told, digest, step};
+use crate::transactions::{Ended, Plan, Told, step, version};
 use crate::work::Work;
 
 /// What is done within a turn.
@@ -70,8 +70,8 @@ impl Turn {
             ended
         }));
         let turn = Turn { keys, steps, task: Some(task) };
-        let digests = timeout(time, begun).await.ok()?.ok()?;
-        Some((turn, digests))
+        let versions = timeout(time, begun).await.ok()?.ok()?;
+        Some((turn, versions))
     }
 
     pub(crate) fn holds(&self, key: &Bytes) -> bool {
@@ -133,13 +133,13 @@ async fn turn(tx: &Tx, begin: &RefCell<Option<Begin>>, time: Duration) -> Result
         return Err(Fault::TurnOver);
     };
     // All are asked before the first is waited for.
-    let asked: Vec<_> = keys.iter().map(|key| tx.execute_for_update(key.clone(), digest())).collect();
-    let mut digests = Vec::with_capacity(asked.len());
-    for digest in asked {
-        digests.push(digest.await?);
+    let asked: Vec<_> = keys.iter().map(|key| tx.execute_for_update(key.clone(), version())).collect();
+    let mut versions = Vec::with_capacity(asked.len());
+    for version in asked {
+        versions.push(version.await?);
     }
     let Some(Begin { mut steps, begun, .. }) = begin.borrow_mut().take() else { return Err(Fault::TurnOver) };
-    begun.send(digests).map_err(|_| Fault::TurnOver)?;
+    begun.send(versions).map_err(|_| Fault::TurnOver)?;
     let until = Instant::now() + time;
     loop {
         match timeout_at(until, steps.recv()).await {

@@ -8,7 +8,7 @@ use claret_types::{Bytes, Operation, Reply};
 use crate::place::Place;
 use crate::planted;
 use crate::table::Command;
-use crate::transactions::digest;
+use crate::transactions::version;
 use crate::turn::Turn;
 
 /// A key that is watched.
@@ -16,14 +16,14 @@ use crate::turn::Turn;
 pub(crate) struct Watched {
     pub(crate) key: Bytes,
     /// What the whole of it was when WATCH was answered.
-    pub(crate) digest: Reply,
-    /// Whether the digest counts though something was read: it was written, or not read by operations alone.
-    is_digest_checked: bool,
+    pub(crate) version: Reply,
+    /// Whether the version counts though something was read: it was written, or not read by operations alone.
+    is_version_checked: bool,
     /// What this connection read of it since: operations that demand the answers that they gave.
     seen: Vec<Operation>,
 }
 
-/// Bounds what is kept of what a connection reads from one key. What comes behind is read with the digest.
+/// Bounds what is kept of what a connection reads from one key. What comes behind is read with the version.
 const SEEN_MAX: usize = 16;
 
 /// The same of one operation, in bytes.
@@ -69,10 +69,10 @@ impl Watch {
         self.places.contains_key(key)
     }
 
-    pub(crate) fn add(&mut self, key: Bytes, digest: Reply) {
+    pub(crate) fn add(&mut self, key: Bytes, version: Reply) {
         self.bytes += key.len();
         self.places.insert(key.clone(), self.keys.len());
-        self.keys.push(Watched { key, digest, is_digest_checked: false, seen: Vec::new() });
+        self.keys.push(Watched { key, version, is_version_checked: false, seen: Vec::new() });
     }
 
     /// The keys that a command uses and this watches, each once; all, if that cannot be told.
@@ -94,6 +94,7 @@ impl Watch {
     /// Whether a command, sent as it is, would see or change what is watched.
     pub(crate) fn concerns(&self, command: &Command, words: &[Word]) -> bool {
         !self.keys.is_empty()
+            && (self.mode == WatchMode::Answers || self.turn.is_some())
             && (command.makes_keys(words)
                 || command.keys.of(words).is_ok_and(|mut places| places.any(|at| self.has(&words[at]))))
     }
@@ -110,7 +111,7 @@ impl Watch {
 
     /// What WATCH saw of each key.
     pub(crate) fn seen(&self) -> Vec<(Bytes, Reply)> {
-        self.keys.iter().map(|it| (it.key.clone(), it.digest.clone())).collect()
+        self.keys.iter().map(|it| (it.key.clone(), it.version.clone())).collect()
     }
 
     /// Takes it all, and leaves what is watched by nobody.
@@ -141,14 +142,14 @@ impl Watch {
     pub(crate) fn note_whole(&mut self, keys: &[Bytes]) {
         for key in keys {
             if let Some(watched) = self.find(key) {
-                watched.is_digest_checked = true;
+                watched.is_version_checked = true;
             }
         }
     }
 
-    /// The digest that WATCH saw.
-    pub(crate) fn digest_of(&self, key: &[u8]) -> Option<&Reply> {
-        self.places.get(key).map(|at| &self.keys[*at].digest)
+    /// The version that WATCH saw.
+    pub(crate) fn version_of(&self, key: &[u8]) -> Option<&Reply> {
+        self.places.get(key).map(|at| &self.keys[*at].version)
     }
 
     /// Whether its turn has locks on any of these keys.
@@ -160,8 +161,8 @@ impl Watch {
     pub(crate) fn expected(&self) -> Vec<(Bytes, Operation)> {
         let mut all = Vec::new();
         for watched in &self.keys {
-            if self.mode == WatchMode::Keys || watched.is_digest_checked || watched.seen.is_empty() {
-                all.push((watched.key.clone(), digest().demanding(&watched.digest)));
+            if self.mode == WatchMode::Keys || watched.is_version_checked || watched.seen.is_empty() {
+                all.push((watched.key.clone(), version().demanding(&watched.version)));
             }
             all.extend(watched.seen.iter().map(|op| (watched.key.clone(), op.clone())));
         }
@@ -184,21 +185,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_is_what_was_seen_or_else_the_digest() {
+    fn what_is_expected_is_what_was_seen_or_else_the_version() {
         let mut watch = Watch { mode: WatchMode::Answers, ..Watch::default() };
         watch.add("a".into(), Reply::Int(1));
         watch.add("b".into(), Reply::Int(2));
-        let get = digest();
+        let get = version();
         assert_eq!(watch.expected().len(), 2);
         watch.note_seen(b"a", &get, &Reply::Nil);
         watch.note_seen(b"a", &get, &Reply::Nil);
-        assert_eq!(watch.expected().len(), 3, "two answers of one, the digest of the other");
+        assert_eq!(watch.expected().len(), 3, "two answers of one, the version of the other");
         watch.note_whole(&["a".into()]);
         assert_eq!(watch.expected().len(), 4, "and of the first again");
         assert!(watch.expected().iter().all(|(_, op)| op.expects()));
         watch.mode = WatchMode::Keys;
-        let digests = watch.expected().iter().filter(|(_, op)| *op != get.demanding(&Reply::Nil)).count();
-        assert_eq!(digests, 2, "all of each key counts, what was read besides");
+        let versions = watch.expected().iter().filter(|(_, op)| *op != get.demanding(&Reply::Nil)).count();
+        assert_eq!(versions, 2, "all of each key counts, what was read besides");
         let mget = table::named(b"mget").expect("a command");
         assert_eq!(watch.of_command(mget, &words("MGET b x b a")), [Bytes::from("a"), Bytes::from("b")]);
         assert!(watch.concerns(mget, &words("MGET x b")) && !watch.concerns(mget, &words("MGET x y")));

@@ -356,7 +356,7 @@ pub(crate) fn is_strict() -> bool {
 }
 
 /// All of them, but for [`PEER_SECRET_FILE`] and [`SCHEMA`].
-pub(crate) static SETTINGS: [&Setting; 26] = [
+pub(crate) static SETTINGS: [&Setting; 27] = [
     &LEASE_MS,
     &INQUIRE_MS,
     &FRAME_BYTES_MAX,
