@@ -49,6 +49,7 @@ impl Client {
         nodes.plain(self.state.protocol).await.ok()?.node_of(slot.unwrap_or_default())
     }
 
+    /// An error is the line for the client.
     async fn begin_listening(&mut self, slot: Option<u16>) -> Result<(), String> {
         let session = self.session.clone().ok_or("NOAUTH Authentication required.")?;
         let nodes = session.nodes().ok_or("CLUSTERDOWN there is no node")?;
