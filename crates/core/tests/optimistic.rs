@@ -260,7 +260,8 @@ fn a_version_is_demanded_once() {
     assert!(is_committed(&commit(&mut shard, 1, batch(&before))));
     let refused = commit(&mut shard, 2, batch(&before));
     assert!(!is_committed(&refused), "{refused:?}");
-    assert!(is_committed(&commit(&mut shard, 3, batch(&answer(&mut shard, &[version()])))));
+    let now = answer(&mut shard, &[version()]);
+    assert!(is_committed(&commit(&mut shard, 3, batch(&now))));
 }
 
 /// O10: the records are the same, and nobody knows whether they were all the time.
