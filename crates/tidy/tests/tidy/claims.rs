@@ -221,8 +221,8 @@ pub(crate) fn modes(source: &str, help: &str, page: &File) -> Vec<String> {
     let mut count = 0;
     for name in names {
         count += 1;
-        let first_cells = page.text.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next());
-        if !first_cells.into_iter().any(|cell| cell.contains(&format!("`{name}`"))) {
+        let mut first_cells = page.text.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next());
+        if !first_cells.any(|cell| cell.contains(&format!("`{name}`"))) {
             problems.push(format!("{}: no row of a table has the mode {name}", page.path));
         }
         if !help.contains(&format!("\n  {name} ")) {

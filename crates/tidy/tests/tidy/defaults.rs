@@ -53,10 +53,9 @@ impl Defaults {
         for (name, path, before) in ELSEWHERE {
             let text = sources.iter().find(|file| file.path == *path).map_or("", |file| &file.text);
             // Beside the value there may be a declaration, which is no number.
-            let behind = text.split(before).skip(1).filter_map(|rest| rest.split([',', ';', '}']).next());
+            let mut behind = text.split(before).skip(1).filter_map(|rest| rest.split([',', ';', '}']).next());
             let (number, is_time) = behind
-                .filter_map(|value| evaluate(value, ""))
-                .next()
+                .find_map(|value| evaluate(value, ""))
                 .unwrap_or_else(|| panic!("{path} has no `{before}` with a number"));
             found.add((*name).to_owned(), number, if is_time { Some(1) } else { None });
         }
@@ -231,12 +230,11 @@ fn numbers(words: &[&str]) -> Vec<(usize, usize, Stated)> {
             continue;
         }
         // `10 seconds by default`, `10,000 (the default)`: the number ends right before. `the default 5` begins nothing.
-        let before = (1..=2).rev().filter_map(|back| {
+        let before = (1..=2).rev().find_map(|back| {
             let from = (at - 1).checked_sub(back)?;
             let (number, taken) = stated(&words[from..at - 1])?;
             (taken == back).then_some((from, at - 1, number))
         });
-        let before = before.into_iter().next();
         let behind = || {
             let (number, taken) = stated(&words[at + 1..]).filter(|_| by)?;
             Some((at + 1, at + 1 + taken, number))
