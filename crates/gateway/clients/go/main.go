@@ -242,10 +242,17 @@ func (run *Run) do(host, port, mode string, rest []string) error {
 
 func main() {
 	if len(os.Args) < 5 {
-		fmt.Fprintln(os.Stderr, "usage: program HOST PORT (transfer | watch) COUNT WORKER, or HOST PORT types PREFIX")
+		fmt.Fprintln(os.Stderr, "usage: program HOST PORT (transfer | watch) COUNT WORKER, HOST PORT types PREFIX, or HOST PORT defaults KIND PREFIX")
 		os.Exit(2)
 	}
 	host, port, mode := os.Args[1], os.Args[2], os.Args[3]
+	if mode == "defaults" && len(os.Args) == 6 {
+		if err := defaults(host, port, os.Args[4], os.Args[5]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	run := &Run{
 		Report: Report{Client: "go-redis " + version(), Mode: mode, UnknownIDs: []string{}, Errors: []string{}},
 		// By default the client sends some pipelines again that were lost. A transfer must not happen twice.

@@ -31,6 +31,10 @@ public final class JedisProgram implements Run.Errors {
                 tour(host, port, run, arguments[3]);
                 return;
             }
+            if (mode.equals("defaults")) {
+                JedisDefaults.run(version(), host, port, arguments[3], arguments[4]);
+                return;
+            }
             JedisProgram program = new JedisProgram(host, port, run);
             int count = Integer.parseInt(arguments[3]);
             if (mode.equals("transfer")) {

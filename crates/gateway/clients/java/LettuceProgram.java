@@ -44,6 +44,10 @@ public final class LettuceProgram implements Run.Errors {
                 tour(host, port, run, arguments[3]);
                 return;
             }
+            if (mode.equals("defaults")) {
+                LettuceDefaults.run(host, port, arguments[3], arguments[4]);
+                return;
+            }
             LettuceProgram program = new LettuceProgram(host, port, run);
             int count = Integer.parseInt(arguments[3]);
             if (mode.equals("transfer")) {

@@ -1,8 +1,11 @@
 // What the programs of both clients share: counting, patience, and the line that is printed. ../README.md has the contract.
 
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.stream.Collectors;
@@ -213,10 +216,26 @@ final class Run {
         System.exit(errors.isEmpty() ? 0 : 1);
     }
 
+    /** Says what the settings are, and when it is told to, what came of the work; then the program ends. */
+    static void byDefault(String client, Map<String, String> settings, Reading<Object> work) throws Exception {
+        String shown = settings.entrySet().stream()
+            .map(it -> quoted(it.getKey()) + ":" + quoted(it.getValue())).collect(Collectors.joining(",", "{", "}"));
+        System.out.printf("{\"client\":%s,\"settings\":%s}%n", quoted(client), shown);
+        new BufferedReader(new InputStreamReader(System.in)).readLine();
+        try {
+            System.out.printf("{\"ok\":true,\"heard\":%s}%n", quoted(String.valueOf(work.go())));
+        } catch (Exception error) {
+            String heard = error.getClass().getSimpleName() + ": " + error.getMessage();
+            System.out.printf("{\"ok\":false,\"heard\":%s}%n", quoted(heard));
+        }
+        System.exit(0);
+    }
+
     static void checkArguments(String[] arguments) {
-        boolean isWork = arguments.length >= 5 && List.of("transfer", "watch").contains(arguments[2]);
+        boolean isWork = arguments.length >= 5 && List.of("transfer", "watch", "defaults").contains(arguments[2]);
         if (!isWork && !(arguments.length >= 4 && arguments[2].equals("types"))) {
-            System.err.println("usage: PROGRAM HOST PORT (transfer | watch) COUNT WORKER, or PROGRAM HOST PORT types PREFIX");
+            System.err.println("usage: PROGRAM HOST PORT (transfer | watch) COUNT WORKER, PROGRAM HOST PORT types PREFIX,"
+                + " or PROGRAM HOST PORT defaults (multi | watch | pipeline) PREFIX");
             System.exit(2);
         }
     }

@@ -4,6 +4,7 @@
 const Redis = require('ioredis');
 const { version } = require('ioredis/package.json');
 const { PATIENCE_MS, Wrong, amount, checkTransfer, main, tour, untilAnswered, untilRead } = require('./run.js');
+const { defaults } = require('./defaults.js');
 const checks = require('./ioredis-types.js');
 
 const isAnswer = (error) => error instanceof Redis.ReplyError;
@@ -109,4 +110,27 @@ async function types(host, port, run, prefix) {
   }
 }
 
-main(`ioredis ${version}`, { transfer: transferAll, watch: sellAll, types });
+// With a client as its documentation begins with.
+async function byDefault(host, port, run, kind, prefix) {
+  const client = new Redis({ host, port });
+  client.on('error', () => {});
+  await client.ping();
+  const names = ['connectTimeout', 'commandTimeout', 'socketTimeout', 'maxRetriesPerRequest', 'retryStrategy'];
+  names.push('autoResendUnfulfilledCommands', 'enableOfflineQueue', 'enableReadyCheck', 'protocol');
+  const settings = Object.fromEntries(names.map((name) => [name, client.options[name]]));
+  const kinds = {
+    multi: (x, y) => answers(client.multi().incr(x).incr(y)),
+    pipeline: (x, y) => answers(client.pipeline().incr(x).incr(y)),
+    watch: async (x, y) => {
+      for (;;) {
+        await client.watch(x);
+        const value = Number(await client.get(x));
+        const done = await answers(client.multi().set(x, value + 1).incr(y));
+        if (done !== null) return done;
+      }
+    },
+  };
+  await defaults(`ioredis ${version}`, settings, kinds, kind, prefix);
+}
+
+main(`ioredis ${version}`, { transfer: transferAll, watch: sellAll, types, defaults: byDefault });

@@ -1,9 +1,11 @@
 // The client node-redis at work: transfers, sales under WATCH, and a tour of types. ../README.md has the contract.
 'use strict';
 
+const { readFileSync } = require('node:fs');
 const { ErrorReply, WatchError, createClient, createClientPool } = require('redis');
 const { version } = require('redis/package.json');
 const { PATIENCE_MS, Wrong, amount, checkTransfer, main, tour, untilAnswered, untilRead } = require('./run.js');
+const { defaults } = require('./defaults.js');
 const checks = require('./node-redis-types.js');
 
 const isAnswer = (error) => error instanceof ErrorReply;
@@ -87,4 +89,35 @@ async function types(host, port, run, prefix) {
   }
 }
 
-main(`node-redis ${version}`, { transfer: transferAll, watch: sellAll, types });
+// With a client as its documentation begins with.
+async function byDefault(host, port, run, kind, prefix) {
+  const client = createClient({ url: `redis://${host}:${port}` });
+  client.on('error', () => {});
+  await client.connect();
+  await client.ping();
+  // Defaults that are kept in private fields are read where they are set.
+  const source = readFileSync(require.resolve('@redis/client/dist/lib/client/socket.js'), 'utf8');
+  const [, connectTimeout] = /connectTimeout \?\? (\d+)/.exec(source) ?? [];
+  const [, reconnectStrategy] = /const delay = (.*);/.exec(source) ?? [];
+  const { socketTimeout } = client.options.socket ?? {};
+  const { commandOptions, RESP } = client.options;
+  const settings = { connectTimeout, socketTimeout, reconnectStrategy, RESP, commandOptions };
+  const kinds = {
+    multi: (x, y) => client.multi().incr(x).incr(y).exec(),
+    pipeline: (x, y) => Promise.all([client.incr(x), client.incr(y)]),
+    watch: async (x, y) => {
+      for (;;) {
+        try {
+          await client.watch(x);
+          const value = Number(await client.get(x));
+          return await client.multi().set(x, value + 1).incr(y).exec();
+        } catch (error) {
+          if (!(error instanceof WatchError)) throw error;
+        }
+      }
+    },
+  };
+  await defaults(`node-redis ${version}`, settings, kinds, kind, prefix);
+}
+
+main(`node-redis ${version}`, { transfer: transferAll, watch: sellAll, types, defaults: byDefault });

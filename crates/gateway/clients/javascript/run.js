@@ -117,6 +117,7 @@ async function main(client, modes) {
   const [host, port, mode, ...rest] = process.argv.slice(2);
   if (!Object.hasOwn(modes, mode ?? '') || rest.length < (mode === 'types' ? 1 : 2)) {
     console.error('usage: PROGRAM HOST PORT (transfer | watch) COUNT WORKER\n       PROGRAM HOST PORT types PREFIX');
+    console.error('       PROGRAM HOST PORT defaults (multi | watch | pipeline) PREFIX');
     process.exit(2);
   }
   const run = new Run(client, mode);
@@ -125,7 +126,8 @@ async function main(client, modes) {
   } catch (error) {
     run.report.errors.push(`${error.name}: ${error.message}`);
   }
-  console.log(JSON.stringify(run.report));
+  // What the client does by default is said already.
+  if (mode !== 'defaults' || run.report.errors.length > 0) console.log(JSON.stringify(run.report));
   process.exit(run.report.errors.length > 0 ? 1 : 0);
 }
 

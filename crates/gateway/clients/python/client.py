@@ -10,6 +10,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, ResponseError, TimeoutError, WatchError
 from redis.retry import Retry
 
+import defaults
 from types_tour import tour
 
 # A server that does not answer for so long is given up.
@@ -162,8 +163,13 @@ def sell(run, id):
 
 
 def main(arguments):
+    if len(arguments) == 5 and arguments[2] == "defaults" and arguments[3] in defaults.KINDS:
+        return defaults.main(arguments[0], int(arguments[1]), arguments[3], arguments[4])
     if len(arguments) < 4 or arguments[2] not in ("transfer", "watch", "types"):
-        sys.exit("usage: client.py HOST PORT (transfer | watch) COUNT WORKER\n       client.py HOST PORT types PREFIX")
+        sys.exit(
+            "usage: client.py HOST PORT (transfer | watch) COUNT WORKER\n       client.py HOST PORT types PREFIX\n"
+            "       client.py HOST PORT defaults (multi | watch | pipeline) PREFIX"
+        )
     host, port, mode = arguments[0], int(arguments[1]), arguments[2]
     run = Run(host, port, mode)
     try:

@@ -1,5 +1,6 @@
 //! The client redis-rs at work: transfers, sales under `WATCH`, and a tour of types. `../README.md` has the contract.
 
+mod defaults;
 mod types;
 
 use std::process::ExitCode;
@@ -201,13 +202,24 @@ fn work(arguments: &[&str], report: &mut Report) -> Result<(), String> {
             let number = count(number)?;
             Run::begin(&format!("redis://{host}:{port}/"), report)?.sell_all(number, worker)
         }
-        _ => Err("usage: HOST PORT (transfer | watch) COUNT WORKER, or HOST PORT types PREFIX".to_owned()),
+        _ => Err("usage: HOST PORT (transfer | watch) COUNT WORKER, HOST PORT types PREFIX, or \
+                  HOST PORT defaults (multi | watch | pipeline) PREFIX"
+            .to_owned()),
     }
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let [host, port, "defaults", kind, prefix] = words[..] {
+        return match defaults::run(host, port, kind, prefix) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let mut report = Report::default();
     if let Err(error) = work(&words, &mut report) {
         report.errors.push(error);

@@ -20,6 +20,8 @@ struct Language {
     build: &'static [&'static [&'static str]],
     /// Clients, and the words that start their programs in the folder.
     programs: &'static [(&'static str, &'static [&'static str])],
+    /// Clients of older versions, and the words that start their programs: what they do by default is looked at, too.
+    older: &'static [(&'static str, &'static [&'static str])],
     /// The words that start the example.
     run_example: &'static [&'static str],
 }
@@ -31,19 +33,32 @@ const LANGUAGES: [Language; 4] = [
         example: ("transfer.py", "transfer.py"),
         fetch: &[
             &["python3", "-m", "venv", "venv"],
+            &["venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt"],
+            &["python3", "-m", "venv", "venv5"],
             &[
-                "venv/bin/python",
-                "-m",
-                "pip",
+                "venv5/bin/pip",
                 "install",
                 "--quiet",
                 "--disable-pip-version-check",
                 "-r",
-                "requirements.txt",
+                "requirements-5.txt",
+            ],
+            &["python3", "-m", "venv", "venv6"],
+            &[
+                "venv6/bin/pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "-r",
+                "requirements-6.txt",
             ],
         ],
         build: &[],
         programs: &[("redis-py", &["venv/bin/python", "-B", "client.py"])],
+        older: &[
+            ("redis-py 5", &["venv5/bin/python", "-B", "client.py"]),
+            ("redis-py 6", &["venv6/bin/python", "-B", "client.py"]),
+        ],
         run_example: &["venv/bin/python", "transfer.py"],
     },
     Language {
@@ -53,6 +68,7 @@ const LANGUAGES: [Language; 4] = [
         fetch: &[&["go", "mod", "download", "github.com/redis/go-redis/v9"]],
         build: &[&["go", "build", "-o", "program", "."], &["go", "build", "-o", "transfer", "./example"]],
         programs: &[("go-redis", &["./program"])],
+        older: &[],
         run_example: &["./transfer"],
     },
     Language {
@@ -71,6 +87,7 @@ const LANGUAGES: [Language; 4] = [
             ("Jedis", &["java", "-cp", "classes:jars/*", "JedisProgram"]),
             ("Lettuce", &["java", "-cp", "classes:jars/*", "LettuceProgram"]),
         ],
+        older: &[],
         run_example: &["java", "-cp", "jars/*", "example/transfer.java"],
     },
     Language {
@@ -80,6 +97,7 @@ const LANGUAGES: [Language; 4] = [
         fetch: &[&["npm", "ci", "--omit=dev", "--no-audit", "--no-fund"]],
         build: &[],
         programs: &[("node-redis", &["node", "node-redis.js"]), ("ioredis", &["node", "ioredis.js"])],
+        older: &[],
         run_example: &["node", "transfer.js"],
     },
 ];
@@ -107,6 +125,8 @@ impl Program {
 pub(crate) struct Ready {
     /// A program for each client.
     pub(crate) clients: Vec<Program>,
+    /// And one for each older version.
+    pub(crate) older: Vec<Program>,
     /// The example of each language that has one.
     pub(crate) examples: Vec<Program>,
 }
@@ -125,7 +145,7 @@ pub(crate) fn all_wanted() -> bool {
 pub(crate) fn ready() -> &'static Ready {
     static READY: OnceLock<Ready> = OnceLock::new();
     READY.get_or_init(|| {
-        let mut ready = Ready { clients: vec![of_rust()], examples: Vec::new() };
+        let mut ready = Ready { clients: vec![of_rust()], older: Vec::new(), examples: Vec::new() };
         for language in &LANGUAGES {
             match language.prepare() {
                 Ok(folder) => language.add_to(&mut ready, &folder),
@@ -157,6 +177,7 @@ impl Language {
             Program { client, words, folder: folder.to_owned() }
         };
         ready.clients.extend(self.programs.iter().map(|(client, words)| program(client, words)));
+        ready.older.extend(self.older.iter().map(|(client, words)| program(client, words)));
         ready.examples.push(program(self.example.0, self.run_example));
     }
 
@@ -242,9 +263,20 @@ fn of_rust() -> Program {
 
 /// An example of this crate, built if it is not there as its sources are, which are in a folder.
 pub(crate) fn example(name: &str, sources: &Path) -> PathBuf {
+    built(&format!("examples/{name}"), sources, &["--workspace", "--locked", "--example", name])
+}
+
+/// The program `claret`, built if it is not there as the gateway is.
+pub(crate) fn claret() -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    built("claret", &sources, &["--workspace", "--locked", "--bin", "claret"])
+}
+
+/// What cargo builds by these words, in the folder of this profile.
+fn built(name: &str, sources: &Path, words: &[&str]) -> PathBuf {
     let test = env::current_exe().expect("this program");
     let profile = test.parent().and_then(Path::parent).expect("it is in deps of a profile");
-    let path = profile.join("examples").join(name);
+    let path = profile.join(name);
     let built = fs::metadata(&path).and_then(|found| found.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
     let changed = fs::read_dir(sources).expect("its sources").map(|entry| {
         entry.and_then(|entry| entry.metadata()).and_then(|found| found.modified()).expect("a source")
@@ -253,7 +285,8 @@ pub(crate) fn example(name: &str, sources: &Path) -> PathBuf {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
         let output = Command::new(cargo)
-            .args(["build", "--quiet", "-p", "claret-gateway", "--example", name, "--profile", profile])
+            .args(["build", "--quiet", "--profile", profile])
+            .args(words)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
             .expect("cargo runs");

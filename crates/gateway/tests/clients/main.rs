@@ -4,9 +4,11 @@
 //! A language whose tools or registry are not there is skipped, which is printed; with `CLARET_CLIENTS=all` that fails.
 
 mod books;
+mod defaults;
 mod gateway;
 mod languages;
 mod server_tools;
+mod tap;
 
 use std::process::Output;
 use std::sync::{Mutex, MutexGuard, PoisonError};
