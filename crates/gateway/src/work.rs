@@ -106,7 +106,7 @@ impl Work {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
         // Without a runtime nobody waits.
-        let elsewhere = Handle::try_current().ok().filter(|_| bytes > AT_ONCE_BYTES_MAX);
+        let elsewhere = Handle::try_current().ok().filter(|_| bytes >= AT_ONCE_BYTES_MAX);
         let Some(elsewhere) = elsewhere else { return work() };
         if let Some(inner) = &self.0 {
             Metrics::count(&inner.metrics.work_aside);

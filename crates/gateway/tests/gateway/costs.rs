@@ -112,7 +112,7 @@ fn a_transaction_that_would_make_too_much_is_refused_and_nothing_of_it_is_done()
         "SADD s a b",
         "HSET h f v",
         "ZADD z 1 a",
-        "RPUSH l a b c d e f g h i j",
+        "RPUSH l 1 2 3 4 5 6 7 8 9 10",
         "SETRANGE big 999999 x",
     ]);
     let keys = |key: &str, count: usize| format!(" {key}").repeat(count);
