@@ -215,7 +215,6 @@ mod tests {
         arity: -2,
         no_script: false,
         is_silent: false,
-        is_silent: false,
     };
 
     const AT_EASE: Standing = Standing {
