@@ -234,7 +234,7 @@ fn what_is_not_carried_out_is_no_change() {
     commit(&mut shard, 1, vec![set("a")]);
     let before = answer(&mut shard, &[version()]);
     prepare(&mut shard, 2, vec![set("b")], false, Members::All);
-    shard.handle(NOW, LINK, Request::Abort { attempt: attempt(2), refused_by: None });
+    shard.handle(NOW, LINK, Request::Abort { attempt: attempt(2), refused_by: Some(ShardId(2)) });
     said(&mut shard);
     assert_eq!(answer(&mut shard, &[set("b"), version()]), before, "of what is committed");
     let (hash, key) = (claret_core::key_hash(b"k"), Bytes::from("k"));
