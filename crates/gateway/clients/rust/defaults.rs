@@ -20,7 +20,9 @@ pub(crate) fn run(host: &str, port: &str, kind: &str, prefix: &str) -> Result<()
     let (x, y) = (format!("{prefix}:x"), format!("{prefix}:y"));
     let line = match once(&mut connection, kind, &x, &y) {
         Ok((first, second)) => json!({ "ok": true, "heard": format!("{first} {second}") }),
-        Err(error) => json!({ "ok": false, "heard": format!("{:?}: {error}", error.kind()) }),
+        Err(error) => {
+            json!({ "ok": false, "heard": format!("{}: {error}", error.code().unwrap_or("no code")) })
+        }
     };
     println!("{line}");
     Ok(())
