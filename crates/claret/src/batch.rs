@@ -465,9 +465,10 @@ impl Store {
         let mut deadline = self.deadline(self.options);
         let from = self.backend.noted();
         // Those of which spans tell go the long way, where these hear of their waits.
-        let begun = (!span.is_told()).then(|| OneShot::begin(self, calls).ok()).flatten();
+        let begun =
+            (!span.is_told()).then(|| OneShot::begin(&self.backend, self.since(), calls).ok()).flatten();
         let tx = match begun {
-            None => Tx::begin(self, 0, &span),
+            None => Tx::begin(&self.backend, self.since(), 0, &span),
             Some(one_shot) => {
                 let waits = || one_shot.is_blocked();
                 let committed = deadline.race_while(one_shot.committed(&*self.backend), waits).await;
@@ -487,7 +488,7 @@ impl Store {
                     observed.commits();
                     return Ok(in_order(replies, calls.len()));
                 }
-                one_shot.go_on(self, calls, &span)
+                one_shot.go_on(&self.backend, calls, &span)
             }
         };
         let begun = Begun { observed, span, tx, deadline };

@@ -19,6 +19,7 @@ use claret_types::{Bytes, DataType, FromReply, Operation, Reply};
 use crate::at_commit::AtCommit;
 use crate::backend::Backend;
 use crate::batch::{Replies, Ticket};
+use crate::caller::Caller;
 use crate::deadline::Deadline;
 use crate::durability::{BackupError, LogStatus};
 use crate::error::{Abort, Error};
@@ -59,6 +60,16 @@ impl Store {
     pub fn close(self) {
         pollster::block_on(self.inner.close());
         drop(self.thread);
+    }
+
+    /// See [`crate::Store::on_behalf_of`].
+    pub fn on_behalf_of(&self, caller: &Caller) -> Store {
+        Store { inner: self.inner.on_behalf_of(caller), thread: self.thread.clone() }
+    }
+
+    /// See [`crate::Store::with_options`].
+    pub fn with_options(&self, options: TxOptions) -> Store {
+        Store { inner: self.inner.with_options(options), thread: self.thread.clone() }
     }
 
     /// See [`crate::Store::transaction`].

@@ -7,10 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::options::TxOptions;
-use crate::store::Store;
-
-/// Somebody for whom transactions are run ([`Store::on_behalf_of`]), and who may leave before they are over, as the client of a server
+/// Somebody for whom transactions are run ([`Store::on_behalf_of`](crate::Store::on_behalf_of)), and who may leave before they are over, as the client of a server
 /// does. A cheaply cloned handle.
 #[derive(Clone, Debug, Default)]
 pub struct Caller(Arc<Inner>);
@@ -70,36 +67,10 @@ impl Caller {
     }
 }
 
-impl Store {
-    /// The same store, used for somebody who may leave. Once that one has left, a transaction that waits ends without effect: for a
-    /// lock, for others to vote, or to be run again. What waits for nobody is carried out, and so is what was committed before that
-    /// could be prevented. The error is that of a deadline.
-    ///
-    /// It is for servers: without it, what a client asked for and gave up would happen behind its back, beside what it asks for next.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// use claret::{Caller, Records, Store};
-    /// let (store, client) = (Store::in_memory(), Caller::new());
-    /// client.leave();
-    /// store.on_behalf_of(&client).counter("hits").add(1).await?;
-    /// assert_eq!(store.counter("hits").get().await?, 1, "it waited for nobody");
-    /// # Ok::<_, claret::Error>(()) }).unwrap();
-    /// ```
-    pub fn on_behalf_of(&self, caller: &Caller) -> Store {
-        Store { caller: Some(caller.clone()), ..self.clone() }
-    }
-
-    /// The same store, with these bounds for its transactions, batches and single operations.
-    pub fn with_options(&self, options: TxOptions) -> Store {
-        Store { options, ..self.clone() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, Records};
+    use crate::{Error, Records, Store, TxOptions};
 
     /// What waits for a lock, alone and in a transaction, when its caller has left; with a deadline that never comes.
     #[test]

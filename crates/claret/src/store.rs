@@ -215,7 +215,7 @@ impl Store {
                             Ok(next) => next,
                             Err(Closed) if !tx.writes() => {
                                 tx.leave();
-                                let next = Tx::begin(self, tx.attempt(), span);
+                                let next = Tx::begin(&self.backend, self.since(), tx.attempt(), span);
                                 next.learn_from(tx);
                                 next
                             }
@@ -482,6 +482,32 @@ impl Store {
     }
 }
 
+impl Store {
+    /// The same store, used for somebody who may leave. Once that one has left, a transaction that waits ends without effect: for a
+    /// lock, for others to vote, or to be run again. What waits for nobody is carried out, and so is what was committed before that
+    /// could be prevented. The error is that of a deadline.
+    ///
+    /// It is for servers: without it, what a client asked for and gave up would happen behind its back, beside what it asks for next.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use claret::{Caller, Records, Store};
+    /// let (store, client) = (Store::in_memory(), Caller::new());
+    /// client.leave();
+    /// store.on_behalf_of(&client).counter("hits").add(1).await?;
+    /// assert_eq!(store.counter("hits").get().await?, 1, "it waited for nobody");
+    /// # Ok::<_, claret::Error>(()) }).unwrap();
+    /// ```
+    pub fn on_behalf_of(&self, caller: &Caller) -> Store {
+        Store { caller: Some(caller.clone()), ..self.clone() }
+    }
+
+    /// The same store, with these bounds for its transactions, batches and single operations.
+    pub fn with_options(&self, options: TxOptions) -> Store {
+        Store { options, ..self.clone() }
+    }
+}
+
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Store");
@@ -503,7 +529,7 @@ impl<'a> Begun<'a> {
     pub(crate) fn new(store: &'a Store, options: TxOptions, measure: Option<Measure>) -> Self {
         let mut observed = Observed::begin(store.backend.counts(), measure);
         let span = observed.attempt(1);
-        let tx = Tx::begin(store, 0, &span);
+        let tx = Tx::begin(&store.backend, store.since(), 0, &span);
         tx.observe(options);
         let deadline = store.deadline(options);
         Begun { observed, span, tx, deadline }

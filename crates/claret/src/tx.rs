@@ -44,7 +44,6 @@ use crate::observe::{AttemptSpan, WaitEvents};
 use crate::outcome::OutcomeId;
 use crate::planted;
 use crate::read::{Keys, Read};
-use crate::store::Store;
 pub(crate) use errors::{as_error, key_of};
 use last::Last;
 use levels::Levels;
@@ -140,15 +139,26 @@ pub struct Tx {
 
 impl Tx {
     /// The first attempt, or the first one of another driver after some `earlier` ones.
-    pub(crate) fn begin(store: &Store, earlier: u32, span: &AttemptSpan) -> Self {
-        Self::with_mailbox(store, earlier, span, Arc::default())
+    pub(crate) fn begin(
+        backend: &Arc<dyn Backend>,
+        since: Option<Time>,
+        earlier: u32,
+        span: &AttemptSpan,
+    ) -> Self {
+        Self::with_mailbox(backend, since, earlier, span, Arc::default())
     }
 
-    fn with_mailbox(store: &Store, earlier: u32, span: &AttemptSpan, mailbox: Arc<Mailbox>) -> Self {
-        let (backend, nested) = (Arc::clone(&store.backend), Nested::here());
+    fn with_mailbox(
+        backend: &Arc<dyn Backend>,
+        since: Option<Time>,
+        earlier: u32,
+        span: &AttemptSpan,
+        mailbox: Arc<Mailbox>,
+    ) -> Self {
+        let (backend, nested) = (Arc::clone(backend), Nested::here());
         let shared = Shared {
             backend,
-            since: store.since(),
+            since,
             mailbox,
             nested,
             earlier,
@@ -788,9 +798,9 @@ mod tests {
     #[test]
     fn attempts_are_counted_over_all_drivers() {
         let (store, span) = (Store::in_memory(), TransactionSpan::begin());
-        let first = Tx::begin(&store, 0, &span.attempt(1));
+        let first = Tx::begin(&store.backend, None, 0, &span.attempt(1));
         let second = first.again(&span.attempt(2)).expect("nothing is under way");
-        let third = Tx::begin(&store, second.attempt(), &span.attempt(3));
+        let third = Tx::begin(&store.backend, None, second.attempt(), &span.attempt(3));
         let fourth = third.again(&span.attempt(4)).expect("nothing is under way");
         assert_eq!([first, second, third, fourth].map(|tx| tx.attempt()), [1, 2, 3, 4]);
     }

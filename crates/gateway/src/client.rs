@@ -94,7 +94,14 @@ impl Client {
         shared.waiting.borrow_mut().insert(entry.id, Arc::clone(&replies));
         let mut state = State::default();
         state.watch.mode = shared.watch_mode;
-        entry.note_replies(&replies);
+        // What answers cost is charged to the entry, which they know: so it does not own them.
+        let answers = Arc::downgrade(&replies);
+        entry.note_load(move || {
+            answers.upgrade().map_or((0, 0), |replies| {
+                let load = replies.load();
+                (load.waiting, load.unread_bytes)
+            })
+        });
         Client {
             shared,
             session: None,

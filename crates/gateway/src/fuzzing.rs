@@ -44,6 +44,7 @@ const LIMITS: GatewayLimits = GatewayLimits {
     total_bytes_max: 64 << 20,
     unread_messages_max: 1_024,
     users_max: 2,
+    logins_max: 4,
     idle: Duration::ZERO,
 };
 

@@ -155,6 +155,7 @@ impl Drop for Charge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::Ends;
 
     fn memory(client_bytes_max: usize, total_bytes_max: usize) -> (Arc<Memory>, Arc<Registry>) {
         let limits = GatewayLimits { client_bytes_max, total_bytes_max, ..GatewayLimits::default() };
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn over_the_sum_the_largest_is_closed_and_no_more_than_have_to_be() {
         let (memory, registry) = memory(1 << 30, 100_000);
-        let entries: Vec<_> = (0..4).map(|no| registry.enter(format!("a:{no}"))).collect();
+        let entries: Vec<_> = (0..4).map(|no| registry.enter(Ends::in_memory(&format!("a:{no}")))).collect();
         let mut charges: Vec<_> = entries
             .iter()
             .map(|entry| Account::new(Arc::clone(entry), Arc::clone(&memory)).charge())
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn over_its_own_bound_a_connection_is_closed_or_told_before() {
         let (memory, registry) = memory(50_000, 1 << 30);
-        let entry = registry.enter("a:1".into());
+        let entry = registry.enter(Ends::in_memory("a:1"));
         let account = Account::new(Arc::clone(&entry), Arc::clone(&memory));
         let (mut one, mut other) = (account.charge(), account.charge());
         one.set(30_000);

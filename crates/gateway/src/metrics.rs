@@ -88,6 +88,9 @@ pub(crate) struct Metrics {
     refused: Mutex<HashMap<&'static str, u64>>,
 }
 
+/// Its name, its value, its kind and what it counts.
+type Counter = (&'static str, u64, &'static str, &'static str);
+
 impl Metrics {
     pub(crate) fn done(&self, path: Path, since: Instant, is_error: bool) {
         let of = &self.paths[path as usize];
@@ -123,9 +126,12 @@ impl Metrics {
     }
 
     /// All counters with their names and what they count.
-    fn counters(&self) -> [(&'static str, u64, &'static str, &'static str); 22] {
+    fn counters(&self) -> impl Iterator<Item = Counter> {
+        self.of_connections().into_iter().chain(self.of_commands())
+    }
+
+    fn of_connections(&self) -> [Counter; 4] {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let refused = self.refused.lock().values().sum();
         [
             ("connected_clients", of(&self.connected), "gauge", "Connections of clients."),
             ("connections_total", of(&self.accepted), "counter", "Connections that were accepted."),
@@ -136,6 +142,13 @@ impl Metrics {
                 "counter",
                 "Connections closed for what is no request.",
             ),
+        ]
+    }
+
+    fn of_commands(&self) -> [Counter; 18] {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let refused = self.refused.lock().values().sum();
+        [
             ("logins_total", of(&self.logins), "counter", "Logins that a node was to judge."),
             ("logins_refused_total", of(&self.logins_refused), "counter", "Logins that a node refused."),
             (

@@ -94,6 +94,19 @@ impl Queue {
         Queue { all, slots, of_node: Some(command), once: None, bytes: 0, has_failed: false }
     }
 
+    fn note_once(&mut self, id: Word) -> Result<(), Fault> {
+        if self.once.as_ref().is_some_and(|known| *known != id) {
+            return Err(Fault::told("ERR GATEWAY ONCE has an id already in this MULTI: give one"));
+        }
+        if std::str::from_utf8(&id).is_err() || id.is_empty() || id.len() > ONCE_BYTES_MAX {
+            return Err(Fault::told(format!(
+                "ERR the id of GATEWAY ONCE is text of 1 to {ONCE_BYTES_MAX} bytes: an order number, a UUID"
+            )));
+        }
+        self.once = Some(id);
+        Ok(())
+    }
+
     /// Queues a command.
     ///
     /// # Errors
@@ -158,16 +171,7 @@ impl Queue {
             )));
         }
         if is_once(command, &request.words) {
-            let id = request.words[2].clone();
-            if self.once.as_ref().is_some_and(|known| *known != id) {
-                return Err(Fault::told("ERR GATEWAY ONCE has an id already in this MULTI: give one"));
-            }
-            if std::str::from_utf8(&id).is_err() || id.is_empty() || id.len() > ONCE_BYTES_MAX {
-                return Err(Fault::told(format!(
-                    "ERR the id of GATEWAY ONCE is text of 1 to {ONCE_BYTES_MAX} bytes: an order number, a UUID"
-                )));
-            }
-            self.once = Some(id);
+            self.note_once(request.words[2].clone())?;
         }
         (self.slots, self.of_node) = (slots, of_node);
         self.bytes += bytes;

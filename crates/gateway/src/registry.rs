@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::arriving::Arrival;
-use crate::replies::Replies;
 
 /// Between which ends a connection is.
 #[derive(Clone, Debug)]
@@ -24,6 +23,14 @@ pub(crate) struct Ends {
     pub(crate) is_unix: bool,
 }
 
+#[cfg(test)]
+impl Ends {
+    /// Of a connection in memory.
+    pub(crate) fn in_memory(address: &str) -> Self {
+        Ends { address: address.to_owned(), local: address.to_owned(), file: -1, is_unix: false }
+    }
+}
+
 /// What a connection is at, for others to see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct At {
@@ -35,6 +42,8 @@ pub(crate) struct At {
     pub(crate) watched: usize,
 }
 
+type LoadOf = Box<dyn Fn() -> (usize, usize) + Send + Sync>;
+
 /// What is known of one connection.
 pub(crate) struct Entry {
     pub(crate) id: u64,
@@ -43,8 +52,8 @@ pub(crate) struct Entry {
     since: Instant,
     /// Channels and patterns that it listens to, and channels of slots.
     listens: [AtomicI64; 2],
-    /// Its answers, once it is served.
-    replies: OnceLock<Arc<Replies>>,
+    /// How many commands wait for answers, and bytes of answers that are not written; once it is served.
+    load: OnceLock<LoadOf>,
     told: Mutex<Told>,
     is_killed: AtomicBool,
     kill: Notify,
@@ -85,9 +94,9 @@ impl Entry {
         self.told.lock().last_sub = name;
     }
 
-    /// Where its answers are.
-    pub(crate) fn note_replies(&self, replies: &Arc<Replies>) {
-        let _ = self.replies.set(Arc::clone(replies));
+    /// How to learn how many commands wait for answers, and how many bytes of answers are not written.
+    pub(crate) fn note_load(&self, load: impl Fn() -> (usize, usize) + Send + Sync + 'static) {
+        let _ = self.load.set(Box::new(load));
     }
 
     /// What it is at.
@@ -197,8 +206,7 @@ impl Entry {
         let told = self.told.lock();
         let [listens, listens_in_slots] = [0, 1].map(|at| self.listens[at].load(Ordering::Relaxed));
         let At { queued, queued_bytes, watched } = told.at;
-        let load = self.replies.get().map(|replies| replies.load());
-        let (waiting, unread) = load.map_or((0, 0), |load| (load.waiting, load.unread_bytes));
+        let (waiting, unread) = self.load.get().map_or((0, 0), |load| load());
         let mut cmd = told.last.to_ascii_lowercase();
         if !told.last_sub.is_empty() {
             cmd = format!("{cmd}|{}", told.last_sub);
@@ -254,7 +262,7 @@ impl Registry {
             ends,
             since: now,
             listens: Default::default(),
-            replies: OnceLock::new(),
+            load: OnceLock::new(),
             told: Mutex::new(Told {
                 name: String::new(),
                 user: "default".into(),

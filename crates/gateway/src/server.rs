@@ -158,8 +158,8 @@ impl Gateway {
         self
     }
 
-    /// How long a client waits for anything but a command that blocks; by default 3 s. Shorter than the time after which clients that
-    /// were not answered send the same again by themselves.
+    /// How long a client waits for anything but a command that blocks; three seconds unless it is said. That is shorter than the time
+    /// after which clients that were not answered send the same again by themselves.
     pub fn wait_time(mut self, time: Duration) -> Self {
         self.wait = time;
         self
@@ -232,19 +232,7 @@ impl Gateway {
         handle: &GatewayHandle,
         ready: impl FnOnce(),
     ) -> Result<(), GatewayError> {
-        let open = doors.iter().find_map(Door::open_at).filter(|_| self.is_protected());
-        let mut users = self.users(&handle.metrics).await?;
-        if let Some(at) = open {
-            if users.stranger().await.session.is_some() {
-                let how = match self.behind {
-                    Behind::Servers(_) => "CONFIG SET requirepass on all nodes; without --open",
-                    Behind::Store(_) => "--password-file",
-                };
-                return Err(GatewayError::Unprotected { at, how });
-            }
-            // Nor later, should the nodes let them in.
-            users.keep_strangers_out();
-        }
+        let users = self.protected_users(&doors, handle).await?;
         let (registry, metrics) = (Arc::<Registry>::default(), Arc::clone(&handle.metrics));
         let logger = Arc::clone(&self.logger);
         let memory =
@@ -297,6 +285,24 @@ impl Gateway {
             shared.log(&format!("{} connections were cut off after {:?}", count.get(), self.drain));
         }
         Ok(())
+    }
+
+    /// Who may come in by these doors.
+    async fn protected_users(&self, doors: &[Door], handle: &GatewayHandle) -> Result<Users, GatewayError> {
+        let open = doors.iter().find_map(Door::open_at).filter(|_| self.is_protected());
+        let mut users = self.users(&handle.metrics).await?;
+        if let Some(at) = open {
+            if users.stranger().await.session.is_some() {
+                let how = match self.behind {
+                    Behind::Servers(_) => "CONFIG SET requirepass on all nodes; without --open",
+                    Behind::Store(_) => "--password-file",
+                };
+                return Err(GatewayError::Unprotected { at, how });
+            }
+            // Nor later, should the nodes let them in.
+            users.keep_strangers_out();
+        }
+        Ok(users)
     }
 
     /// Whether strangers have to come from this machine.

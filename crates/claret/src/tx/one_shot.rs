@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use claret_core::{CallNo, Closed};
+use claret_core::{CallNo, Closed, Time};
 use claret_types::Reply;
 use parking_lot::Mutex;
 
@@ -18,7 +18,6 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::observe::AttemptSpan;
-use crate::store::Store;
 
 /// See the module's text. Dropped in mid-flight, the transaction is given up if that is still possible.
 #[derive(Debug)]
@@ -33,9 +32,13 @@ impl OneShot {
     ///
     /// # Errors
     /// [`Closed`] when they were not taken: nothing was done.
-    pub(crate) fn begin(store: &Store, calls: &[Call]) -> Result<Self, Closed> {
+    pub(crate) fn begin(
+        backend: &Arc<dyn Backend>,
+        since: Option<Time>,
+        calls: &[Call],
+    ) -> Result<Self, Closed> {
         let mailbox = Arc::default();
-        let driver = Arc::clone(&store.backend).begin(&mailbox, store.since());
+        let driver = Arc::clone(backend).begin(&mailbox, since);
         let mut one_shot = OneShot { mailbox, driver: Mutex::new(Some(driver)) };
         one_shot.driver.get_mut().as_mut().ok_or(Closed)?.commit_all(1, calls)?;
         Ok(one_shot)
@@ -63,8 +66,9 @@ impl OneShot {
     }
 
     /// The transaction in progress that it goes on as: it is committing these calls.
-    pub(crate) fn go_on(mut self, store: &Store, calls: &[Call], span: &AttemptSpan) -> Tx {
-        let tx = Tx::with_mailbox(store, 0, span, Arc::clone(&self.mailbox));
+    pub(crate) fn go_on(mut self, backend: &Arc<dyn Backend>, calls: &[Call], span: &AttemptSpan) -> Tx {
+        // Its driver knows how old it is.
+        let tx = Tx::with_mailbox(backend, None, 0, span, Arc::clone(&self.mailbox));
         {
             let mut state = tx.shared.state.lock();
             state.note_writes(calls);

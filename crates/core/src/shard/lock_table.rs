@@ -780,9 +780,8 @@ fn union(mut claims: Claims, more: &Claims) -> Claims {
     claims
 }
 
-/// Tells the younger holders that `elder` waits, unless they know of an elder one. All of them, whatever they
-/// hold: what a waiter waits for shows only when it is executed (an error waits for everybody, a draw for other
-/// draws), and a holder that is told in vain gives way only if it is blocked itself.
+/// Tells the younger holders that `elder` waits, unless they know of an elder one. All of them: what a waiter waits for shows only when
+/// it is executed (an error waits for everybody), and a holder that is told in vain gives way only if it is blocked itself.
 fn tell_holders(lock: &mut Lock, elder: Birth, notices: &mut Vec<Notice>) {
     if lock.phaser.told.is_some_and(|told| told <= elder) {
         return;

@@ -44,6 +44,8 @@ fn shown(answer: &Answer) -> String {
         Answer::Set(list) => format!("<{}>", all(list)),
         Answer::Pairs(list) => format!("pairs[{}]", all(list)),
         Answer::Double(value) => format!("({value:?})"),
+        Answer::Score(value) => value.to_string(),
+        Answer::Digits { text, .. } => text.clone(),
         Answer::Verbatim(text) => format!("text {text}"),
         Answer::Error(text) => text.clone(),
         Answer::Raw(_) => "raw".to_owned(),

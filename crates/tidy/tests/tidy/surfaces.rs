@@ -14,6 +14,7 @@ pub(crate) const ALONE: &[(&str, &str, &str)] = &[
     ("Store", "builder", "`Store::builder().build().blocking()`"),
     ("Store", "cluster", "`blocking::Store::connect_with` takes what it makes"),
     ("Store", "connect_with", "async, the builder connects by itself"),
+    ("Store", "backup_of", "of a folder and no store; it waits for nobody"),
 ];
 
 /// What one side lacks.
