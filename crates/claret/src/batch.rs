@@ -468,7 +468,7 @@ impl Store {
         let begun =
             (!span.is_told()).then(|| OneShot::begin(&self.backend, self.since(), calls).ok()).flatten();
         let tx = match begun {
-            None => Tx::begin(&self.backend, self.since(), 0, &span),
+            None => Tx::begin((&self.backend, self.since()), 0, &span),
             Some(one_shot) => {
                 let waits = || one_shot.is_blocked();
                 let committed = deadline.race_while(one_shot.committed(&*self.backend), waits).await;

@@ -190,7 +190,7 @@ mod tests {
     fn a_closure_that_panics_or_is_dropped_is_left() {
         let store = Store::in_memory();
         let span = TransactionSpan::begin().attempt(1);
-        let begin = || Tx::begin(&store.backend, None, 0, &span);
+        let begin = || Tx::begin((&store.backend, None), 0, &span);
         let (outer, inner) = (begin(), begin());
         let nested = within(&outer, &span, async {
             let panics =

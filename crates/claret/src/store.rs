@@ -215,7 +215,7 @@ impl Store {
                             Ok(next) => next,
                             Err(Closed) if !tx.writes() => {
                                 tx.leave();
-                                let next = Tx::begin(&self.backend, self.since(), tx.attempt(), span);
+                                let next = Tx::begin((&self.backend, self.since()), tx.attempt(), span);
                                 next.learn_from(tx);
                                 next
                             }
@@ -529,7 +529,7 @@ impl<'a> Begun<'a> {
     pub(crate) fn new(store: &'a Store, options: TxOptions, measure: Option<Measure>) -> Self {
         let mut observed = Observed::begin(store.backend.counts(), measure);
         let span = observed.attempt(1);
-        let tx = Tx::begin(&store.backend, store.since(), 0, &span);
+        let tx = Tx::begin((&store.backend, store.since()), 0, &span);
         tx.observe(options);
         let deadline = store.deadline(options);
         Begun { observed, span, tx, deadline }

@@ -139,18 +139,12 @@ pub struct Tx {
 
 impl Tx {
     /// The first attempt, or the first one of another driver after some `earlier` ones.
-    pub(crate) fn begin(
-        backend: &Arc<dyn Backend>,
-        since: Option<Time>,
-        earlier: u32,
-        span: &AttemptSpan,
-    ) -> Self {
-        Self::with_mailbox(backend, since, earlier, span, Arc::default())
+    pub(crate) fn begin(on: (&Arc<dyn Backend>, Option<Time>), earlier: u32, span: &AttemptSpan) -> Self {
+        Self::with_mailbox(on, earlier, span, Arc::default())
     }
 
     fn with_mailbox(
-        backend: &Arc<dyn Backend>,
-        since: Option<Time>,
+        (backend, since): (&Arc<dyn Backend>, Option<Time>),
         earlier: u32,
         span: &AttemptSpan,
         mailbox: Arc<Mailbox>,
@@ -428,12 +422,6 @@ impl Tx {
     /// When the transaction first had to wait, where that is measured.
     pub(crate) fn waited(&self) -> Option<&Instant> {
         self.shared.waited.get()
-    }
-
-    /// Whether this attempt waits for other transactions, as far as it has heard.
-    pub(crate) fn is_blocked(&self) -> bool {
-        let state = self.shared.state.lock();
-        state.attempt == self.attempt && state.driver.as_ref().is_some_and(|driver| driver.is_blocked())
     }
 
     /// Whether this attempt may have changed a record, if it committed.
@@ -798,9 +786,9 @@ mod tests {
     #[test]
     fn attempts_are_counted_over_all_drivers() {
         let (store, span) = (Store::in_memory(), TransactionSpan::begin());
-        let first = Tx::begin(&store.backend, None, 0, &span.attempt(1));
+        let first = Tx::begin((&store.backend, None), 0, &span.attempt(1));
         let second = first.again(&span.attempt(2)).expect("nothing is under way");
-        let third = Tx::begin(&store.backend, None, second.attempt(), &span.attempt(3));
+        let third = Tx::begin((&store.backend, None), second.attempt(), &span.attempt(3));
         let fourth = third.again(&span.attempt(4)).expect("nothing is under way");
         assert_eq!([first, second, third, fourth].map(|tx| tx.attempt()), [1, 2, 3, 4]);
     }

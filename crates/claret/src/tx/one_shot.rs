@@ -68,7 +68,7 @@ impl OneShot {
     /// The transaction in progress that it goes on as: it is committing these calls.
     pub(crate) fn go_on(mut self, backend: &Arc<dyn Backend>, calls: &[Call], span: &AttemptSpan) -> Tx {
         // Its driver knows how old it is.
-        let tx = Tx::with_mailbox(backend, None, 0, span, Arc::clone(&self.mailbox));
+        let tx = Tx::with_mailbox((backend, None), 0, span, Arc::clone(&self.mailbox));
         {
             let mut state = tx.shared.state.lock();
             state.note_writes(calls);

@@ -45,6 +45,12 @@ impl Tx {
         }
     }
 
+    /// Whether this attempt waits for other transactions, as far as it has heard.
+    pub(crate) fn is_blocked(&self) -> bool {
+        let state = self.shared.state.lock();
+        state.attempt == self.attempt && state.driver.as_ref().is_some_and(|driver| driver.is_blocked())
+    }
+
     /// Ends the attempt by committing it. Returns how it ended; `None` if the store was closed meanwhile.
     pub(crate) async fn commit(&self) -> Option<End> {
         self.check_nested();
