@@ -115,9 +115,12 @@ impl Shard {
     }
 
     /// Calls on one record that are undone wait no longer. With them go calls that were to be executed with them alone: those come
-    /// again. `undone` is in order. O(calls that wait there).
+    /// again. `undone` is in order. O(these, and if one of them waits, calls that wait there).
     fn stop_waiting(&mut self, now: Time, owner: Owner, key: Bytes, undone: &[CallNo]) {
         let Some(participant) = self.attempts.get_mut(&owner.attempt) else { return };
+        if !undone.iter().any(|no| matches!(participant.seen.get(no), Some(Heard::Waits))) {
+            return; // Mostly: none of those that wait there need be looked at.
+        }
         let Some(blocked) = participant.blocked.get_mut(&key) else { return };
         let waits = blocked.calls.len();
         self.stats.visits += waits as u64;
