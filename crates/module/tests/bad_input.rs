@@ -499,7 +499,7 @@ fn settings_keep_within_their_bounds() {
         .filter(|line| line.starts_with("| `claret.") && line.matches('|').count() == 6)
         .map(|line| line.split('|').map(|cell| cell.trim().trim_matches('`')).collect())
         .collect();
-    assert_eq!(rows.len(), 27);
+    assert_eq!(rows.len(), 29);
     let is_number = |row: &Vec<&str>| row[3].parse::<i64>().is_ok();
     let (rows, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_number);
     let names: Vec<&str> = others.iter().map(|row| row[1]).collect();
@@ -533,7 +533,7 @@ fn a_setting_that_is_fixed_takes_the_value_that_it_has() {
     let (_server, _process, mut plain) = rig();
     let shown: Vec<String> =
         redis::cmd("CONFIG").arg(&["GET", "claret.*"]).query(&mut plain).expect("all of them");
-    assert_eq!(shown.len(), 54);
+    assert_eq!(shown.len(), 58);
     let mut fixed = 0;
     for pair in shown.chunks(2) {
         let (name, value) = (&pair[0], &pair[1]);

@@ -223,14 +223,4 @@ fn a_node_that_refuses_transactions_says_that_it_serves_none_and_why() {
     assert!(info(&mut plain).contains("claret_serving:0\r\n"));
     ok(&mut plain, "CONFIG SET claret.drain 0");
     assert_eq!(state(&mut plain), "ok");
-
-    // The server takes no writes, and a session has it looked at.
-    let process = Process::hello(&server, 1);
-    ok(&mut plain, "CONFIG SET min-replicas-to-write 1");
-    let barred = "no transactions are served here, because the server takes no writes now: NOREPLICAS";
-    wait_until("it is seen", || state(&mut plain).starts_with(barred));
-    assert!(info(&mut plain).contains("claret_serving:0\r\n"));
-    ok(&mut plain, "CONFIG SET min-replicas-to-write 0");
-    drop(process);
-    wait_until("it is seen that it does again", || state(&mut plain) == "ok");
 }

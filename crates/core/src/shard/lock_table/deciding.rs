@@ -5,7 +5,7 @@
 //! own, one after another, and at the end all are undone, before anybody else looks. So n calls cost n executions,
 //! not n times what the transaction did there before.
 
-use claret_types::{Claims, Effect, Executed, Mode, Modes, OpError, Operation, Reply, Room, State};
+use claret_types::{Claims, Effect, Executed, Mode, Modes, OpError, Operation, Reply, Room, State, Unique};
 use smallvec::SmallVec;
 
 use super::{
@@ -258,6 +258,10 @@ impl LockTable {
         self.looks += 1;
         let Record { key, state, lock, .. } = &mut self.records[record];
         let own = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
+        if call.op.asks_version() && own.is_some_and(Holder::has_effects) {
+            // The next transaction of a batch asks: for it the record has changed.
+            return Ok((call.op.execute(Some(&of_own_change(unique)), unique)?, Room::UNBOUNDED));
+        }
         if let Some(External(records)) = self.external {
             let own = rules::own_effects(own, call.member, [&call.op].into_iter());
             self.replays += own.len() as u64;
@@ -295,12 +299,14 @@ impl LockTable {
         let [first, _, ..] = calls else { return None };
         let alike =
             |call: &&Call| call.member == first.member && same(call.op.type_info(), first.op.type_info());
-        if self.has_vanished(record) {
+        // A version is nothing of what is in the record.
+        let of_content = calls.iter().take_while(|call| alike(call) && !call.op.asks_version());
+        let ops: SmallVec<[&Operation; 8]> = of_content.map(|call| &call.op).collect();
+        if self.has_vanished(record) || ops.is_empty() {
             return None;
         }
         let Record { key, state, lock, .. } = &mut self.records[record];
         let own = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
-        let ops: SmallVec<[&Operation; 8]> = calls.iter().take_while(alike).map(|call| &call.op).collect();
         if let Some(External(records)) = self.external {
             let own = rules::own_effects(own, first.member, ops.iter().copied());
             self.replays += own.len() as u64;
@@ -324,13 +330,8 @@ impl LockTable {
     ) -> Result<(Executed, Room), OpError> {
         let unique = self.next_unique();
         self.looks += 1;
-        let told;
         let state = match view {
             View::Partial(state) => state,
-            View::InPlace(_) if call.op.asks_version() => {
-                told = Some(State::of_version(self.versions.of(&self.records[record].key)));
-                &told
-            }
             View::InPlace(_) => &self.records[record].state,
         };
         let executed = call.op.execute(state.as_ref(), unique)?;
@@ -369,4 +370,9 @@ fn overlay(own: SmallVec<[&Effect; 4]>, state: &mut Option<State>) -> SmallVec<[
 
 fn draws_fit(claims: &Claims, room: Room) -> bool {
     claims.draw.down <= room.down && claims.draw.up <= room.up
+}
+
+/// What is told instead of a version to whoever changed the record before, in the same attempt: nobody else is told that.
+fn of_own_change(unique: Unique) -> State {
+    State::of_version(format!("own {}", unique.0).into())
 }

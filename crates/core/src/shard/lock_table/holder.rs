@@ -196,6 +196,14 @@ impl Holder {
         self.items.iter().map(|item| &item.claims)
     }
 
+    /// Whether anything was done on the record that is not undone.
+    pub(super) fn has_effects(&self) -> bool {
+        match &self.sums {
+            Some(sums) => sums.effects.len() > sums.undone,
+            None => self.items.iter().any(|item| item.effect.is_some()),
+        }
+    }
+
     /// A member's effects, in the order in which they were granted, that may matter to these operations. Claims on
     /// different elements never conflict, so effects on other elements change nothing for an operation on some. An effect stands on
     /// all that came before it on its own elements, whichever of these the operations are about.
