@@ -309,9 +309,9 @@ fn the_demo_sells_the_same_products_in_four_ways_and_oversells_none() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let cells = |way: &str| -> Vec<String> {
-        // Below its own description.
-        let row =
-            text.lines().find_map(|line| line.strip_prefix(way)).unwrap_or_else(|| panic!("{way}: {text}"));
+        // Below the ways' own descriptions.
+        let mut rows = text.lines().skip_while(|line| !line.starts_with("way "));
+        let row = rows.find_map(|line| line.strip_prefix(way)).unwrap_or_else(|| panic!("{way}: {text}"));
         row.split_whitespace().map(str::to_owned).collect()
     };
     assert_eq!(cells("way").join(" "), "sold oversold in sold/s retries p50 p99");
