@@ -148,12 +148,10 @@ fn a_store_and_its_backups_are_for_their_owner_alone() {
 #[test]
 fn a_folder_of_the_first_format_is_opened_and_goes_on() {
     let folder = TestFolder::new();
-    for (name, hex) in [("log-0000000000000000", include_str!("stored/format-1.log.hex"))] {
-        let hex: String = hex.split_whitespace().collect();
-        let bytes =
-            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex"));
-        std::fs::write(folder.path().join(name), bytes.collect::<Vec<u8>>()).expect("it is written");
-    }
+    let hex: String = include_str!("stored/format-1.log.hex").split_whitespace().collect();
+    let bytes = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex"));
+    let log = folder.path().join("log-0000000000000000");
+    std::fs::write(log, bytes.collect::<Vec<u8>>()).expect("it is written");
     for round in 0..2 {
         let store = Store::open(folder.path()).expect("it is read");
         assert_eq!(wait(store.counter("counter").get()), Ok(42 + round));

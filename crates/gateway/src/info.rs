@@ -19,8 +19,11 @@ use crate::shared::Shared;
 /// How long all nodes together have to say something.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Writes a section.
+type Section = fn(&Told<'_>, &mut Lines);
+
 /// Sections in their order. All but the last are those of a server.
-const SECTIONS: [(&str, fn(&Told<'_>, &mut Lines)); 9] = [
+const SECTIONS: [(&str, Section); 9] = [
     ("server", server),
     ("clients", clients),
     ("memory", memory),

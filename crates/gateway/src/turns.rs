@@ -204,7 +204,9 @@ impl Turns {
     /// A turn was long enough for what was tried.
     pub(crate) fn note_done(&mut self, keys: &[Bytes]) {
         if !self.late.is_empty() {
-            keys.iter().for_each(|key| drop(self.late.remove(key)));
+            for key in keys {
+                self.late.remove(key);
+            }
         }
     }
 

@@ -24,8 +24,11 @@ const LICENCES: &[&str] = &[
 /// The only place from which packages come.
 const SOURCE: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
+/// A package, which versions of it if not all, and why.
+type Banned = (&'static str, Option<(u64, u64)>, &'static str);
+
 /// Packages, and versions below which they are not to be there, with the reason. `None`: no version of them.
-const BANNED: &[(&str, Option<(u64, u64)>, &str)] = &[
+const BANNED: &[Banned] = &[
     ("openssl-sys", None, "TLS is rustls, everywhere: one library to follow, and none of the system's"),
     ("native-tls", None, "TLS is rustls"),
     ("chrono", None, "time is the crate `time`"),

@@ -556,7 +556,7 @@ fn print_row(ours: &Outcome, theirs: &Outcome, fault: Fault) {
         format!("{}, {} | {}{text} | {:.1}", it.done.0, it.done.1, if it.ok { "ok " } else { "" }, it.seconds)
     };
     let ours_alone = [ours.clone()];
-    let verdict = match (ours.wrong(), worse(&ours_alone, &[theirs.clone()], fault).is_empty()) {
+    let verdict = match (ours.wrong(), worse(&ours_alone, std::slice::from_ref(theirs), fault).is_empty()) {
         (None, _) => String::new(),
         (Some(wrong), true) => format!("{wrong}, as on one Redis"),
         (Some(wrong), false) => format!("WORSE: {wrong}"),

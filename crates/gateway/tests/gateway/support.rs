@@ -84,7 +84,7 @@ pub(crate) fn in_process() -> Running {
 
 /// A gateway before the cluster, with these limits.
 pub(crate) fn limited_before_cluster(limits: GatewayLimits) -> Running {
-    Running::start(Gateway::new(Behind::Servers(Box::new(Store::cluster(&cluster().url())))).limits(limits))
+    Running::start(Gateway::new(Behind::Servers(Box::new(Store::cluster(cluster().url())))).limits(limits))
 }
 
 pub(crate) fn limited(limits: GatewayLimits) -> Running {
