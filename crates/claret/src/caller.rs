@@ -36,8 +36,8 @@ impl Caller {
     }
 
     /// From now on it tries something that takes several transactions, as a loop does that reads in one and writes in the next. Until
-    /// [it ends](Self::ends), those that begin for it are as old as this, and older ones are served first (P22 of docs/protocol.md).
-    /// What it tries already goes on. A cluster takes nobody for older than a minute (P51).
+    /// [it ends](Self::ends), those that begin for it are as old as this, and older ones are served first.
+    /// What it tries already goes on. A cluster takes nobody for older than a minute.
     pub fn tries(&self) {
         self.0.tries.lock().get_or_insert_with(Instant::now);
     }

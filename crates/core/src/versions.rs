@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use claret_types::Bytes;
 use hashbrown::HashMap;
 
-/// Which versions were told of which keys: for a host of records (O10 of docs/optimistic.md).
+/// Which versions were told of which keys: for a host of records.
 #[derive(Clone, Debug)]
 pub struct Versions {
     epoch: u64,

@@ -337,7 +337,7 @@ fn a_turn_that_is_over_is_no_change() {
     lose_in_turn(&mut client, &mut other, &k);
     assert_eq!(client.ask(&format!("WATCH {k}")), "OK");
     // It waits for the end of the locks, and is carried out then.
-    assert_eq!(other.ask(&format!("APPEND {k} \"\"")), "1");
+    assert_eq!(other.ask(&format!("SETRANGE {k} 0 \"\"")), "1");
     assert_eq!(client.asks(["MULTI", "PING", "EXEC"])[2], "[PONG]");
     assert!(client.ask("INFO gateway").contains("gateway_watch_given_up_total:1"));
 }
