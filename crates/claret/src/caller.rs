@@ -1,10 +1,13 @@
 //! Somebody for whom a store is used, and who may leave before it has answered: the client of a server.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Waker;
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
+use futures_timer::Delay;
 use parking_lot::Mutex;
 
 /// Somebody for whom transactions are run ([`Store::on_behalf_of`](crate::Store::on_behalf_of)), and who may leave before they are over, as the client of a server
@@ -19,7 +22,12 @@ struct Inner {
     waker: Mutex<Option<Waker>>,
     /// Since when it has tried what it tries.
     tries: Mutex<Option<Instant>>,
+    /// Where it has left: when it is looked again whether what it began waits.
+    look: Mutex<Option<Delay>>,
 }
+
+/// Where a caller has left, what it began is looked at so often: it ends once it waits for others.
+const LOOK: Duration = Duration::from_millis(2);
 
 impl Caller {
     /// Somebody who is there.
@@ -55,6 +63,15 @@ impl Caller {
     /// Whether it has left.
     pub fn is_gone(&self) -> bool {
         self.0.has_left.load(Ordering::Acquire)
+    }
+
+    /// What waits for nobody now may wait soon: then this task is woken.
+    pub(crate) fn look_again(&self, cx: &mut Context<'_>) {
+        let mut look = self.0.look.lock();
+        let look = look.get_or_insert_with(|| Delay::new(LOOK));
+        while Pin::new(&mut *look).poll(cx).is_ready() {
+            look.reset(LOOK);
+        }
     }
 
     /// Whether it has left; if not, this task is woken when it does.

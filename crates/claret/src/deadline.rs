@@ -21,12 +21,7 @@ pub(crate) struct Deadline<'a> {
     is_over: bool,
     /// For whom it is, where that is known.
     caller: Option<&'a Caller>,
-    /// When it is looked again whether something waits whose caller has left.
-    look: Option<Delay>,
 }
-
-/// Where a caller has left, what it began is looked at so often: it ends once it waits for others.
-const LOOK: Duration = Duration::from_millis(2);
 
 enum Timer {
     /// Exact, and of no runtime.
@@ -49,7 +44,7 @@ impl Timer {
 
 impl<'a> Deadline<'a> {
     pub(crate) fn new(backend: &'a dyn Backend, after: Duration) -> Self {
-        Deadline { backend, after, tick: None, timer: None, is_over: false, caller: None, look: None }
+        Deadline { backend, after, tick: None, timer: None, is_over: false, caller: None }
     }
 
     /// The same of something that ends when it waits for others and its caller has left.
@@ -97,17 +92,12 @@ impl<'a> Deadline<'a> {
 
     /// Whether nobody is there who would hear of what is waited for. What does not wait now may wait soon: then this task is woken.
     fn is_in_vain(&mut self, cx: &mut Context<'_>, waits: &impl Fn() -> bool) -> bool {
-        if !self.caller.is_some_and(|caller| caller.has_left(cx.waker())) {
-            return false;
+        let Some(caller) = self.caller.filter(|caller| caller.has_left(cx.waker())) else { return false };
+        let is_in_vain = waits();
+        if !is_in_vain {
+            caller.look_again(cx);
         }
-        if waits() {
-            return true;
-        }
-        let look = self.look.get_or_insert_with(|| Delay::new(LOOK));
-        while Pin::new(&mut *look).poll(cx).is_ready() {
-            look.reset(LOOK);
-        }
-        false
+        is_in_vain
     }
 
     /// Whether the tick before which it began to wait is to come: that wakes the task before the time is near.

@@ -201,6 +201,8 @@ mod tests {
         let versions = watch.expected().iter().filter(|(_, op)| *op != get.demanding(&Reply::Nil)).count();
         assert_eq!(versions, 2, "all of each key counts, what was read besides");
         let mget = table::named(b"mget").expect("a command");
+        assert!(!watch.concerns(mget, &words("MGET x b")), "it goes as any other");
+        watch.mode = WatchMode::Answers;
         assert_eq!(watch.of_command(mget, &words("MGET b x b a")), [Bytes::from("a"), Bytes::from("b")]);
         assert!(watch.concerns(mget, &words("MGET x b")) && !watch.concerns(mget, &words("MGET x y")));
         (0..SEEN_MAX).for_each(|_| watch.note_seen(b"b", &get, &Reply::Nil));

@@ -63,6 +63,7 @@ const CATEGORIES: [&str; 21] = [
     "stream",
     "string",
     "transaction",
+    "write",
 ];
 
 /// A text in which rights stand for no logins, and these rights in their order. A login ends at an `@`, and so would `+@all`.
