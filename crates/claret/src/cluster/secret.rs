@@ -41,7 +41,7 @@ pub fn without_passwords(text: &str) -> String {
 const RIGHT: &str = "\u{1}";
 
 /// The categories of rights that servers have; of other modules' ones nothing is said here.
-const CATEGORIES: [&str; 21] = [
+const CATEGORIES: [&str; 22] = [
     "admin",
     "all",
     "bitmap",
