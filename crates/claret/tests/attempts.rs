@@ -74,22 +74,22 @@ async fn the_key_for_which_transactions_are_run_again_is_named() {
         let elder = store.transaction(|tx| {
             let (elder_holds, store) = (Arc::clone(&elder_holds), store.clone());
             async move {
-                tx.counter("elder's").get_for_update().await?;
+                tx.counter("of the elder").get_for_update().await?;
                 elder_holds.notify_one();
                 while store.stats().lock_waits == 0 {
                     tokio::task::yield_now().await;
                 }
-                tx.counter("younger's").get_for_update().await?;
+                tx.counter("of the younger").get_for_update().await?;
                 Ok(())
             }
         });
         let younger = async {
             elder_holds.notified().await;
             let add = store.transaction(async |tx| {
-                tx.counter("younger's").get_for_update().await?;
+                tx.counter("of the younger").get_for_update().await?;
                 match at_commit {
-                    false => _ = tx.counter("elder's").get().await?,
-                    true => tx.counter("elder's").add(1)?,
+                    false => _ = tx.counter("of the elder").get().await?,
+                    true => tx.counter("of the elder").add(1)?,
                 }
                 Ok(())
             });
@@ -100,8 +100,8 @@ async fn the_key_for_which_transactions_are_run_again_is_named() {
         younger.expect("run again");
         let stats = store.stats();
         let keys: Vec<_> = stats.restart_keys.iter().map(|it| (it.key.to_string(), it.restarts)).collect();
-        assert_eq!((stats.restarts, keys), (1, vec![("elder's".to_owned(), 1)]), "{at_commit}");
-        assert!(stats.to_string().contains("for key 'elder's': 1"), "{stats}");
+        assert_eq!((stats.restarts, keys), (1, vec![("of the elder".to_owned(), 1)]), "{at_commit}");
+        assert!(stats.to_string().contains("for key 'of the elder': 1"), "{stats}");
     }
     let store = Store::in_memory();
     let looks = store.transaction_with(TxOptions::new().optimistic(), async |tx| {

@@ -168,6 +168,8 @@ fn each_number_has_a_query_and_each_query_is_of_numbers_that_there_are() {
         include_str!("../../../docs/commands.md").split("## INFO claret").nth(1).expect("the numbers");
     let of_nodes = of_nodes.split("\n## ").next().expect("a section");
     known.extend(of_nodes.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()));
+    // It is a text, for people.
+    known.retain(|name| *name != "claret_state");
     assert!(known.len() > 50, "{known:?}");
 
     let (mut asked, mut about) = (Vec::new(), Vec::new());

@@ -41,7 +41,11 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        let switches = Switches { combining: false, ..Switches::CLARET };
+        Rig::of(Switches::CLARET.delivery)
+    }
+
+    fn of(delivery: Delivery) -> Self {
+        let switches = Switches { combining: false, delivery, ..Switches::CLARET };
         Rig { shard: Shard::new(SHARD, Incarnation(1), switches, Limits::default()) }
     }
 
@@ -187,17 +191,19 @@ fn trap_42_what_comes_late_and_undone_is_not_executed() {
 /// again and is executed once.
 #[test]
 fn trap_42_what_is_undone_waits_no_longer() {
-    let mut rig = Rig::new();
-    assert_eq!(answer(&rig.execute(9, "x", &[(0, get())], Vec::new())), Reply::Int(0));
-    let waits = rig.execute(1, "x", &[(0, add(1)), (1, add_returning(10))], Vec::new());
-    assert!(matches!(waits[0], Response::Queued { .. }), "{waits:?}");
-    let other = answer(&rig.execute(1, "y", &[(2, add(5)), (3, add_returning(5))], undone(&[(1, 2)])));
-    assert_eq!(other, Reply::Int(10));
-    let waits = rig.commit(1, 0, &[("x", 0, add(1)), ("y", 2, add(5))], undone(&[(1, 2), (3, 4)]));
-    assert!(matches!(waits[0], Response::Queued { .. }), "{waits:?}");
-    let both = rig.commit(9, 1, &[], Vec::new());
-    assert_eq!(both.iter().filter(|it| matches!(it, Response::Committed { .. })).count(), 2, "{both:?}");
-    assert_eq!((rig.count("x"), rig.count("y")), (1, 5));
+    for delivery in [Delivery::Network, Delivery::Direct] {
+        let mut rig = Rig::of(delivery);
+        assert_eq!(answer(&rig.execute(9, "x", &[(0, get())], Vec::new())), Reply::Int(0));
+        let waits = rig.execute(1, "x", &[(0, add(1)), (1, add_returning(10))], Vec::new());
+        assert!(matches!(waits[0], Response::Queued { .. }), "{waits:?}");
+        let other = answer(&rig.execute(1, "y", &[(2, add(5)), (3, add_returning(5))], undone(&[(1, 2)])));
+        assert_eq!(other, Reply::Int(10));
+        let waits = rig.commit(1, 0, &[("x", 0, add(1)), ("y", 2, add(5))], undone(&[(1, 2), (3, 4)]));
+        assert!(matches!(waits[0], Response::Queued { .. }), "{waits:?}");
+        let both = rig.commit(9, 1, &[], Vec::new());
+        assert_eq!(both.iter().filter(|it| matches!(it, Response::Committed { .. })).count(), 2, "{both:?}");
+        assert_eq!((rig.count("x"), rig.count("y")), (1, 5));
+    }
 }
 
 /// Trap 43. That an operation cannot be done is an answer, for which its owner holds the record alone.
@@ -313,13 +319,7 @@ fn what_was_done_with_an_undone_call_is_settled() {
 /// answers has not heard of that.
 #[test]
 fn a_refusal_that_was_not_waited_for_is_not_forgotten() {
-    let (mut rig, delivery) = (Rig::new(), Delivery::Direct);
-    rig.shard = Shard::new(
-        SHARD,
-        Incarnation(1),
-        Switches { combining: false, delivery, ..Switches::CLARET },
-        Limits::default(),
-    );
+    let mut rig = Rig::of(Delivery::Direct);
     let is_lost = |responses: &[Response]| {
         responses
             .iter()

@@ -1,9 +1,11 @@
-//! Measures whether loops of WATCH and the writers beside them get on: `progress PORT KEYS LOOPS WRITERS multi|plain THINK-MS SECONDS`.
+//! Measures whether loops of WATCH and the writers beside them get on: `progress PORT KEYS LOOPS WRITERS multi|plain THINK-MS
+//! NETWORK-MS SECONDS`.
 //!
 //! Each loop watches KEYS accounts, reads them, thinks, and moves money between two of them by MULTI, SET and EXEC, again until EXEC does
 //! not answer nil. Each writer moves money between two accounts at random: by a MULTI, or by plain commands one by one. One client
-//! more uses other keys, at a steady pace. All are plain sockets, so that the load costs little. It prints a line of JSON;
-//! tools/gateway-speed runs it, before a gateway and before one Redis.
+//! more uses other keys, at a steady pace. All are plain sockets, so that the load costs little; each waits for NETWORK-MS before it
+//! sends, as if its server were not on the same machine: else it measures how fast a client is that nobody has. It prints a line of
+//! JSON; tools/gateway-speed runs it, before a gateway and before one Redis.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -48,13 +50,15 @@ impl Reply {
 struct Connection {
     stream: BufReader<TcpStream>,
     written: Vec<u8>,
+    /// What a request and its reply take on the way.
+    network: Duration,
 }
 
 impl Connection {
-    async fn to(port: u16) -> io::Result<Self> {
+    async fn to(port: u16, network: Duration) -> io::Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
         stream.set_nodelay(true)?;
-        Ok(Connection { stream: BufReader::new(stream), written: Vec::new() })
+        Ok(Connection { stream: BufReader::new(stream), written: Vec::new(), network })
     }
 
     fn write(&mut self, words: &[&str]) {
@@ -66,6 +70,9 @@ impl Connection {
 
     /// Sends what was written; so many replies.
     async fn send(&mut self, replies: usize) -> io::Result<Vec<Reply>> {
+        if !self.network.is_zero() {
+            sleep(self.network).await;
+        }
         self.stream.write_all(&self.written).await?;
         self.written.clear();
         let read = async {
@@ -206,6 +213,7 @@ struct Row {
     port: u16,
     keys: usize,
     think: Duration,
+    network: Duration,
     by_multi: bool,
     until: Instant,
 }
@@ -223,7 +231,7 @@ impl Row {
     }
 
     async fn watch_loop(self, tally: &mut Tally) -> io::Result<()> {
-        let mut connection = Connection::to(self.port).await?;
+        let mut connection = Connection::to(self.port, self.network).await?;
         let names: Vec<String> = (0..self.keys).map(account).collect();
         let words =
             |first| -> Vec<&str> { [first].into_iter().chain(names.iter().map(String::as_str)).collect() };
@@ -271,7 +279,7 @@ impl Row {
     }
 
     async fn writer(self, tally: &mut Tally) -> io::Result<()> {
-        let mut connection = Connection::to(self.port).await?;
+        let mut connection = Connection::to(self.port, self.network).await?;
         while Instant::now() < self.until {
             let (from, to) = Row::two(self.accounts());
             let since = Instant::now();
@@ -300,7 +308,7 @@ impl Row {
     }
 
     async fn of_other_keys(self, tally: &mut Tally) -> io::Result<()> {
-        let mut connection = Connection::to(self.port).await?;
+        let mut connection = Connection::to(self.port, self.network).await?;
         let mut pace = interval(PACE);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while Instant::now() < self.until {
@@ -366,8 +374,8 @@ async fn measure(row: Row, loops: usize, writers: usize) -> Result<BTreeMap<Kind
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().collect();
-    let [_, port, keys, loops, writers, how, think_ms, seconds] = &words[..] else {
-        return Err("progress PORT KEYS LOOPS WRITERS multi|plain THINK-MS SECONDS".into());
+    let [_, port, keys, loops, writers, how, think_ms, network_ms, seconds] = &words[..] else {
+        return Err("progress PORT KEYS LOOPS WRITERS multi|plain THINK-MS NETWORK-MS SECONDS".into());
     };
     let by_multi = match how.as_str() {
         "multi" => true,
@@ -379,13 +387,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Err("a loop watches at least one key".into());
     }
     let think = Duration::from_millis(think_ms.parse()?);
-    let mut bank = Connection::to(port).await?;
+    let network = Duration::from_millis(network_ms.parse()?);
+    let mut bank = Connection::to(port, Duration::ZERO).await?;
     let names: Vec<String> = (0..keys.max(2)).map(account).collect();
     for name in &names {
         bank.ask(&["SET", name, &START.to_string()]).await?;
     }
     let until = Instant::now() + Duration::from_secs_f64(seconds);
-    let row = Row { port, keys, think, by_multi, until };
+    let row = Row { port, keys, think, network, by_multi, until };
     let mut tallies = measure(row, loops.parse()?, writers.parse()?).await?;
     let mut lost_updates = Vec::new();
     for (no, name) in names.iter().enumerate() {

@@ -118,8 +118,7 @@ pub struct Salvaged {
     pub is_of_one_moment: bool,
 }
 
-/// Reads a store up to its first damage: all transactions before it, and none by half. `None` if there is no store yet, or nothing
-/// before the damage.
+/// Reads a store up to its first damage: all transactions before it, and none by half. `None` if there is no store yet.
 ///
 /// # Errors
 /// See [`LogError`]; damage is none of them, unless nothing can be read at all.
@@ -693,8 +692,13 @@ mod tests {
             std::fs::write(path.join(Kind::Log.name(0)), file).expect("it is written");
             let mut folder = Folder::new(&path);
             Manifest { store: STORE, newest: 0, synced: 0 }.put(&mut folder).expect("it is written");
-            let salvaged = recover_until_damage(&mut folder, &mut |_| {}).expect("it is read");
-            assert!(salvaged.is_some_and(|it| it.is_of_one_moment), "whatever stands there");
+            match recover_until_damage(&mut folder, &mut |_| {}) {
+                Ok(salvaged) => {
+                    assert!(salvaged.is_some_and(|it| it.is_of_one_moment), "whatever stands there");
+                }
+                // Nothing is before it.
+                Err(error) => assert!(matches!(error, LogError::Damaged { .. }), "{error}"),
+            }
             match recover(&mut Folder::new(&path), &mut |_| {}) {
                 Ok(Some(_)) => read += 1,
                 Ok(None) => panic!("there is a store"),

@@ -146,14 +146,21 @@ async fn digests_tell(store: &Store, prefix: &str) {
     }
     let large = format!("{prefix}:large");
     let batch = store.batch();
-    for number in 0..70_000 {
-        batch.list(&large).push_back(format!("{number}"));
+    for number in 0..60_000 {
+        batch.list(&large).push_back(format!("element {number:020}"));
     }
     batch.commit().await.expect("pushed");
     let before = digest(&large).await;
     assert!(before.is_some(), "it has no bound of 1 MiB");
     store.list(&large).push_back("x").await.expect("pushed");
     assert_ne!(digest(&large).await, before);
+    let batch = store.batch();
+    for number in 0..6_000 {
+        batch.list(&large).push_back(format!("{number}"));
+    }
+    batch.commit().await.expect("pushed");
+    let error = store.key(&large).digest().await.expect_err("too large").to_string();
+    assert!(error.contains(&large) && error.contains("limit of 1048576"), "{error}");
 }
 
 /// The content of a record that is none of [`EVERY_TYPE`].

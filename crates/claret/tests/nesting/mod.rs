@@ -1,11 +1,13 @@
 //! What savepoints, nested transactions and `settle` promise on any store, whether a transaction locks or looks (`docs/nesting.md`).
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use claret::{Abort, Error, OpError, Records, Store, Tx, TxOptions};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::ways::Case;
@@ -431,17 +433,18 @@ impl Case<'_> {
 /// Somebody holds the record: the transaction gives up what it wanted of it, and commits with the rest (trap 42).
 async fn an_answer_that_does_not_come_is_not_waited_for(store: &Store, keys: &str) {
     let (held, free) = (format!("{keys}held"), format!("{keys}free"));
+    let is_given_up = Arc::<Notify>::default();
     let done = store.transaction(async |holder| {
         holder.register(&held).get_for_update::<i64>().await?;
-        let (held, free) = (held.clone(), free.clone());
+        let (held, free, gives_up) = (held.clone(), free.clone(), Arc::clone(&is_given_up));
         let store = store.clone();
         let other = tokio::spawn(async move {
             let other = store.transaction(async |tx| {
                 ready(&tx).await?;
                 tx.register(&held).set("before")?;
                 let point = tx.savepoint()?;
-                let waits = timeout(SOON, tx.register(&held).get::<String>());
-                assert!(waits.await.is_err(), "somebody holds it");
+                let waits = timeout(SOON, tx.register(&held).get::<String>()).await;
+                assert!(waits.is_err(), "somebody holds it: {waits:?}");
                 tx.rollback_to(&point)?;
                 tx.counter(&free).add(1)?;
                 assert_eq!(tx.counter(&free).get().await?, 1);
@@ -449,11 +452,13 @@ async fn an_answer_that_does_not_come_is_not_waited_for(store: &Store, keys: &st
                 let late = tx.register(&held).get::<String>();
                 tx.rollback_to(&point)?;
                 assert_eq!(late.await, Err(Error::RolledBack));
+                gives_up.notify_one();
                 Ok(())
             });
             other.await
         });
-        tokio::time::sleep(3 * SOON).await;
+        // Nobody is kept waiting for a panic.
+        let _ = timeout(100 * SOON, is_given_up.notified()).await;
         Ok(other)
     });
     let other = done.await.expect("committed");

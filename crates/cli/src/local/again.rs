@@ -50,12 +50,18 @@ impl ClusterDir {
             go_on(say, &format!("starting the server at port {port}"))?;
             self.start_node(&described, port)?;
         }
+        let status = if ended.is_empty() { self.status()? } else { self.settle(say)? };
+        Ok((ended, status))
+    }
+
+    /// Waits until all serve transactions, if all run; how they stand then, or after [`SETTLE_TIME`].
+    pub(super) fn settle(&self, say: Say<'_>) -> Result<Status, String> {
         let began = Instant::now();
         loop {
             let status = self.status()?;
             let all_run = status.nodes.iter().all(|node| node.pid.is_some());
-            if status.is_ok() || !all_run || ended.is_empty() || began.elapsed() > SETTLE_TIME {
-                return Ok((ended, status));
+            if status.is_ok() || !all_run || began.elapsed() > SETTLE_TIME {
+                return Ok(status);
             }
             go_on(say, "waiting for the cluster")?;
             sleep(LOOK);

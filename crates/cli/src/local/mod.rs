@@ -232,6 +232,11 @@ impl ClusterDir {
         match started {
             Ok(started) => {
                 started.leave_running();
+                // Who asks for the status next is not to hear of what a node saw before it knew the others.
+                if let Err(error) = self.settle(say) {
+                    self.clear(&described)?;
+                    return Err(error);
+                }
                 Ok(Ok(described))
             }
             Err(error) => {

@@ -118,13 +118,13 @@ impl Shard {
     /// again. `undone` is in order. O(these, and if one of them waits, calls that wait there).
     fn stop_waiting(&mut self, now: Time, owner: Owner, key: Bytes, undone: &[CallNo]) {
         let Some(participant) = self.attempts.get_mut(&owner.attempt) else { return };
-        if !undone.iter().any(|no| matches!(participant.seen.get(no), Some(Heard::Waits))) {
-            return; // Mostly: none of those that wait there need be looked at.
-        }
         let Some(blocked) = participant.blocked.get_mut(&key) else { return };
+        let head = blocked.calls.front().map(|call| call.no);
+        if undone.last().copied() < head {
+            return; // Mostly: all of them were granted, and those that wait there need not be looked at.
+        }
         let waits = blocked.calls.len();
         self.stats.visits += waits as u64;
-        let head = blocked.calls.front().map(|call| call.no);
         let mut left: Vec<CallNo> = Vec::new();
         blocked.calls.retain(|call| {
             let stays = undone.binary_search(&call.no).is_err();

@@ -9,7 +9,7 @@ use super::load::Unfit;
 use crate::ffi::{Answer, Ctx, Flag, Text};
 
 /// The commands that the module runs for itself (`docs/plain-commands.md`); first the one that finds the others.
-const NEEDED: [&str; 35] = [
+const NEEDED: [&str; 36] = [
     "COMMAND",
     "ACL",
     "APPEND",
@@ -39,6 +39,7 @@ const NEEDED: [&str; 35] = [
     "SREM",
     "TYPE",
     "ZADD",
+    "ZCOUNT",
     "ZINCRBY",
     "ZRANGE",
     "ZRANGEBYSCORE",

@@ -46,6 +46,7 @@ pub(super) fn top(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     };
     let caller = keyspace().caller(ctx);
     let (top, state, numbers) = with_node(|node| {
+        node.see_whether_it_writes(ctx);
         let top = node.top(&caller, count)?;
         Ok((top, info::state(node), info::read(node, COUNTERS.into_iter().chain(GAUGES))))
     })

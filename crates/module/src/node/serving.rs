@@ -18,8 +18,8 @@ impl Node {
         Some(format!("no transactions are served here, because {because}"))
     }
 
-    /// At each check; but for a pause of clients, which is no fault and is over soon.
-    pub(super) fn see_whether_it_writes(&mut self, ctx: Ctx) {
+    /// At each check, and when somebody looks; but for a pause of clients, which is no fault and is over soon.
+    pub(crate) fn see_whether_it_writes(&mut self, ctx: Ctx) {
         if !Ctx::must_not_write() {
             self.no_writes = match self.keyspace.may_write(ctx) {
                 Err(Error::NoWrites(said)) => Some(said),

@@ -95,8 +95,9 @@ impl<T: DataType> DataType for Living<T> {
     fn execute(slot: &Slot, op: &Operation, unique: Unique) -> Result<Execution<Effect>, OpError> {
         if op.asks_version() {
             // Some host's, by which any two contents have two versions.
-            let told = State::of_version(Bytes::from(format!("{:?}", slot.0)));
-            return op.execute(Some(&told), unique);
+            let digest = Operation::from(KeyspaceOp::Digest).execute(slot.0.as_ref(), unique)?;
+            let version = Bytes::from(format!("{:?}", digest.reply));
+            return op.execute(Some(&State::of_version(version)), unique);
         }
         op.execute(slot.0.as_ref(), unique)
     }

@@ -27,12 +27,9 @@ pub(super) fn partial_state(
         // Not what is there: only that something is, and how long it is, which was looked at.
         Some(RegisterOp::Append(_)) => TextState::Bytes(Bytes::default()),
         Some(op) if own.is_empty() => TextState::Bytes(match op {
-            // Only whether it is there.
-            RegisterOp::Set(_) | RegisterOp::SetIfAbsent(_) | RegisterOp::SetIfAbsentReturning(_) => {
-                Bytes::default()
-            }
+            _ if asks_whether_it_is_there(op) => Bytes::default(),
             RegisterOp::Len => return Ok(Some(State::new::<Register>(TextState::Length(length)))),
-            RegisterOp::GetSet(_) | RegisterOp::Get | RegisterOp::Append(_) => record.string(key, fate),
+            _ => record.string(key, fate),
         }),
         None if own.is_empty() => {
             match op.downcast::<Counter>() {
@@ -44,6 +41,11 @@ pub(super) fn partial_state(
         _ => TextState::Bytes(record.string(key, fate)),
     };
     Ok(Some(State::new::<Register>(text)))
+}
+
+/// Whether what a record has is of no matter to it.
+fn asks_whether_it_is_there(op: &RegisterOp) -> bool {
+    matches!(op, RegisterOp::Set(_) | RegisterOp::SetIfAbsent(_) | RegisterOp::SetIfAbsentReturning(_))
 }
 
 /// A string that is longer than any number is none, and is not read to see that.
@@ -84,8 +86,9 @@ pub(super) fn partial_state_for_all(
     let appended: usize = registers().filter_map(tail).sum();
     let held = record.open(Kind::String)?.map(|key| key.len());
     let fate = upcoming(held.unwrap_or(0), ops.iter().copied(), own);
-    let only_length = || ops.iter().all(|op| matches!(op.downcast::<Register>(), Some(RegisterOp::Len)));
-    if own.is_empty() && (ops[0].downcast::<Register>().is_none() || only_length()) {
+    let only_length = || registers().all(|op| matches!(op, RegisterOp::Len));
+    let only_presence = || registers().all(asks_whether_it_is_there);
+    if own.is_empty() && (ops[0].downcast::<Register>().is_none() || only_length() || only_presence()) {
         return Ok((partial_state(record, ops[0], own)?, ops.len()));
     }
     if appended == 0 {
