@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use futures_timer::Delay;
 use parking_lot::Mutex;
 
+use crate::planted;
+
 /// Somebody for whom transactions are run ([`Store::on_behalf_of`](crate::Store::on_behalf_of)), and who may leave before they are over, as the client of a server
 /// does. A cheaply cloned handle.
 #[derive(Clone, Debug, Default)]
@@ -57,12 +59,12 @@ impl Caller {
 
     /// For how long it has tried what it tries.
     pub fn tried_for(&self) -> Option<Duration> {
-        self.0.tries.lock().map(|since| since.elapsed())
+        planted::age(self.0.tries.lock().map(|since| since.elapsed()))
     }
 
     /// Whether it has left.
     pub fn is_gone(&self) -> bool {
-        self.0.has_left.load(Ordering::Acquire)
+        planted::is_gone(self.0.has_left.load(Ordering::Acquire))
     }
 
     /// What waits for nobody now may wait soon: then this task is woken.

@@ -83,3 +83,13 @@ pub(crate) fn woken<T>(mut waiting: Vec<T>) -> Vec<T> {
     }
     waiting
 }
+
+/// For how long a caller has tried: [`Bug::AgeOfCallerForgotten`].
+pub(crate) fn age<T>(age: Option<T>) -> Option<T> {
+    age.filter(|_| !is_planted(Bug::AgeOfCallerForgotten))
+}
+
+/// Whether a caller has left: [`Bug::GoneCallersServed`].
+pub(crate) fn is_gone(is: bool) -> bool {
+    is && !is_planted(Bug::GoneCallersServed)
+}

@@ -9,6 +9,7 @@ use bytes::Bytes as Word;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::planted;
 use crate::queue::Slots;
 use crate::table::{Command, Way};
 
@@ -94,7 +95,7 @@ impl Arriving {
             (About::Slot(_), Slots::Several) => true,
             (About::Slot(its), Slots::One(slot)) => *its == slot,
         };
-        told.all.iter().filter(|(_, about)| concerns(about)).map(|(no, _)| *no).collect()
+        told.all.iter().filter(|(_, about)| planted::concerns(concerns(about))).map(|(no, _)| *no).collect()
     }
 
     /// Waits until these have arrived, for a bounded time.

@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::metrics::Metrics;
 use crate::on_node;
 use crate::place;
+use crate::planted;
 use crate::queue::{Queue, Queued};
 use crate::session::Session;
 use crate::shared::Shared;
@@ -34,7 +35,7 @@ pub(crate) struct Exec {
 impl Exec {
     /// Carries it out. `watch`: what is watched. Its turn, if it has one, ends with it.
     pub(crate) async fn run(self, watch: &mut Watch) -> Ended {
-        if watch.is_broken {
+        if planted::is_broken(watch.is_broken) {
             return Err(Fault::Changed(watch.first_key()));
         }
         let Some(plan) = self.plan else {
@@ -45,7 +46,7 @@ impl Exec {
             return Box::pin(done).await;
         };
         let store = self.shared.store_for(&self.session, &self.caller).await?;
-        if let Some(id) = &self.queue.once {
+        if let Some(id) = self.queue.once.as_ref().filter(|_| !planted::forgets_ids()) {
             watch.turn = None;
             return transactions::once(&store, id, &plan, self.protocol).await;
         }

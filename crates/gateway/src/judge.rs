@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::metrics::Metrics;
+use crate::planted;
 use crate::request;
 use crate::session::Session;
 
@@ -113,7 +114,7 @@ impl Judge {
         metrics: Arc<Metrics>,
     ) -> Self {
         let nodes = Rc::new(Nodes { builder, home });
-        let (logins, waiting) = mpsc::channel(logins_max);
+        let (logins, waiting) = mpsc::channel(planted::logins(logins_max));
         let task = tokio::task::spawn_local(judge(Rc::clone(&nodes), waiting));
         let strangers = Strangers { get_in: false, is_sure: false, at: None };
         Judge {

@@ -23,6 +23,7 @@ use crate::judge::Judge;
 use crate::limits::GatewayLimits;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
+use crate::planted;
 use crate::registry::{Ends, Registry};
 use crate::session::{Backing, Nodes, Session};
 use crate::shared::{Draining, Shared};
@@ -383,8 +384,9 @@ async fn end_waits(shared: Rc<Shared>) {
     loop {
         tokio::time::sleep(tick).await;
         let Some(then) = Instant::now().checked_sub(shared.wait.saturating_sub(tick)) else { continue };
-        let late =
-            shared.waiting.borrow().values().map(|replies| replies.expire(then, shared.wait)).sum::<usize>();
+        let late = planted::waiting(shared.waiting.borrow().values())
+            .map(|replies| replies.expire(then, shared.wait))
+            .sum::<usize>();
         shared.metrics.late.fetch_add(late as u64, Ordering::Relaxed);
     }
 }

@@ -14,6 +14,7 @@ use crate::fault::{Fault, no_connection};
 use crate::limits::GatewayLimits;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
+use crate::planted;
 use crate::registry::Registry;
 use crate::replies::Replies;
 use crate::session::Session;
@@ -51,7 +52,9 @@ impl Shared {
     /// A user's transactions, for somebody who may go. A quarter of the time is left to learn what became of those that are late.
     pub(crate) async fn store_for(&self, session: &Session, caller: &Caller) -> Result<Store, Fault> {
         let store = session.store().await.map_err(|error| Fault::told(no_connection(&error)))?;
-        Ok(store.on_behalf_of(caller).with_options(TxOptions::new().deadline(self.wait * 3 / 4)))
+        Ok(store
+            .on_behalf_of(caller)
+            .with_options(TxOptions::new().deadline(planted::deadline(self.wait * 3 / 4))))
     }
 
     /// A name that no other process has.

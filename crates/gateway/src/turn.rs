@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::answer::Answer;
 use crate::fault::Fault;
+use crate::planted;
 use crate::transactions::{Ended, Plan, Told, step, version};
 use crate::work::Work;
 
@@ -91,7 +92,7 @@ impl Turn {
 
     /// Carries out a plan and commits; `None` if it was over before. What the plan expects of keys that it has locks on is so.
     pub(crate) async fn exec(mut self, mut plan: Plan) -> Option<Ended> {
-        plan.expected.retain(|(key, _)| !self.keys.contains(key));
+        plan.expected.retain(|(key, _)| !planted::holds(self.keys.contains(key)));
         self.steps.send(Step::Exec(plan)).ok()?;
         match self.task.take()?.await {
             Ok(Err(Fault::TurnOver)) => None,

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use claret_types::Bytes;
 use tokio::sync::Notify;
 
+use crate::planted;
+
 /// A connection in this gateway.
 pub(crate) type Id = u64;
 
@@ -83,7 +85,7 @@ impl Turns {
     ) -> Option<Rc<Notify>> {
         let is_wanted = |key: &Bytes| {
             let mut elders = self.waiting.range(..(since, id)).map(|(_, waiting)| waiting);
-            self.taken.contains_key(key) || elders.any(|elder| elder.keys.contains(key))
+            self.taken.contains_key(key) || planted::is_wanted(elders.any(|elder| elder.keys.contains(key)))
         };
         if !keys.iter().any(is_wanted) {
             self.grant(id, keys, now);
@@ -137,7 +139,7 @@ impl Turns {
     pub(crate) fn unlock(&mut self, id: Id, now: Instant) {
         let Some(turn) = self.turns.get_mut(&id) else { return };
         let Some((since, end)) = turn.locked.take() else { return };
-        let rest = ((now - since) * REST).min(REST_MAX);
+        let rest = planted::rest(((now - since) * REST).min(REST_MAX));
         self.rests.retain(|_, until| *until > now);
         self.rests.extend(turn.keys.iter().map(|key| (key.clone(), now + rest)));
         end.notify_waiters();
@@ -153,7 +155,7 @@ impl Turns {
 
     fn end(&mut self, id: Id) {
         if let Some(turn) = self.turns.remove(&id) {
-            for key in turn.keys.iter() {
+            for key in turn.keys.iter().filter(|_| !planted::keeps_keys_of_turns()) {
                 self.taken.remove(key);
             }
         }
@@ -161,7 +163,8 @@ impl Turns {
 
     /// Turns that others want end where they have lasted this long: their keys.
     pub(crate) fn expire(&mut self, now: Instant, hold: Duration) {
-        let is_over = |id: &Id, turn: &Taken| now - turn.since >= hold && self.is_wanted(*id);
+        let is_over =
+            |id: &Id, turn: &Taken| planted::is_over(now - turn.since >= hold && self.is_wanted(*id));
         let over: Vec<Id> =
             self.turns.iter().filter(|(id, turn)| is_over(id, turn)).map(|(id, _)| *id).collect();
         for id in over {
@@ -213,6 +216,7 @@ impl Turns {
     /// Whether turns on these keys serve, as far as is known.
     pub(crate) fn serves(&self, keys: &[Bytes], now: Instant) -> bool {
         self.late.is_empty()
+            || planted::insists_on_turns()
             || !keys.iter().any(|key| self.late.get(key).is_some_and(|late| late.until > now))
     }
 }

@@ -161,7 +161,10 @@ impl Watch {
     pub(crate) fn expected(&self) -> Vec<(Bytes, Operation)> {
         let mut all = Vec::new();
         for watched in &self.keys {
-            if self.mode == WatchMode::Keys || watched.is_version_checked || watched.seen.is_empty() {
+            if planted::is_of_keys(self.mode == WatchMode::Keys)
+                || watched.is_version_checked
+                || watched.seen.is_empty()
+            {
                 all.push((watched.key.clone(), version().demanding(&watched.version)));
             }
             all.extend(watched.seen.iter().map(|op| (watched.key.clone(), op.clone())));

@@ -88,6 +88,10 @@ impl Room {
 
 bugs! {
     Client {
+        /// Of two who wait for a lock, the one whose caller has tried for longest is not served first.
+        AgeOfCallerForgotten ["claret/lib who_has_tried_for_longest_is_served_first"];
+        /// A transaction that waits goes on though its caller has left.
+        GoneCallersServed ["gateway/gateway an_exec_that_waits_when_its_client_goes_is_not_done"];
         /// Nodes may differ in what a failover loses.
         DurabilitiesMixed ["claret/hostile nodes_that_differ_in_durability_are_refused"];
         /// A program takes nodes with another schema than its own.
@@ -331,6 +335,20 @@ bugs! {
         SlotWaitsForReplicas ["module/slots@valkey a_slot_of_held_keys_leaves_a_node_that_has_replicas_after_them"];
     }
     Records {
+        /// A record that has to be read as a whole may be as large as it likes.
+        WholeReadsUnbounded [
+            "module/lib a_rank_after_changes_of_a_very_large_record_is_refused_with_the_bound"
+        ];
+        /// A key that has changed has the version that it had.
+        VersionOutlivesChange ["module/versions every_command_that_writes_changes_the_version_of_what_it_changed"];
+        /// What versions take has no bound.
+        VersionsUnbounded [
+            "module/versions versions_are_bounded_and_counted_and_what_is_forgotten_is_as_if_it_had_changed"
+        ];
+        /// A version is kept where the next change would not be seen.
+        VersionWhereNobodyLooks ["module/versions where_the_next_change_would_not_be_seen_no_version_is_kept"];
+        /// A command of which the server tells nothing leaves the version of what it changes.
+        SilentChangesMissed ["module/versions every_command_that_writes_changes_the_version_of_what_it_changed"];
         /// A node takes operations that its schema does not have.
         SchemaUnasked ["module/schema what_breaks_the_schema_is_refused_to_a_raw_session"];
         /// `HDEL` does not reach replicas and the append-only file.
@@ -555,6 +573,11 @@ bugs! {
         FramesUnbounded ["module/lives frames_outboxes_and_sessions_have_bounds"];
     }
     Replicas {
+        /// A primary without its replicas refuses transactions, and says that it serves them.
+        RefusesInSilence [
+            "cli/cluster a_strict_shard_whose_node_died_says_so_until_start_node_brings_it_back",
+            "claret/cluster a_primary_without_its_replica_does_not_say_that_it_serves"
+        ];
         /// A replica that comes is not told everything.
         NewcomerUntold ["module/lib who_came_between_two_batches_counts_from_when_it_was_told_everything"];
         /// What was told before a replica came counts for that one, too.
@@ -673,5 +696,48 @@ bugs! {
             "checker/gateways histories_through_gateways_are_judged_well",
             "gateway/gateway exec_does_all_or_nothing"
         ];
+        /// Of a watched key that was read only the answers count, and not the key.
+        AnswersAloneCount [
+            "gateway/lib what_is_expected_is_what_was_seen_or_else_the_version",
+            "gateway/gateway watch_is_of_the_key_whatever_was_read_of_it"
+        ];
+        /// A write of one's own between WATCH and MULTI is no change.
+        OwnWriteNoChange ["gateway/gateway a_write_of_ones_own_takes_effect_and_fails_the_exec"];
+        /// Who has a turn on some keys does not look whether the others are as they were.
+        TurnTrustsAll ["gateway/gateway a_turn_on_one_key_looks_at_the_others"];
+        /// A MULTI that comes again with its id is done again.
+        IdForgotten ["gateway/gateway a_multi_with_an_id_is_done_once"];
+        /// A turn that has ended keeps its keys.
+        TurnKeepsItsKeys ["gateway/lib a_turn_is_of_all_its_keys_at_once_and_the_eldest_is_next"];
+        /// Who comes passes elders who wait for a key.
+        EldersPassed ["gateway/lib a_turn_is_of_all_its_keys_at_once_and_the_eldest_is_next"];
+        /// A turn that others want never ends by itself.
+        TurnsWithoutEnd [
+            "gateway/lib a_turn_that_others_want_ends_in_time_and_turns_that_never_suffice_are_given_up_for_a_while"
+        ];
+        /// After locks in the store keys are locked again at once, and writers starve.
+        KeysNeverRest ["gateway/lib keys_rest_after_locks_and_writers_wait_for_their_end_alone"];
+        /// Turns that never suffice are not given up.
+        TurnsInVain [
+            "gateway/lib a_turn_that_others_want_ends_in_time_and_turns_that_never_suffice_are_given_up_for_a_while"
+        ];
+        /// What all connections keep together has no bound.
+        SumUnbounded ["gateway/lib over_the_sum_the_largest_is_closed_and_no_more_than_have_to_be"];
+        /// What one connection keeps has no bound.
+        ConnectionUnbounded ["gateway/lib over_its_own_bound_a_connection_is_closed_or_told_before"];
+        /// What a connection kept counts after it is gone.
+        GoneStillCharged ["gateway/lib over_the_sum_the_largest_is_closed_and_no_more_than_have_to_be"];
+        /// Long work of one client is done on the thread of all.
+        AllWorkOnOneThread ["gateway/gateway long_work_of_one_client_is_not_done_on_the_thread_of_all"];
+        /// Any number of logins wait at the gateway.
+        LoginsUnbounded ["gateway/gateway logins_that_wait_are_bounded"];
+        /// A transaction behind a key that is held waits for longer than was said.
+        ExecWaitsForEver ["gateway/gateway nobody_waits_for_longer_than_was_said"];
+        /// What was sent to a node is waited for without end.
+        NodesAwaitedForEver ["gateway/gateway nobody_waits_for_longer_than_was_said"];
+        /// What was read later passes a SUBSCRIBE or a command that blocks.
+        ArrivalsPassed ["gateway/lib only_what_could_tell_the_difference_waits"];
+        /// Connections of a user who was deleted stay.
+        DeletedUserStays ["gateway/gateway who_is_logged_in_stays_as_on_a_node"];
     }
 }

@@ -3,6 +3,7 @@
 use super::{Node, settings};
 use crate::ffi::{Ctx, Flag};
 use crate::parts::error::Error;
+use crate::parts::planted::replicas as planted;
 
 /// What is said where transactions are served.
 pub(crate) const SERVED: &str = "ok";
@@ -12,7 +13,7 @@ impl Node {
     ///
     /// Some of it was seen at the last check, at most `claret.topology-ms` ago.
     pub(crate) fn not_served(&self) -> Option<String> {
-        let because = self.why_no_shard().or_else(|| self.why_refused())?;
+        let because = self.why_no_shard().or_else(|| planted::why_refused(self.why_refused()))?;
         // In one line without zeros, whatever the server said.
         let because = because.replace(char::is_control, " ");
         Some(format!("no transactions are served here, because {because}"))

@@ -15,6 +15,7 @@ use super::keyspace::Keyspace;
 use super::settings;
 use crate::ffi::{Ctx, Filtered, Flag, Text};
 use crate::parts::command_table::{Keys, Row};
+use crate::parts::planted::records as planted;
 
 /// The versions that were told, and how events are asked for.
 pub(crate) struct Told {
@@ -36,8 +37,8 @@ impl Told {
         let sees_next = self.is_subscribed
             && !Ctx::must_not_write()
             && ![Flag::Multi, Flag::Lua].into_iter().any(|flag| ctx.is(flag));
-        self.versions.set_bytes_max(settings::VERSIONS_BYTES_MAX.get() as usize);
-        match sees_next {
+        self.versions.set_bytes_max(planted::versions_bytes(settings::VERSIONS_BYTES_MAX.get() as usize));
+        match planted::sees_next(sees_next) {
             true => self.versions.of(key),
             false => self.versions.of_nothing(),
         }
@@ -56,7 +57,9 @@ impl Keyspace {
 
     /// A key was changed, or is about to be.
     pub(crate) fn has_changed(&self, key: &[u8]) {
-        self.told.with(|told| told.versions.changed(key));
+        if !planted::keeps_version() {
+            self.told.with(|told| told.versions.changed(key));
+        }
     }
 
     /// All keys were, or may have been.
@@ -76,7 +79,7 @@ impl Keyspace {
     /// A command is about to run, of which the server may tell nothing.
     pub(crate) fn runs(&self, ctx: Ctx, row: Row, words: &[Text]) {
         match row.keys {
-            _ if !row.is_silent || !self.has_versions() => {}
+            _ if !planted::is_silent(row.is_silent) || !self.has_versions() => {}
             Keys::None => self.all_changed(),
             Keys::Fixed { .. } | Keys::Asked => {
                 row.keys(words, |words| ctx.keys_of(words)).iter().for_each(|(key, _)| self.has_changed(key));
@@ -86,7 +89,7 @@ impl Keyspace {
 
     /// The same of one that the filter sees.
     pub(super) fn is_about_to_run(&self, ctx: Ctx, row: Row, filtered: &Filtered) {
-        if row.is_silent && self.has_versions() {
+        if planted::is_silent(row.is_silent) && self.has_versions() {
             self.runs(ctx, row, &filtered.words());
         }
     }

@@ -220,3 +220,30 @@ pub(crate) fn beside(mut key: Vec<u8>) -> Vec<u8> {
     }
     key
 }
+
+// --- what is read, and what has changed ---
+
+/// Whether a record is small enough to be read as a whole: [`Bug::WholeReadsUnbounded`].
+pub(crate) fn is_little(is: bool) -> bool {
+    is || is_planted(Bug::WholeReadsUnbounded)
+}
+
+/// [`Bug::VersionOutlivesChange`].
+pub(crate) fn keeps_version() -> bool {
+    is_planted(Bug::VersionOutlivesChange)
+}
+
+/// What versions may take: [`Bug::VersionsUnbounded`].
+pub(crate) fn versions_bytes(most: usize) -> usize {
+    if is_planted(Bug::VersionsUnbounded) { usize::MAX } else { most }
+}
+
+/// Whether the next change would be seen: [`Bug::VersionWhereNobodyLooks`].
+pub(crate) fn sees_next(does: bool) -> bool {
+    does || is_planted(Bug::VersionWhereNobodyLooks)
+}
+
+/// Whether the server tells nothing of what a command changes: [`Bug::SilentChangesMissed`].
+pub(crate) fn is_silent(is: bool) -> bool {
+    is && !is_planted(Bug::SilentChangesMissed)
+}

@@ -112,3 +112,8 @@ pub(crate) fn waits_to_take(does: bool) -> bool {
 pub(crate) fn may_know_more(may: bool) -> bool {
     may && !is_planted(Bug::BeginsUnproven)
 }
+
+/// Why a node that has a shard refuses transactions, as it tells: [`Bug::RefusesInSilence`].
+pub(crate) fn why_refused(why: Option<String>) -> Option<String> {
+    why.filter(|_| !is_planted(Bug::RefusesInSilence))
+}
