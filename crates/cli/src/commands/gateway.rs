@@ -229,11 +229,13 @@ fn stop_on_signals(handle: GatewayHandle, lines: Lines) -> Result<(), String> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
+    // Before anybody is told that it is there: who is told may send one at once.
+    let on = |kind| {
+        let _within = runtime.enter();
+        signal(kind).map_err(|error| format!("signals cannot be heard: {error}"))
+    };
+    let (mut term, mut int) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
     let wait = async move {
-        let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-        else {
-            return;
-        };
         tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
         handle.stop();
         lines.say("no more connections are taken; those that are there have time to end");
