@@ -16,7 +16,7 @@ use crate::planted;
 use crate::request;
 use crate::session::Session;
 
-/// Logins that a node is asked about at once, on one connection.
+/// Logins that are judged before it is looked who has gone.
 const AT_ONCE_MAX: usize = 64;
 
 /// How long a node has to answer them.
@@ -217,7 +217,7 @@ impl Drop for Judge {
     }
 }
 
-/// Judges logins on one connection, as many at once as wait. It is the connection of whoever got in last, on which nothing else is
+/// Judges logins on one connection. It is the connection of whoever got in last, on which nothing else is
 /// ever said.
 async fn judge(nodes: Rc<Nodes>, mut waiting: mpsc::Receiver<Login>) {
     let mut open: Option<Raw> = None;
@@ -267,18 +267,20 @@ async fn connect(nodes: &Nodes, login: &Login) -> Result<Raw, ConnectError> {
     }
 }
 
-/// Asks about all of them, and tells each; whether the connection holds. Those that are left have no answer.
+/// Asks about all of them, and tells each; whether the connection holds. Those that are left have no answer. One by one: Valkey 8.0
+/// leaves what was sent behind a login that fails until something more is sent.
 async fn ask(raw: &mut Raw, logins: &mut VecDeque<Login>) -> bool {
-    let mut all = BytesMut::new();
-    logins.iter().for_each(|login| all.extend_from_slice(&login.command));
-    if raw.send(&all).await.is_err() {
-        return false;
-    }
-    while !logins.is_empty() {
-        let Ok(said) = raw.next().await else { return false };
-        if said.is_push {
-            continue;
+    while let Some(login) = logins.front() {
+        if raw.send(&login.command).await.is_err() {
+            return false;
         }
+        let said = loop {
+            match raw.next().await {
+                Ok(said) if said.is_push => {}
+                Ok(said) => break said,
+                Err(_) => return false,
+            }
+        };
         let verdict = match said.bytes.strip_prefix(b"-") {
             None => Verdict::In,
             Some(error) => Verdict::Refused(String::from_utf8_lossy(error).trim_end().to_owned()),

@@ -10,7 +10,8 @@ use claret_rig::{BUS_OFFSET, PORT_MAX, ephemeral_ports, is_free};
 /// Where ports begin, unless it is said otherwise: where the tutorials of Redis Cluster have theirs.
 pub(super) const FIRST: u16 = 7000;
 
-/// How far apart the ports are that are looked at when those are taken.
+/// How far apart the ports are that are looked at when those are taken. All between are left alone if any is: another cluster may be
+/// there, of which a server has died, and a server in its place would keep the others from seeing that.
 pub(super) const STEP: u16 = 100;
 
 /// The lowest port that a user may listen on who is not root.
@@ -33,13 +34,25 @@ pub(super) fn choose(asked: Option<u16>, count: u16, least: u16) -> Result<Vec<u
         };
     }
     let any_is_safe = has_safe(count, &ephemeral);
-    let is_free = |port: u16| is_free(port) && is_free(port + BUS_OFFSET);
-    let free = (least..PORT_MAX - count)
-        .step_by(usize::from(STEP))
-        .filter(|&first| !any_is_safe || trouble(first, count, &ephemeral).is_none())
-        .find(|&first| block(first, count).all(is_free));
+    let is_safe = |first: &u16| !any_is_safe || trouble(*first, count, &ephemeral).is_none();
+    let free = first_free(least, count, is_safe, is_free);
     free.map(|first| block(first, count).collect())
         .ok_or_else(|| "no free ports were found; say --port P".into())
+}
+
+/// Where so many ports are free, with those of their buses, and nobody is beside them.
+fn first_free(
+    least: u16,
+    count: u16,
+    is_safe: impl Fn(&u16) -> bool,
+    is_free: impl Fn(u16) -> bool,
+) -> Option<u16> {
+    let mut all = (least..PORT_MAX - count).step_by(usize::from(STEP)).filter(is_safe);
+    let is_alone = |first: &u16| {
+        block(*first, STEP.max(count)).all(&is_free)
+            && block(*first, count).all(|port| is_free(port + BUS_OFFSET))
+    };
+    all.find(is_alone)
 }
 
 /// Whether so many ports from this one on may be used.
@@ -101,6 +114,17 @@ mod tests {
     fn there_is_room_for_the_bus() {
         for first in [0, 55_532, 60_000] {
             assert!(check(first, 4, &(1..=2)).expect_err("refused").contains("cluster bus"), "{first}");
+        }
+    }
+
+    /// Bug: the first server of a cluster had died, and another cluster was started at its port. The servers of the first met a
+    /// stranger there, took the dead one for one without an address, and no replica ever took over.
+    #[test]
+    fn ports_beside_those_of_others_are_left_alone() {
+        let chosen = |taken: u16| first_free(FIRST, 2, |_| true, |port| port != taken);
+        assert_eq!(chosen(1), Some(FIRST));
+        for taken in [FIRST, FIRST + 1, FIRST + 5, FIRST + BUS_OFFSET] {
+            assert_eq!(chosen(taken), Some(FIRST + STEP), "{taken}");
         }
     }
 

@@ -50,6 +50,12 @@ impl Node {
         if let Err(Error::NoReplicas { there, configured }) = self.are_replicas_there() {
             // Who took over has none yet that follows it.
             let all = (self.telling.told.seen().acked.len() as u64).max(configured);
+            if there as u64 >= all {
+                return Some(
+                    "its replicas are connected, and not all acknowledge in time: one of them, or the network, is slow"
+                        .to_owned(),
+                );
+            }
             return Some(format!(
                 "{there} of its {all} replicas are connected and acknowledge (claret.replicas is {configured}): start the node that is \
                  down, or have another one follow this one"
