@@ -315,12 +315,12 @@ impl Store {
             Ok(_) => match deadline.race_while(tx.commit(), || tx.is_blocked()).await.flatten() {
                 Some(end) => end,
                 // Too late, or the store was closed.
-                None => Box::pin(tx.give_up(after)).await,
+                None => Box::pin(tx.give_up(after, self.caller.is_some())).await,
             },
             // It tells of what was only seen.
             Err(_) if tx.has_to_check() => match deadline.race(Box::pin(tx.check())).await.flatten() {
                 Some(end) => end,
-                None => Box::pin(tx.give_up(after)).await,
+                None => Box::pin(tx.give_up(after, self.caller.is_some())).await,
             },
             Err(_) => tx.abort_and_wait().await,
         };
@@ -347,7 +347,7 @@ impl Store {
         tx.keep_untold(true);
         let end = match deadline.race_while(tx.commit(), || tx.is_blocked()).await.flatten() {
             Some(end) => end,
-            None => tx.give_up(after).await,
+            None => tx.give_up(after, self.caller.is_some()).await,
         };
         match self.until_durable(|| tx.writes()) {
             Some(until_durable) if matches!(end, End::Committed) => {
@@ -486,6 +486,9 @@ impl Store {
     /// The same store, used for somebody who may leave. Once that one has left, a transaction that waits ends without effect: for a
     /// lock, for others to vote, or to be run again. What waits for nobody is carried out, and so is what was committed before that
     /// could be prevented. The error is that of a deadline.
+    ///
+    /// Where nodes are silent, what became of a transaction at its deadline is waited for a third of that time, and at least half a second:
+    /// then it is [`Error::Unknown`].
     ///
     /// It is for servers: without it, what a client asked for and gave up would happen behind its back, beside what it asks for next.
     ///

@@ -156,20 +156,29 @@ impl Client {
             // What it has not read is in the way.
             let line = format!("-ERR {why}\r\n");
             self.connection.say_last(line.as_bytes()).await;
-            return self.replies.leave();
+        } else {
+            self.part().await;
         }
+        self.replies.leave();
+        self.shared.waiting.borrow_mut().remove(&self.entry.id);
+        self.become_user(None);
+    }
+
+    /// Commands that came before the end of what it sent are answered.
+    async fn part(&mut self) {
         self.send_gathered().await;
-        // Commands that came before the end of what it sent are answered.
         let end = async {
             if self.connection.drained(0).await {
                 self.connection.flushed().await;
             }
             self.connection.close().await;
         };
-        let _ = tokio::time::timeout(self.shared.parting, end).await;
-        self.replies.leave();
-        self.shared.waiting.borrow_mut().remove(&self.entry.id);
-        self.become_user(None);
+        // Where the gateway ends, whatever runs has the time that it has.
+        let time = match self.shared.draining.has_begun() {
+            true => self.shared.parting + self.shared.wait,
+            false => self.shared.parting,
+        };
+        let _ = tokio::time::timeout(time, end).await;
     }
 
     async fn next(&mut self) -> Next {
@@ -221,7 +230,13 @@ impl Client {
         }
         let session = self.session.clone();
         let plain = session.as_ref().and_then(|session| session.nodes()?.open_plain(self.state.protocol));
-        let Some(plain) = plain else { return };
+        let Some(plain) = plain else {
+            // It has no user any more.
+            for (no, _) in std::mem::take(&mut self.gathered) {
+                self.replies.receive(no, Ok(b"-NOAUTH Authentication required.\r\n"));
+            }
+            return;
+        };
         let to: Arc<dyn Forward> = Arc::clone(&self.replies) as Arc<dyn Forward>;
         while !plain.forward_all_since(self.topology, &to, self.gathered.iter().copied()) {
             self.topology = plain.topology_version();

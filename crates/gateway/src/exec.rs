@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use claret::{Caller, Error};
+use claret::{Caller, Error, TxOptions};
 
 use crate::answer::Protocol;
 use crate::fault::Fault;
@@ -50,16 +50,21 @@ impl Exec {
             watch.turn = None;
             return transactions::once(&store, id, &plan, self.protocol).await;
         }
-        let expected = plan.expected.clone();
+        let (expected, began) = (plan.expected.clone(), Instant::now());
         let ended = match watch.turn.take() {
             Some(turn) => {
                 let again = plan.again();
                 match Box::pin(turn.exec(plan)).await {
                     Some(ended) if !is_given_way(&ended) => ended,
-                    // It was over, or has given way, and nothing of it was done: what WATCH saw may still be so.
-                    _ => {
+                    // It was over, or has given way, and nothing of it was done: what WATCH saw may still be so. It has what is left
+                    // of its time.
+                    tried => {
                         Metrics::count(&self.shared.metrics.watch_given_up);
-                        again.commit(&store).await
+                        let left = self.shared.deadline().saturating_sub(began.elapsed());
+                        match tried {
+                            Some(too_late) if left.is_zero() => too_late,
+                            _ => again.commit(&store.with_options(TxOptions::new().deadline(left))).await,
+                        }
                     }
                 }
             }

@@ -99,6 +99,8 @@ impl Client {
 
     /// It has not said who it is: so it is whom the nodes let in without.
     pub(crate) async fn become_stranger(&mut self) {
+        // What was gathered is sent as who sent it.
+        self.settled().await;
         let stranger = self.shared.users.stranger().await;
         self.state.is_known = stranger.is_sure;
         self.state.has_logged_in = false;
@@ -142,7 +144,18 @@ impl Client {
                 "ERR a connection that listens to channels cannot change its user: RESET it first",
             ));
         }
-        let session = self.shared.users.log_in(user, password).await.map_err(|error| match error {
+        let shared = Rc::clone(&self.shared);
+        let log_in = tokio::time::timeout(shared.wait, shared.users.log_in(user, password));
+        let Some(judged) = self.unless_gone(log_in).await else {
+            return Err(Answer::error("ERR it has gone"));
+        };
+        let judged = judged.map_err(|_| {
+            Answer::Error(format!(
+                "TRYAGAIN no node has judged the login within {:?}: one is silent",
+                shared.wait
+            ))
+        })?;
+        let session = judged.map_err(|error| match error {
             NoEntry::Told(said) => Answer::Error(said),
             NoEntry::TooManyUsers => Answer::Error(format!(
                 "ERR over {} users are logged in at the gateway: try again later, or raise --users",

@@ -176,9 +176,12 @@ impl Client {
         let may_take = self.state.watch.is_empty() && !self.shared.watch.is_zero();
         if may_take && self.wants_turn(&session, &keys) {
             let place = self.wait_for_turn(&session, &keys).await;
-            let locks = place
-                .as_ref()
-                .is_some_and(|place| self.state.tries.lost_in_turn >= LOCK_AFTER && place.lock());
+            let locks = match &place {
+                Some(place) if self.state.tries.lost_in_turn >= LOCK_AFTER => {
+                    self.unless_gone(place.lock()).await == Some(true)
+                }
+                _ => false,
+            };
             let end = place.as_ref().filter(|_| locks).map(Place::unlocks);
             self.state.watch.place = place;
             if let Some(end) = end {

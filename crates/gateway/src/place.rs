@@ -48,9 +48,16 @@ impl Place {
         self.turns.borrow().has(self.id)
     }
 
-    /// Whether locks may be taken now; then they are as good as taken.
-    pub(crate) fn lock(&self) -> bool {
-        self.turns.borrow_mut().lock(self.id, Instant::now())
+    /// Waits until the keys have rested. Whether locks may be taken then; they are as good as taken.
+    pub(crate) async fn lock(&self) -> bool {
+        loop {
+            let asked = self.turns.borrow_mut().lock(self.id, Instant::now());
+            match asked {
+                Some(Err(until)) => tokio::time::sleep_until(until.into()).await,
+                Some(Ok(())) => return true,
+                None => return false,
+            }
+        }
     }
 
     /// What is called when they are gone.

@@ -85,6 +85,9 @@ impl Inner {
 
     /// Something more is to be written.
     fn add(&mut self, bytes: &[u8]) {
+        if self.is_gone {
+            return;
+        }
         self.begin_piece();
         self.out.extend_from_slice(bytes);
     }
@@ -244,6 +247,10 @@ impl Replies {
     pub(crate) fn leave(&self) {
         let mut inner = self.inner.lock();
         inner.is_gone = true;
+        for waiting in inner.waiting.iter_mut().filter(|waiting| waiting.answer.is_some()) {
+            waiting.answer = Some(Bytes::new());
+        }
+        inner.early = 0;
         (inner.out, inner.pieces, inner.pieces_bytes) = (BytesMut::new(), VecDeque::new(), 0);
         inner.note();
     }
@@ -325,5 +332,36 @@ pub(crate) fn of_plain(error: &PlainError, is_read: bool) -> String {
         PlainError::Away(error @ ConnectError::Denied { .. }) => no_connection(error),
         PlainError::Away(_) | PlainError::NoSuchNode(_) => format!("CLUSTERDOWN {error}"),
         other => format!("ERR {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::GatewayLimits;
+    use crate::memory::Memory;
+    use crate::registry::{Ends, Registry};
+
+    /// Bug: answers that waited for an earlier one were kept for somebody who had gone, and counted for ever.
+    #[test]
+    fn nothing_is_kept_for_who_has_gone() {
+        let registry = std::sync::Arc::<Registry>::default();
+        let logger = std::sync::Arc::new(|_: &str| {});
+        let limits = GatewayLimits::default();
+        let memory =
+            Memory::new(&limits, std::sync::Arc::clone(&registry), std::sync::Arc::default(), logger);
+        let entry = registry.enter(Ends::in_memory("a:1"));
+        let account = Account::new(std::sync::Arc::clone(&entry), std::sync::Arc::new(memory));
+        let replies = Replies::new(std::sync::Arc::default(), &account);
+        let wait = || replies.wait(Bytes::from_static(b"*1\r\n$4\r\nPING\r\n"), true, false, Instant::now());
+        let (first, second, third) = (wait(), wait(), wait());
+        let large = vec![b'x'; 1 << 20];
+        replies.receive(second, Ok(&large));
+        assert!(entry.kept() >= large.len());
+        replies.leave();
+        replies.receive(third, Ok(&large));
+        replies.receive(first, Ok(b"+PONG\r\n"));
+        assert_eq!(replies.load().unread_bytes, 0);
+        assert!(entry.kept() < large.len() / 100, "{}", entry.kept());
     }
 }

@@ -257,7 +257,8 @@ impl Gateway {
             logger,
         });
         let mut accepting = JoinSet::new();
-        accepting.spawn_local(end_waits(Rc::clone(&shared)));
+        // As long as anybody waits, also while it ends.
+        let ends = tokio::task::spawn_local(end_waits(Rc::clone(&shared)));
         let count = Rc::new(Cell::new(0));
         let mut sockets = Vec::new();
         for door in doors {
@@ -281,6 +282,7 @@ impl Gateway {
         while count.get() > 0 && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        ends.abort();
         sockets.iter().for_each(|path| drop(std::fs::remove_file(path)));
         if count.get() > 0 {
             shared.log(&format!("{} connections were cut off after {:?}", count.get(), self.drain));

@@ -52,9 +52,12 @@ impl Shared {
     /// A user's transactions, for somebody who may go. A quarter of the time is left to learn what became of those that are late.
     pub(crate) async fn store_for(&self, session: &Session, caller: &Caller) -> Result<Store, Fault> {
         let store = session.store().await.map_err(|error| Fault::told(no_connection(&error)))?;
-        Ok(store
-            .on_behalf_of(caller)
-            .with_options(TxOptions::new().deadline(planted::deadline(self.wait * 3 / 4))))
+        Ok(store.on_behalf_of(caller).with_options(TxOptions::new().deadline(self.deadline())))
+    }
+
+    /// How long a transaction of somebody may take who waits.
+    pub(crate) fn deadline(&self) -> Duration {
+        planted::deadline(self.wait * 3 / 4)
     }
 
     /// A name that no other process has.

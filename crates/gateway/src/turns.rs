@@ -111,16 +111,18 @@ impl Turns {
         self.turns.insert(id, Taken { keys, since: now, locked: None });
     }
 
-    /// The turn takes locks in the store from now on, if all its keys have rested.
-    pub(crate) fn lock(&mut self, id: Id, now: Instant) -> bool {
+    /// The turn takes locks in the store from now on, if all its keys have rested; else when they have, and it lasts from then on: whoever
+    /// came next would find them rested, and pass it again and again. `None`: it has no turn.
+    pub(crate) fn lock(&mut self, id: Id, now: Instant) -> Option<Result<(), Instant>> {
         let rests = &self.rests;
-        match self.turns.get_mut(&id) {
-            Some(turn) if !turn.keys.iter().any(|key| rests.get(key).is_some_and(|until| *until > now)) => {
-                turn.locked.get_or_insert_with(|| (now, Rc::default()));
-                true
-            }
-            _ => false,
+        let turn = self.turns.get_mut(&id)?;
+        let rest = turn.keys.iter().filter_map(|key| rests.get(key)).filter(|until| **until > now).max();
+        if let Some(until) = rest {
+            turn.since = *until;
+            return Some(Err(*until));
         }
+        turn.locked.get_or_insert_with(|| (now, Rc::default()));
+        Some(Ok(()))
     }
 
     /// What tells of the end of locks on one of these keys, if another has or asks for some.
@@ -267,14 +269,18 @@ mod tests {
         let at = |ms| t + Duration::from_millis(ms);
         assert!(turns.ask(1, t, keys("a b"), t).is_none());
         assert!(turns.locked(9, [&b"a"[..]]).is_none(), "a turn alone is in no writer's way");
-        assert!(turns.lock(1, at(0)));
+        assert_eq!(turns.lock(1, at(0)), Some(Ok(())));
         assert!(turns.locked(9, [&b"c"[..], b"b"]).is_some() && turns.locked(9, [&b"c"[..]]).is_none());
         assert!(turns.locked(1, [&b"a"[..]]).is_none(), "it does not wait for itself");
         turns.leave(1, t, at(10));
         assert!(turns.locked(9, [&b"a"[..]]).is_none());
         assert!(turns.ask(2, t, keys("b"), t).is_none());
-        assert!(!turns.lock(2, at(29)), "writers get twice the time");
-        assert!(turns.lock(2, at(30)));
+        assert_eq!(turns.lock(2, at(29)), Some(Err(at(30))), "writers get twice the time");
+        // Bug: the eldest tried just before the keys had rested, and the next one just after it, for ten seconds.
+        assert!(turns.ask(3, t, keys("b"), at(29)).is_some());
+        turns.expire(at(100), Duration::from_millis(71));
+        assert!(turns.has(2), "it lasts from when they have rested");
+        assert_eq!((turns.lock(2, at(30)), turns.lock(9, at(30))), (Some(Ok(())), None));
     }
 
     #[test]

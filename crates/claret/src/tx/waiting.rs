@@ -17,6 +17,10 @@ use crate::error::Error;
 const BEHIND_FRACTION: u32 = 10;
 const BEHIND_PATIENCE_MAX: Duration = Duration::from_millis(100);
 
+/// So much of its deadline, and at least so long, a caller waits to learn what became of a transaction that is late.
+const OUTCOME_FRACTION: u32 = 3;
+const OUTCOME_PATIENCE_MIN: Duration = Duration::from_millis(500);
+
 impl State {
     /// It is going to wait: what for says why, if another one has to begin anew.
     pub(super) fn note_wait(&mut self) {
@@ -92,12 +96,17 @@ impl Tx {
     /// [`Tx::abort`], and waits for the end. On a cluster not for ever: what a shard that does not answer has written
     /// stays unknown.
     pub(crate) async fn abort_and_wait(&self) -> End {
+        self.abort_within(None).await
+    }
+
+    async fn abort_within(&self, most: Option<Duration>) -> End {
         if let Some(end) = self.abort() {
             return end;
         }
         let ended = async {
             let ending = Ending { tx: self, timer: None, while_open: false };
             let Some(patience) = self.shared.backend.patience() else { return ending.await };
+            let patience = most.map_or(patience, |most| patience.min(most));
             let mut deadline = Deadline::new(&*self.shared.backend, patience);
             deadline.race(ending).await.flatten()
         };
@@ -107,9 +116,12 @@ impl Tx {
 
     /// Ends a commit that was not done by the deadline. The votes may be in all the same; then it is committed, and that is what
     /// we say (P65).
-    pub(crate) async fn give_up(&self, after: Duration) -> End {
+    ///
+    /// A caller who may leave (`has_caller`) waits for that in proportion to its deadline.
+    pub(crate) async fn give_up(&self, after: Duration, has_caller: bool) -> End {
         let late = self.late(after).await;
-        match self.abort_and_wait().await {
+        let most = has_caller.then(|| (after / OUTCOME_FRACTION).max(OUTCOME_PATIENCE_MIN));
+        match self.abort_within(most).await {
             End::Aborted => End::Failed(late),
             end => end,
         }

@@ -107,6 +107,29 @@ fn nobody_waits_for_longer_than_was_said() {
     );
 }
 
+/// Bug: what became of an EXEC at its deadline was asked of a silent node for five seconds more: long enough for clients to send it again.
+#[test]
+fn an_exec_before_a_silent_node_is_answered_in_its_time() {
+    let module = claret_rig::Module::of_sources().expect("the module");
+    let cluster = claret_rig::Cluster::options(2, 0).module(module).start().expect("a cluster");
+    let behind = Behind::Servers(Box::new(Store::cluster(cluster.url())));
+    let gateway = Running::start(Gateway::new(behind).wait_time(Duration::from_millis(900)));
+    let of = |node: u16| {
+        let mut names = (0..).map(|no| format!("silent:{no}"));
+        names.find(|key| claret::cluster::slot_of(key.as_bytes()) / 8_192 == node).expect("one of them")
+    };
+    let exec = [&*format!("INCR {}", of(0)), &*format!("INCR {}", of(1))];
+    let mut client = gateway.client();
+    let exec = ["MULTI", exec[0], exec[1], "EXEC"];
+    assert_eq!(client.asks(exec)[3], "[1, 1]");
+    cluster.servers()[1].pause();
+    let begun = std::time::Instant::now();
+    let said = client.asks(exec);
+    let took = begun.elapsed();
+    cluster.servers()[1].resume();
+    assert!(said[3].starts_with('-') && took < Duration::from_secs(4), "{} after {took:?}", said[3]);
+}
+
 /// A client's own repeat hears the first answers, by whatever connection and in whatever protocol, and nothing is done twice.
 #[test]
 fn a_multi_with_an_id_is_done_once() {
