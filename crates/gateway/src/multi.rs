@@ -226,6 +226,10 @@ impl Client {
         let taking = Place::take(&session.turns, (self.entry.id, since), Rc::clone(keys), times);
         let (place, has_waited) = self.unless_gone(taking).await?;
         let now = Instant::now();
+        // Who waits does not stop trying: else it would be the youngest anew each time that it waited in vain.
+        if let Some((_, last)) = &mut self.state.tries.since {
+            *last = now;
+        }
         if has_waited {
             Metrics::count(&self.shared.metrics.watch_queued);
             keys.iter().for_each(|key| session.hot.borrow_mut().note_wait(key, now));
