@@ -527,6 +527,10 @@ impl Shard {
             return self.refuse(now, attempt, refusal);
         }
         let participant = self.attempts.get_mut(&attempt).expect("admitted");
+        if let Some(undone) = &mut participant.undone {
+            // Not before they are taken in: what is left out or refused is not kept.
+            undone.note_calls(key, fresh.iter().map(|call| call.no));
+        }
         if let Some(blocked) = rules::waiting_for(participant, key) {
             blocked.calls.extend(fresh); // A transaction waits at most once on one record.
             return self.say_queued(attempt, Some(key));

@@ -94,7 +94,7 @@ impl Shard {
             if let Some(record) = self.table.find(key_hash(&key), &key) {
                 self.table.undo_numbers(record, attempt, &numbers);
             }
-            self.stop_waiting(now, owner, key, &numbers);
+            self.stop_waiting(now, owner, &key, &numbers);
         }
         Ok(())
     }
@@ -105,20 +105,20 @@ impl Shard {
         let participant = &self.attempts[&attempt];
         self.stats.visits += participant.calls as u64;
         for record in &participant.held {
-            let key = self.table.key(*record);
-            self.table.calls(*record, attempt).for_each(|item| undoing.note_call(item.no, key));
+            undoing
+                .note_calls(self.table.key(*record), self.table.calls(*record, attempt).map(|item| item.no));
         }
         for (key, blocked) in &participant.blocked {
-            blocked.calls.iter().for_each(|call| undoing.note_call(call.no, key));
+            undoing.note_calls(key, blocked.calls.iter().map(|call| call.no));
         }
         self.participant(attempt).undone = Some(undoing);
     }
 
     /// Calls on one record that are undone wait no longer. With them go calls that were to be executed with them alone: those come
     /// again. `undone` is in order. O(these, and if one of them waits, calls that wait there).
-    fn stop_waiting(&mut self, now: Time, owner: Owner, key: Bytes, undone: &[CallNo]) {
+    fn stop_waiting(&mut self, now: Time, owner: Owner, key: &Bytes, undone: &[CallNo]) {
         let Some(participant) = self.attempts.get_mut(&owner.attempt) else { return };
-        let Some(blocked) = participant.blocked.get_mut(&key) else { return };
+        let Some(blocked) = participant.blocked.get_mut(key) else { return };
         let head = blocked.calls.front().map(|call| call.no);
         if undone.last().copied() < head {
             return; // Mostly: all of them were granted, and those that wait there need not be looked at.
@@ -139,7 +139,7 @@ impl Shard {
         }
         let record = blocked.record;
         if blocked.calls.front().map(|call| call.no) != head {
-            let rest = participant.blocked.swap_remove(&key).map(|blocked| blocked.calls);
+            let rest = participant.blocked.swap_remove(key).map(|blocked| blocked.calls);
             left.extend(rest.into_iter().flatten().map(|call| call.no));
             if let Some(record) = record {
                 self.table.leave_queue(now, record, owner);
@@ -154,10 +154,9 @@ impl Shard {
     /// Of calls that came to be executed those go that were undone before they came, and those that would be executed with them
     /// alone (N4). So do calls that were executed with some that were undone since.
     pub(super) fn leave_out_undone(&mut self, attempt: AttemptId, key: &Bytes, calls: &mut Calls) {
-        let Some(undone) = &mut self.participant(attempt).undone else { return };
+        let Some(undone) = &self.participant(attempt).undone else { return };
         let came = calls.len();
         calls.retain(|call| !rules::is_undone_late(undone, call.no));
-        calls.iter().for_each(|call| undone.note_call(call.no, key));
         if calls.len() < came {
             while calls.last().is_some_and(|call| !call.op.returns()) {
                 calls.pop();

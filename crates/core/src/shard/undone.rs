@@ -6,6 +6,7 @@
 //! Invariant: `all` has the numbers of `ranges`, and no others.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use claret_types::Bytes;
 
@@ -19,8 +20,8 @@ pub(crate) struct Undoing {
     ranges: Vec<Undone>,
     /// All numbers in them: ranges in order that touch nowhere.
     all: Vec<Undone>,
-    /// The records of calls that came with an execute.
-    came: BTreeMap<CallNo, Bytes>,
+    /// The records of calls that came with an execute and were taken in. A key is large, and many calls have one.
+    came: BTreeMap<CallNo, Arc<Bytes>>,
 }
 
 /// What was not known.
@@ -74,17 +75,18 @@ impl Undoing {
         Some(News { ranges, fresh })
     }
 
-    /// A call came for this record, or is here.
-    pub(crate) fn note_call(&mut self, no: CallNo, key: &Bytes) {
-        self.came.insert(no, key.clone());
+    /// Calls for this record were taken in, or are here. All of them have one copy of its key.
+    pub(crate) fn note_calls(&mut self, key: &Bytes, numbers: impl Iterator<Item = CallNo>) {
+        let key = Arc::new(key.clone());
+        self.came.extend(numbers.map(|no| (no, Arc::clone(&key))));
     }
 
     /// The calls with these numbers, by their records. O(these calls).
-    pub(crate) fn calls_among(&self, numbers: &[Undone]) -> BTreeMap<Bytes, Vec<CallNo>> {
-        let mut calls: BTreeMap<Bytes, Vec<CallNo>> = BTreeMap::new();
+    pub(crate) fn calls_among(&self, numbers: &[Undone]) -> BTreeMap<Arc<Bytes>, Vec<CallNo>> {
+        let mut calls: BTreeMap<Arc<Bytes>, Vec<CallNo>> = BTreeMap::new();
         for range in numbers {
             for (no, key) in self.came.range(range.from..range.to) {
-                calls.entry(key.clone()).or_default().push(*no);
+                calls.entry(Arc::clone(key)).or_default().push(*no);
             }
         }
         calls
@@ -158,10 +160,14 @@ mod tests {
     #[test]
     fn calls_are_found_by_their_numbers() {
         let mut undoing = Undoing::default();
-        for (no, key) in [(1, "a"), (2, "b"), (3, "a"), (9, "a")] {
-            undoing.note_call(CallNo(no), &key.into());
+        for (numbers, key) in [(&[1, 3][..], "a"), (&[2], "b"), (&[9], "a")] {
+            undoing.note_calls(&key.into(), numbers.iter().map(|no| CallNo(*no)));
         }
         let found = undoing.calls_among(&ranges(&[(2, 4), (8, 9)]));
-        assert_eq!(found, BTreeMap::from([("a".into(), vec![CallNo(3)]), ("b".into(), vec![CallNo(2)])]));
+        let key = |name: &str| Arc::new(Bytes::from(name));
+        assert_eq!(found, BTreeMap::from([(key("a"), vec![CallNo(3)]), (key("b"), vec![CallNo(2)])]));
+        assert_eq!(undoing.calls_among(&ranges(&[(1, 10)]))[&key("a")], [1, 3, 9].map(CallNo));
+        // Bug: each call had a copy of the key, and a message with a million of them and one long key took all memory there is.
+        assert!(Arc::ptr_eq(&undoing.came[&CallNo(1)], &undoing.came[&CallNo(3)]));
     }
 }
