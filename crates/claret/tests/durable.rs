@@ -375,6 +375,29 @@ fn a_backup_has_what_was_reported_and_not_synced() {
     }
 }
 
+/// Bug: the folder was called damaged where a process had died while it made a file of the log: opened, it loses nothing.
+#[test]
+fn a_file_of_the_log_that_was_just_being_made_is_not_missed_in_a_backup() {
+    let folder = TestFolder::new();
+    let (own, to) = (folder.path().join("store"), |name: &str| folder.path().join(name));
+    let store = Store::open(&own).expect("it begins");
+    wait(store.counter("n").add(3)).expect("added");
+    wait(store.close());
+    let read = claret_log::recover(&mut claret_log::Folder::new(&own), &mut |_| {}).expect("it is read");
+    let end = read.expect("there is a store").position;
+    for (no, begun) in ["", "clar"].iter().enumerate() {
+        std::fs::write(own.join(format!("log-{end:016x}")), begun).expect("written");
+        let to = to(&format!("copy{no}"));
+        Store::backup_of(&own, &to).expect("nothing is damaged");
+        let copy = Store::open(&to).expect("it is whole");
+        assert_eq!(wait(copy.counter("n").get()).expect("an answer"), 3);
+        wait(copy.close());
+    }
+    let again = Store::open(&own).expect("nothing is damaged");
+    assert_eq!(wait(again.counter("n").get()).expect("an answer"), 3);
+    wait(again.close());
+}
+
 #[test]
 fn where_no_backup_can_be_is_said() {
     let folder = TestFolder::new();

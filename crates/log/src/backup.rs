@@ -76,24 +76,42 @@ fn end_of(disk: &mut dyn Disk) -> Result<Option<u64>, LogError> {
     if names.iter().any(|name| name == BACKUP_UNFINISHED) {
         return Err(LogError::Unfinished { file: BACKUP_UNFINISHED.to_owned() });
     }
-    let newest = names.iter().filter_map(|name| Kind::Log.position(name)).max();
+    let mut logs: Vec<u64> = names.iter().filter_map(|name| Kind::Log.position(name)).collect();
+    logs.sort_unstable();
     let named = match names.iter().any(|name| name == MANIFEST) {
         true => Some(Manifest::read(disk)?.newest),
         false => None,
     };
     let missing = |position| Err(LogError::damaged(&Kind::Log.name(position), 0, "it is missing"));
-    let newest = match (newest, named) {
+    let newest = match (logs.pop(), named) {
         (None, None) if !names.iter().any(|name| Kind::Snapshot.position(name).is_some()) => return Ok(None),
         (None, named) => return missing(named.unwrap_or_default()),
         (Some(newest), Some(named)) if named > newest => return missing(named),
         (Some(newest), _) => newest,
     };
-    let name = Kind::Log.name(newest);
+    let is_named = named.is_some_and(|named| newest <= named);
+    let last = match logs.pop() {
+        Some(before) if !is_named && is_being_made(disk, newest)? => before,
+        _ => newest,
+    };
+    end_of_file(disk, last).map(Some)
+}
+
+/// Whether a file of the log has no whole first line yet: its maker is at it, or died.
+fn is_being_made(disk: &mut dyn Disk, position: u64) -> Result<bool, LogError> {
+    let name = Kind::Log.name(position);
+    let mut frames = Frames::open(disk, &name)?;
+    Ok(frames.may_be_new(Kind::Log) && frames.line(disk, Kind::Log)?.is_none())
+}
+
+/// Up to where a file of the log has whole groups.
+fn end_of_file(disk: &mut dyn Disk, begin: u64) -> Result<u64, LogError> {
+    let name = Kind::Log.name(begin);
     let mut frames = Frames::open(disk, &name)?;
     let Some(Line { store, len: mut at, .. }) = frames.line(disk, Kind::Log)? else {
         return Err(LogError::damaged(&name, 0, "its first line is not that of a log"));
     };
-    let mut end = newest;
+    let mut end = begin;
     while let Some((header, body)) = frames.frame(disk, at)?
         && (header.store, header.position) == (store, end)
     {
@@ -102,7 +120,7 @@ fn end_of(disk: &mut dyn Disk) -> Result<Option<u64>, LogError> {
     // What is being written is not whole yet, and nothing is behind it.
     match frames.says_synced(disk, at, store, end)? {
         true => Err(LogError::damaged(&name, at, "a checksum is wrong")),
-        false => Ok(Some(end)),
+        false => Ok(end),
     }
 }
 

@@ -33,6 +33,11 @@ impl<'a> Frames<'a> {
         self.len
     }
 
+    /// Whether nothing is behind the first line, if that is there: the file may just be being made.
+    pub(crate) fn may_be_new(&self, kind: Kind) -> bool {
+        self.len <= kind.line_len() as u64
+    }
+
     /// What the first line says. `None`: it is none.
     pub(crate) fn line(&mut self, disk: &mut dyn Disk, kind: Kind) -> Result<Option<Line>, LogError> {
         let (name, count) = (self.name, self.len.min(LINE_MAX as u64));

@@ -327,7 +327,7 @@ impl<'a> Reader<'a> {
         // Its line is synced before the manifest names it, and that before anything is behind the line.
         let is_named = self.read.manifest.is_some_and(|manifest| begin <= manifest.newest);
         let Some(line) = frames.line(self.disk, Kind::Log)? else {
-            return match is_last && !is_named && frames.len() <= Kind::Log.line_len() as u64 {
+            return match is_last && !is_named && frames.may_be_new(Kind::Log) {
                 true => Ok(false),
                 false => Err(LogError::damaged(name, 0, "its first line is not that of a log")),
             };

@@ -93,7 +93,7 @@ impl<D: Disk> Writer<D> {
         writer.sync()?;
         writer.sync_names()?;
         let newest = writer.segments.last();
-        let names_newest = read.manifest.is_none_or(|manifest| newest == Some(&manifest.newest));
+        let names_newest = read.manifest.is_some_and(|manifest| newest == Some(&manifest.newest));
         match writer.write_manifest() {
             // A full disk is no reason not to read what is there.
             Err(error) if error.is_full() && names_newest => {}
