@@ -176,6 +176,17 @@ fn a_long_string_is_neither_read_for_its_length_nor_as_a_number() {
     }
 }
 
+/// Bug: looks at a part each were refused together, because the whole would have been cheaper and was too large.
+#[test]
+fn many_parts_of_a_very_large_record_are_read_though_the_whole_may_not_be() {
+    let kind = TypeInfo::of::<ScoredSet>();
+    let range = (kind.parse)("ZRANGE", &["0".into(), "9".into()]).expect("good");
+    let model = record(kind, 100_001);
+    let (state, covered) =
+        partial_state_for_all(&model, &Bytes::from(KEY), &vec![&range; 400], &[]).expect("each alone may be");
+    assert!(state.is_some() && covered == 1);
+}
+
 /// Which would have to be read as a whole: its positions are not those of the server.
 #[test]
 fn a_rank_after_changes_of_a_very_large_record_is_refused_with_the_bound() {

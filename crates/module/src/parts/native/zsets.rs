@@ -92,14 +92,15 @@ pub(super) fn partial_state_for_all(
     Ok((Some(State::new::<ScoredSet>(Ranking::partial(members.0, 0, elsewhere))), naming.len()))
 }
 
-/// Whether to look at the record as a whole takes no longer than at a part of it for each call, with what was done before it.
+/// Whether to look at the record as a whole takes no longer than at a part of it for each call, with what was done before it; and
+/// whether that may be: each part may be looked at, however large the whole is.
 fn is_whole_cheaper(
     record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],
 ) -> Result<bool, OpError> {
     let length = record.open(Kind::Zset)?.map_or(0, |key| key.len());
-    Ok(ops.len() * (own.len() + ops.len()) >= length)
+    Ok(ops.len() * (own.len() + ops.len()) >= length && length <= record.server.whole_elements_max())
 }
 
 /// Members that an operation names.
