@@ -232,12 +232,20 @@ impl ClusterDir {
         match started {
             Ok(started) => {
                 started.leave_running();
-                // Who asks for the status next is not to hear of what a node saw before it knew the others.
-                if let Err(error) = self.settle(say) {
-                    self.clear(&described)?;
-                    return Err(error);
-                }
-                Ok(Ok(described))
+                let why = match self.settle(say) {
+                    Ok(status) if status.is_ok() => return Ok(Ok(described)),
+                    Ok(status) => {
+                        let mut told = status.nodes.iter().filter_map(|node| node.told.as_ref());
+                        let why = told.find_map(|told| told.not_served.clone());
+                        format!(
+                            "the cluster does not serve: {}",
+                            why.unwrap_or_else(|| "a server does not answer".into())
+                        )
+                    }
+                    Err(error) => error,
+                };
+                self.clear(&described)?;
+                Err(why)
             }
             Err(error) => {
                 self.clear(&described)?;
