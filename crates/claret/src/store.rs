@@ -24,6 +24,10 @@ use crate::planted;
 use crate::stats::{Measure, Stats};
 use crate::tx::{End, Tx};
 
+/// So much of its deadline, and at least so long, a caller waits to learn what became of a transaction.
+const OUTCOME_FRACTION: u32 = 3;
+const OUTCOME_PATIENCE_MIN: Duration = Duration::from_millis(500);
+
 /// A store of typed records. A cheaply cloned handle; use it from any thread and any task, under any async
 /// runtime or none ([`Store::blocking`]).
 #[derive(Clone)]
@@ -152,6 +156,11 @@ impl Store {
 
     pub(crate) fn deadline(&self, options: TxOptions) -> Deadline<'_> {
         Deadline::new(&*self.backend, options.deadline).of(self.caller.as_ref())
+    }
+
+    /// For how long it is asked what became of a transaction with this deadline, if somebody waits for it who may leave.
+    fn patience(&self, deadline: Duration) -> Option<Duration> {
+        self.caller.as_ref().map(|_| (deadline / OUTCOME_FRACTION).max(OUTCOME_PATIENCE_MIN))
     }
 
     /// Attempts until one is the last. `both`: what to say where the closure returns an error, and the transaction was
@@ -315,14 +324,14 @@ impl Store {
             Ok(_) => match deadline.race_while(tx.commit(), || tx.is_blocked()).await.flatten() {
                 Some(end) => end,
                 // Too late, or the store was closed.
-                None => Box::pin(tx.give_up(after, self.caller.is_some())).await,
+                None => Box::pin(tx.give_up(after, self.patience(after))).await,
             },
             // It tells of what was only seen.
             Err(_) if tx.has_to_check() => match deadline.race(Box::pin(tx.check())).await.flatten() {
                 Some(end) => end,
-                None => Box::pin(tx.give_up(after, self.caller.is_some())).await,
+                None => Box::pin(tx.give_up(after, self.patience(after))).await,
             },
-            Err(_) => tx.abort_and_wait().await,
+            Err(_) => tx.abort_and_wait(self.patience(after)).await,
         };
         std::mem::forget(guard);
         let end = match end {
@@ -340,14 +349,14 @@ impl Store {
         if !tx.is_committing()
             && let Err(error) = self.backend.check_log(tx.writes())
         {
-            tx.abort_and_wait().await;
+            tx.abort_and_wait(self.patience(after)).await;
             return End::Failed(error);
         }
         let from = self.backend.noted();
         tx.keep_untold(true);
         let end = match deadline.race_while(tx.commit(), || tx.is_blocked()).await.flatten() {
             Some(end) => end,
-            None => tx.give_up(after, self.caller.is_some()).await,
+            None => tx.give_up(after, self.patience(after)).await,
         };
         match self.until_durable(|| tx.writes()) {
             Some(until_durable) if matches!(end, End::Committed) => {
@@ -487,8 +496,8 @@ impl Store {
     /// lock, for others to vote, or to be run again. What waits for nobody is carried out, and so is what was committed before that
     /// could be prevented. The error is that of a deadline.
     ///
-    /// Where nodes are silent, what became of a transaction at its deadline is waited for a third of that time, and at least half a second:
-    /// then it is [`Error::Unknown`].
+    /// Where nodes are silent, what became of a transaction that ends is waited for a third of its deadline, and at least half a second:
+    /// then, at its deadline, it is [`Error::Unknown`].
     ///
     /// It is for servers: without it, what a client asked for and gave up would happen behind its back, beside what it asks for next.
     ///

@@ -24,6 +24,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::table::{self, Command, NoKeys, Way};
+use crate::turns::Tries;
 use crate::watch::Watch;
 use crate::work::{AT_ONCE_BYTES_MAX, Work};
 
@@ -52,17 +53,6 @@ pub(crate) struct State {
     pub(crate) is_known: bool,
     /// It has said who it is.
     pub(crate) has_logged_in: bool,
-}
-
-/// What a loop of WATCH, MULTI and EXEC has come to so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tries {
-    /// Since when it has tried, and when it began its last round.
-    pub(crate) since: Option<(Instant, Instant)>,
-    /// EXECs that answered nil since then,
-    pub(crate) lost: u32,
-    /// and those of them that did though nobody else of this gateway had a turn.
-    pub(crate) lost_in_turn: u32,
 }
 
 /// See the module's text.

@@ -217,8 +217,7 @@ impl Drop for Judge {
     }
 }
 
-/// Judges logins on one connection. It is the connection of whoever got in last, on which nothing else is
-/// ever said.
+/// Judges logins on one connection. It is the connection of whoever got in last, on which nothing else is ever said.
 async fn judge(nodes: Rc<Nodes>, mut waiting: mpsc::Receiver<Login>) {
     let mut open: Option<Raw> = None;
     let mut batch = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes as Word;
 use claret::Store;
@@ -10,7 +10,7 @@ use claret_types::{Bytes, Reply};
 use parking_lot::Mutex;
 
 use crate::answer::Answer;
-use crate::client::{Client, Tries};
+use crate::client::Client;
 use crate::commands::{self, Direct};
 use crate::exec::Exec;
 use crate::fault::Fault;
@@ -21,6 +21,7 @@ use crate::session::Session;
 use crate::table::Command;
 use crate::transactions::{self, Plan, version};
 use crate::turn::Turn;
+use crate::turns::Tries;
 use crate::watch::{Watch, WatchMode};
 
 impl Client {
@@ -58,7 +59,8 @@ impl Client {
             return Answer::error("ERR EXEC without MULTI");
         };
         if queue.has_failed() {
-            self.state.watch.forget();
+            // A program that is wrong is not served before others.
+            self.unwatch();
             return Answer::error("EXECABORT Transaction discarded because of previous errors.");
         }
         let mut watch = self.state.watch.take();
@@ -101,7 +103,7 @@ impl Client {
     }
 
     fn note_done(&mut self, had_locks: bool) {
-        if self.state.tries.since.is_none() {
+        if self.state.tries.since().is_none() {
             return;
         }
         self.end_tries();
@@ -112,6 +114,7 @@ impl Client {
     /// An EXEC answered nil.
     fn note_lost(&mut self, key: &Bytes, had_turn: bool) {
         Metrics::count(&self.shared.metrics.exec_nil);
+        self.state.tries.goes_on(Instant::now());
         self.state.tries.lost += 1;
         if let Some(session) = &self.session {
             session.hot.borrow_mut().note_failure(key, had_turn, Instant::now());
@@ -201,14 +204,8 @@ impl Client {
 
     /// A loop tries again, or something begins.
     fn begin_round(&mut self) {
-        let now = Instant::now();
-        let tries = &mut self.state.tries;
-        match &mut tries.since {
-            Some((_, last)) if now - *last < STOPPED_AFTER => *last = now,
-            _ => {
-                self.caller.ends();
-                *tries = Tries { since: Some((now, now)), lost_in_turn: tries.lost_in_turn, lost: 0 };
-            }
+        if self.state.tries.begin_round(Instant::now()) {
+            self.caller.ends();
         }
         self.caller.tries();
     }
@@ -221,15 +218,12 @@ impl Client {
 
     /// Waits for its turn; without one it goes on all the same.
     async fn wait_for_turn(&mut self, session: &Session, keys: &Rc<[Bytes]>) -> Option<Place> {
-        let since = self.state.tries.since.map_or_else(Instant::now, |(since, _)| since);
+        let since = self.state.tries.since().unwrap_or_else(Instant::now);
         let times = (self.shared.watch, self.shared.wait / QUEUE_FRACTION);
         let taking = Place::take(&session.turns, (self.entry.id, since), Rc::clone(keys), times);
         let (place, has_waited) = self.unless_gone(taking).await?;
         let now = Instant::now();
-        // Who waits does not stop trying: else it would be the youngest anew each time that it waited in vain.
-        if let Some((_, last)) = &mut self.state.tries.since {
-            *last = now;
-        }
+        self.state.tries.goes_on(now);
         if has_waited {
             Metrics::count(&self.shared.metrics.watch_queued);
             keys.iter().for_each(|key| session.hot.borrow_mut().note_wait(key, now));
@@ -371,9 +365,6 @@ const TURN_AFTER: u32 = 2;
 
 /// One that has lost so often though it had its turn takes locks.
 const LOCK_AFTER: u32 = 2;
-
-/// A loop that begins no round for so long has stopped.
-const STOPPED_AFTER: Duration = Duration::from_secs(1);
 
 /// WATCH waits for its turn for this part of the time that a client waits at all.
 const QUEUE_FRACTION: u32 = 3;

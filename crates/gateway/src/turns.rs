@@ -223,6 +223,44 @@ impl Turns {
     }
 }
 
+/// What a loop of WATCH, MULTI and EXEC has come to so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tries {
+    /// Since when it has tried, and until when it is known to have gone on.
+    since: Option<(Instant, Instant)>,
+    /// EXECs that answered nil since then,
+    pub(crate) lost: u32,
+    /// and those of them that did though nobody else of this gateway had a turn.
+    pub(crate) lost_in_turn: u32,
+}
+
+/// A loop that does nothing for so long has stopped.
+const STOPPED_AFTER: Duration = Duration::from_secs(1);
+
+impl Tries {
+    /// Since when it has tried, if it does.
+    pub(crate) fn since(&self) -> Option<Instant> {
+        self.since.map(|(since, _)| since)
+    }
+
+    /// A round begins: whether it is the first.
+    pub(crate) fn begin_round(&mut self, now: Instant) -> bool {
+        let is_first = self.since.is_none_or(|(_, last)| now - last >= STOPPED_AFTER);
+        if is_first {
+            *self = Tries { since: Some((now, now)), lost_in_turn: self.lost_in_turn, lost: 0 };
+        }
+        self.goes_on(now);
+        is_first
+    }
+
+    /// It has waited until now, for its turn or for its EXEC: who waits has not stopped.
+    pub(crate) fn goes_on(&mut self, now: Instant) {
+        if let Some((_, last)) = &mut self.since {
+            *last = now;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,5 +342,19 @@ mod tests {
         assert!(!turns.serves(&keys("a"), at(now + 1_999)), "and for longer after the next one");
         turns.note_done(&keys("a"));
         assert!(turns.serves(&keys("a"), at(now)));
+    }
+
+    /// Bug: a loop that had waited in vain for a second was the youngest anew, and of sixteen that think one was never served.
+    #[test]
+    fn who_waits_keeps_its_age_and_who_stops_loses_it() {
+        let (mut tries, t) = (Tries::default(), Instant::now());
+        let at = |ms| t + Duration::from_millis(ms);
+        assert!(tries.begin_round(at(0)) && !tries.begin_round(at(900)));
+        tries.lost = 3;
+        tries.goes_on(at(2_500));
+        assert!(!tries.begin_round(at(3_400)));
+        assert_eq!((tries.since(), tries.lost), (Some(at(0)), 3));
+        assert!(tries.begin_round(at(4_400)), "it did nothing for a second");
+        assert_eq!((tries.since(), tries.lost), (Some(at(4_400)), 0));
     }
 }

@@ -17,10 +17,6 @@ use crate::error::Error;
 const BEHIND_FRACTION: u32 = 10;
 const BEHIND_PATIENCE_MAX: Duration = Duration::from_millis(100);
 
-/// So much of its deadline, and at least so long, a caller waits to learn what became of a transaction that is late.
-const OUTCOME_FRACTION: u32 = 3;
-const OUTCOME_PATIENCE_MIN: Duration = Duration::from_millis(500);
-
 impl State {
     /// It is going to wait: what for says why, if another one has to begin anew.
     pub(super) fn note_wait(&mut self) {
@@ -94,12 +90,8 @@ impl Tx {
     }
 
     /// [`Tx::abort`], and waits for the end. On a cluster not for ever: what a shard that does not answer has written
-    /// stays unknown.
-    pub(crate) async fn abort_and_wait(&self) -> End {
-        self.abort_within(None).await
-    }
-
-    async fn abort_within(&self, most: Option<Duration>) -> End {
+    /// stays unknown; and for no longer than `most`.
+    pub(crate) async fn abort_and_wait(&self, most: Option<Duration>) -> End {
         if let Some(end) = self.abort() {
             return end;
         }
@@ -116,12 +108,9 @@ impl Tx {
 
     /// Ends a commit that was not done by the deadline. The votes may be in all the same; then it is committed, and that is what
     /// we say (P65).
-    ///
-    /// A caller who may leave (`has_caller`) waits for that in proportion to its deadline.
-    pub(crate) async fn give_up(&self, after: Duration, has_caller: bool) -> End {
+    pub(crate) async fn give_up(&self, after: Duration, most: Option<Duration>) -> End {
         let late = self.late(after).await;
-        let most = has_caller.then(|| (after / OUTCOME_FRACTION).max(OUTCOME_PATIENCE_MIN));
-        match self.abort_within(most).await {
+        match self.abort_and_wait(most).await {
             End::Aborted => End::Failed(late),
             end => end,
         }
