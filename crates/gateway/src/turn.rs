@@ -32,6 +32,7 @@ enum Step {
 
 /// See the module's text.
 pub(crate) struct Turn {
+    /// Sorted.
     keys: Rc<[Bytes]>,
     steps: mpsc::UnboundedSender<Step>,
     task: Option<JoinHandle<Result<Told, Fault>>>,
@@ -53,7 +54,7 @@ struct Begin {
 }
 
 impl Turn {
-    /// Takes locks on keys, all at once, and answers with the turn and what each of them is, once it has them all. `None` when that
+    /// Takes locks on keys, which are sorted, all at once, and answers with the turn and what each of them is, once it has them all. `None` when that
     /// takes too long. `end` is called when they are gone.
     pub(crate) async fn take(
         store: &Store,
@@ -76,7 +77,11 @@ impl Turn {
     }
 
     pub(crate) fn holds(&self, key: &Bytes) -> bool {
-        self.keys.contains(key) && !self.is_over()
+        self.has(key) && !self.is_over()
+    }
+
+    fn has(&self, key: &Bytes) -> bool {
+        self.keys.binary_search(key).is_ok()
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -92,7 +97,7 @@ impl Turn {
 
     /// Carries out a plan and commits; `None` if it was over before. What the plan expects of keys that it has locks on is so.
     pub(crate) async fn exec(mut self, mut plan: Plan) -> Option<Ended> {
-        plan.expected.retain(|(key, _)| !planted::holds(self.keys.contains(key)));
+        plan.expected.retain(|(key, _)| !planted::holds(self.has(key)));
         self.steps.send(Step::Exec(plan)).ok()?;
         match self.task.take()?.await {
             Ok(Err(Fault::TurnOver)) => None,

@@ -5,9 +5,11 @@
 //! though it has its turn, because others write, takes locks there, too ([`crate::turn`]); while it does, writers of this gateway wait
 //! here, and then the keys rest.
 //!
-//! Invariants: a key is of one turn at most. Whoever waits shares a key with a turn, or with an elder that waits.
+//! Work is in proportion to the keys that somebody names or has, whatever others wait for.
+//!
+//! Invariants: a key is of one turn at most. Whoever waits shares a key with a turn, or with an elder that waits. `check` says them all.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -25,18 +27,38 @@ const REST: u32 = 2;
 /// And for this long at most.
 const REST_MAX: Duration = Duration::from_millis(500);
 
+/// Whoever waits: since when it has tried, and its name. The eldest is the smallest.
+type Elder = (Instant, Id);
+
 /// Turns on keys of one user.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// The keys of turns, and whose they are.
-    taken: HashMap<Bytes, Id>,
+    /// Keys that somebody has or waits for.
+    keys: HashMap<Bytes, Wanted>,
     turns: HashMap<Id, Taken>,
-    /// Eldest first.
-    waiting: BTreeMap<(Instant, Id), Waiting>,
-    /// When locks may be taken on a key again.
+    waiting: HashMap<Elder, Waiting>,
+    /// When locks may be taken on a key again; what is past stays until the next sweep.
     rests: HashMap<Bytes, Instant>,
+    /// When `rests` was swept.
+    swept: Option<Instant>,
     /// Keys on which turns were too short for what was tried.
     late: HashMap<Bytes, Late>,
+    /// How many keys were looked at, in all; counted in tests.
+    looked_at: usize,
+}
+
+/// Who has a key, and who waits for it.
+#[derive(Debug, Default)]
+struct Wanted {
+    by: BTreeSet<Elder>,
+    taken: Option<Id>,
+}
+
+impl Wanted {
+    /// Who may have it next.
+    fn next(&self) -> Option<Elder> {
+        self.by.first().copied().filter(|_| self.taken.is_none())
+    }
 }
 
 /// That turns on a key end before those who have them are done.
@@ -64,6 +86,8 @@ const LATE_KEYS_MAX: usize = 1_024;
 struct Taken {
     keys: Rc<[Bytes]>,
     since: Instant,
+    /// So many of its keys somebody waits for.
+    wanted: usize,
     /// Since when it has locks in the store, or asks for them; and who waits for their end.
     locked: Option<(Instant, Rc<Notify>)>,
 }
@@ -71,11 +95,13 @@ struct Taken {
 #[derive(Debug)]
 struct Waiting {
     keys: Rc<[Bytes]>,
+    /// Of so many of them it is next.
+    next_of: usize,
     granted: Rc<Notify>,
 }
 
 impl Turns {
-    /// Asks for a turn on keys: `None` if it has it at once, else what tells of it. `since`: when it began to try.
+    /// Asks for a turn on keys, each named once: `None` if it has it at once, else what tells of it. `since`: when it began to try.
     pub(crate) fn ask(
         &mut self,
         id: Id,
@@ -83,16 +109,36 @@ impl Turns {
         keys: Rc<[Bytes]>,
         now: Instant,
     ) -> Option<Rc<Notify>> {
+        let me = (since, id);
+        self.look_at(&keys);
         let is_wanted = |key: &Bytes| {
-            let mut elders = self.waiting.range(..(since, id)).map(|(_, waiting)| waiting);
-            self.taken.contains_key(key) || planted::is_wanted(elders.any(|elder| elder.keys.contains(key)))
+            self.keys.get(key).is_some_and(|key| {
+                key.taken.is_some() || planted::is_wanted(key.by.first().is_some_and(|elder| *elder < me))
+            })
         };
         if !keys.iter().any(is_wanted) {
             self.grant(id, keys, now);
             return None;
         }
         let granted = Rc::new(Notify::new());
-        self.waiting.insert((since, id), Waiting { keys, granted: Rc::clone(&granted) });
+        let mut next_of = 0;
+        for key in keys.iter() {
+            let key = self.keys.entry(key.clone()).or_default();
+            let before = key.next();
+            if key.by.is_empty()
+                && let Some(turn) = key.taken.and_then(|id| self.turns.get_mut(&id))
+            {
+                turn.wanted += 1;
+            }
+            key.by.insert(me);
+            if key.next() == Some(me) {
+                next_of += 1;
+                if let Some(other) = before.and_then(|other| self.waiting.get_mut(&other)) {
+                    other.next_of -= 1;
+                }
+            }
+        }
+        self.waiting.insert(me, Waiting { keys, next_of, granted: Rc::clone(&granted) });
         Some(granted)
     }
 
@@ -102,13 +148,22 @@ impl Turns {
 
     /// Whether somebody waits for a key of this turn.
     pub(crate) fn is_wanted(&self, id: Id) -> bool {
-        let Some(turn) = self.turns.get(&id) else { return false };
-        self.waiting.values().any(|waiting| waiting.keys.iter().any(|key| turn.keys.contains(key)))
+        self.turns.get(&id).is_some_and(|turn| turn.wanted > 0)
     }
 
+    /// Its keys, which nobody has, are its own, whoever waits for them.
     fn grant(&mut self, id: Id, keys: Rc<[Bytes]>, now: Instant) {
-        self.taken.extend(keys.iter().map(|key| (key.clone(), id)));
-        self.turns.insert(id, Taken { keys, since: now, locked: None });
+        self.look_at(&keys);
+        let mut wanted = 0;
+        for key in keys.iter() {
+            let key = self.keys.entry(key.clone()).or_default();
+            if let Some(other) = key.next().and_then(|other| self.waiting.get_mut(&other)) {
+                other.next_of -= 1;
+            }
+            key.taken = Some(id);
+            wanted += usize::from(!key.by.is_empty());
+        }
+        self.turns.insert(id, Taken { keys, since: now, wanted, locked: None });
     }
 
     /// The turn takes locks in the store from now on, if all its keys have rested; else when they have, and it lasts from then on: whoever
@@ -127,12 +182,13 @@ impl Turns {
 
     /// What tells of the end of locks on one of these keys, if another has or asks for some.
     pub(crate) fn locked<'a>(&self, id: Id, keys: impl IntoIterator<Item = &'a [u8]>) -> Option<Rc<Notify>> {
-        if self.taken.is_empty() {
+        if self.turns.is_empty() {
             return None;
         }
-        let holders = keys.into_iter().filter_map(|key| self.taken.get(key)).filter(|holder| **holder != id);
+        let holders = keys.into_iter().filter_map(|key| self.keys.get(key)?.taken);
         holders
-            .filter_map(|holder| self.turns.get(holder)?.locked.as_ref())
+            .filter(|holder| *holder != id)
+            .filter_map(|holder| self.turns.get(&holder)?.locked.as_ref())
             .map(|(_, end)| Rc::clone(end))
             .next()
     }
@@ -142,7 +198,10 @@ impl Turns {
         let Some(turn) = self.turns.get_mut(&id) else { return };
         let Some((since, end)) = turn.locked.take() else { return };
         let rest = planted::rest(((now - since) * REST).min(REST_MAX));
-        self.rests.retain(|_, until| *until > now);
+        if self.swept.is_none_or(|swept| now - swept >= REST_MAX) {
+            self.swept = Some(now);
+            self.rests.retain(|_, until| *until > now);
+        }
         self.rests.extend(turn.keys.iter().map(|key| (key.clone(), now + rest)));
         end.notify_waiters();
     }
@@ -150,17 +209,54 @@ impl Turns {
     /// It has no turn any more, and waits for none. Whoever is next has one.
     pub(crate) fn leave(&mut self, id: Id, since: Instant, now: Instant) {
         self.unlock(id, now);
-        self.waiting.remove(&(since, id));
-        self.end(id);
-        self.serve(now);
+        let mut next = self.stop_waiting((since, id));
+        next.extend(self.end(id));
+        self.serve(next, now);
     }
 
-    fn end(&mut self, id: Id) {
-        if let Some(turn) = self.turns.remove(&id) {
-            for key in turn.keys.iter().filter(|_| !planted::keeps_keys_of_turns()) {
-                self.taken.remove(key);
+    /// A turn ends: who is next of its keys.
+    fn end(&mut self, id: Id) -> BTreeSet<Elder> {
+        let Some(turn) = self.turns.remove(&id) else { return BTreeSet::new() };
+        if planted::keeps_keys_of_turns() {
+            return BTreeSet::new();
+        }
+        self.change(&turn.keys, |key| key.taken = None)
+    }
+
+    /// It waits no more: who is next of the keys that it waited for.
+    fn stop_waiting(&mut self, elder: Elder) -> BTreeSet<Elder> {
+        let Some(waiting) = self.waiting.remove(&elder) else { return BTreeSet::new() };
+        self.change(&waiting.keys, |key| {
+            key.by.remove(&elder);
+        })
+    }
+
+    /// Keys are left by somebody who had them, or waited for them: who is next of one now, and was not.
+    fn change(&mut self, keys: &[Bytes], leave: impl Fn(&mut Wanted)) -> BTreeSet<Elder> {
+        self.look_at(keys);
+        let mut all = BTreeSet::new();
+        for name in keys {
+            let Some(key) = self.keys.get_mut(name) else { continue };
+            let (before, was_wanted) = (key.next(), !key.by.is_empty());
+            leave(key);
+            if key.next() != before
+                && let Some(next) = key.next()
+                && let Some(waiting) = self.waiting.get_mut(&next)
+            {
+                waiting.next_of += 1;
+                all.insert(next);
+            }
+            if was_wanted
+                && key.by.is_empty()
+                && let Some(turn) = key.taken.and_then(|id| self.turns.get_mut(&id))
+            {
+                turn.wanted -= 1;
+            }
+            if key.by.is_empty() && key.taken.is_none() {
+                self.keys.remove(name);
             }
         }
+        all
     }
 
     /// Turns that others want end where they have lasted this long: their keys.
@@ -169,29 +265,36 @@ impl Turns {
             |id: &Id, turn: &Taken| planted::is_over(now - turn.since >= hold && self.is_wanted(*id));
         let over: Vec<Id> =
             self.turns.iter().filter(|(id, turn)| is_over(id, turn)).map(|(id, _)| *id).collect();
+        let mut next = BTreeSet::new();
         for id in over {
             self.unlock(id, now);
             let keys = self.turns.get(&id).map(|turn| Rc::clone(&turn.keys));
-            self.end(id);
+            next.extend(self.end(id));
             keys.iter().flat_map(|keys| keys.iter()).for_each(|key| self.note_late(key, now));
         }
-        self.serve(now);
+        self.serve(next, now);
     }
 
-    fn serve(&mut self, now: Instant) {
-        let mut wanted: HashSet<Bytes> = HashSet::new();
-        let mut next = Vec::new();
-        for ((since, id), waiting) in &self.waiting {
-            let is_free = |key: &Bytes| !self.taken.contains_key(key) && !wanted.contains(key);
-            if waiting.keys.iter().all(is_free) {
-                next.push((*since, *id));
+    /// Those who are next of all that they wait for have their turn. No two of them want one key.
+    fn serve(&mut self, next: BTreeSet<Elder>, now: Instant) {
+        for elder in next {
+            if self.waiting.get(&elder).is_none_or(|waiting| waiting.next_of < waiting.keys.len()) {
+                continue;
             }
-            wanted.extend(waiting.keys.iter().cloned());
-        }
-        for place in next {
-            let Some(waiting) = self.waiting.remove(&place) else { continue };
-            self.grant(place.1, waiting.keys, now);
+            let Some(waiting) = self.waiting.remove(&elder) else { continue };
+            for key in waiting.keys.iter() {
+                let key = self.keys.get_mut(key).expect("somebody waits for it");
+                key.by.remove(&elder);
+                key.taken = Some(elder.1);
+            }
+            self.grant(elder.1, waiting.keys, now);
             waiting.granted.notify_one();
+        }
+    }
+
+    fn look_at(&mut self, keys: &[Bytes]) {
+        if cfg!(test) {
+            self.looked_at += keys.len();
         }
     }
 
@@ -263,10 +366,42 @@ impl Tries {
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
     use super::*;
 
     fn keys(names: &str) -> Rc<[Bytes]> {
         names.split(' ').map(Bytes::from).collect()
+    }
+
+    impl Turns {
+        fn is_empty(&self) -> bool {
+            self.keys.is_empty() && self.turns.is_empty() && self.waiting.is_empty()
+        }
+
+        /// The invariants, and what is counted counted again.
+        fn check(&self) {
+            for (name, key) in &self.keys {
+                assert!(key.taken.is_some() || !key.by.is_empty(), "{name} is nobody's");
+                let is_of_turn = |id: Id| self.turns[&id].keys.contains(name);
+                assert!(key.taken.is_none_or(is_of_turn), "{name} is of a turn that has it");
+                let waits = |elder: &Elder| self.waiting[elder].keys.contains(name);
+                assert!(key.by.iter().all(waits), "whoever is said to wait for {name} does");
+            }
+            for (id, turn) in &self.turns {
+                let has = |key: &Bytes| self.keys[key].taken == Some(*id);
+                assert!(turn.keys.iter().all(has), "{id} has all its keys");
+                let wanted = turn.keys.iter().filter(|key| !self.keys[*key].by.is_empty()).count();
+                assert_eq!(turn.wanted, wanted, "of {id}");
+            }
+            for (elder, waiting) in &self.waiting {
+                assert!(waiting.keys.iter().all(|key| self.keys[key].by.contains(elder)));
+                let is_next = |key: &&Bytes| self.keys[*key].next() == Some(*elder);
+                assert_eq!(waiting.next_of, waiting.keys.iter().filter(is_next).count(), "of {elder:?}");
+                assert!(waiting.next_of < waiting.keys.len(), "{elder:?} waits for nobody");
+            }
+        }
     }
 
     #[test]
@@ -288,7 +423,56 @@ mod tests {
         turns.leave(2, at(2), at(5));
         assert!(turns.has(4));
         turns.leave(4, at(4), at(5));
-        assert!(turns.taken.is_empty() && turns.turns.is_empty() && turns.waiting.is_empty());
+        assert!(turns.is_empty());
+    }
+
+    #[test]
+    fn what_is_counted_of_turns_is_so_whatever_comes_after_what() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let t = Instant::now();
+        for _ in 0..200 {
+            let mut turns = Turns::default();
+            // Since when each one has tried that has a place.
+            let mut places: HashMap<Id, Instant> = HashMap::new();
+            for ms in 0..60 {
+                let now = t + Duration::from_millis(ms);
+                let id = rng.random_range(0..6);
+                if let Some(since) = places.remove(&id) {
+                    turns.leave(id, since, now);
+                } else if rng.random_bool(0.1) {
+                    turns.expire(now, Duration::from_millis(5));
+                } else {
+                    let since = t + Duration::from_millis(rng.random_range(0..=ms));
+                    let some = (0_u8..6).filter(|_| rng.random_bool(0.4));
+                    let some: Rc<[Bytes]> = some.map(|key| Bytes::from(&[key][..])).collect();
+                    if !some.is_empty() {
+                        turns.ask(id, since, some, now);
+                        places.insert(id, since);
+                    }
+                }
+                turns.check();
+            }
+            places.iter().for_each(|(id, since)| turns.leave(*id, *since, t));
+            assert!(turns.is_empty());
+        }
+    }
+
+    /// Bug: each key that somebody asked for was looked for among all keys of all who wait.
+    #[test]
+    fn work_for_turns_is_in_proportion_to_the_keys_of_whoever_asks() {
+        let looks = |elders: u64, count: u32| {
+            let (mut turns, t) = (Turns::default(), Instant::now());
+            let at = |ms| t + Duration::from_millis(ms);
+            let all: Rc<[Bytes]> = (0..count).map(|key| Bytes::from(&key.to_be_bytes()[..])).collect();
+            (0..elders).for_each(|id| drop(turns.ask(id, at(id), Rc::clone(&all), t)));
+            let before = turns.looked_at;
+            turns.ask(elders, at(elders), all, t);
+            turns.leave(0, at(0), t);
+            assert!(turns.has(1) && turns.is_wanted(1));
+            turns.looked_at - before
+        };
+        assert_eq!(looks(20, 64), looks(10, 64), "however many wait");
+        assert_eq!(looks(10, 128), 2 * looks(10, 64), "twice as much for twice as many");
     }
 
     #[test]
