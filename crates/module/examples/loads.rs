@@ -16,7 +16,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use claret_core::message::{Request, Response};
-use common::{Process, Server, wait_until};
+use claret_core::{LookNo, wire};
+use claret_types::Bytes;
+use common::{Process, Server, operation, wait_until};
 
 /// What something cost.
 struct Cost {
@@ -73,6 +75,78 @@ fn commit(process: &mut Process, request: Request) {
         answers = process.frame(&[]);
     }
     assert!(matches!(answers[..], [Response::Committed { .. }]), "{answers:?}");
+}
+
+/// So many bytes of frames a reader sends at once.
+const READER_BYTES: usize = 64 << 10;
+
+/// So often each of the two is done, in turns.
+const ROUNDS: usize = 5;
+
+/// 64 KiB of frames of a session that looks at a record by one operation, beside the same commands in one plain pipeline: how long PINGs
+/// wait at most, the median of some rounds. What a look is put off for is asked for again, as a client does.
+fn looks_of(server: &Server, process: &mut Process, key: &str, words: &str) {
+    let mut looks = Vec::new();
+    while wire::encode_requests(&looks).len() < READER_BYTES {
+        let some = (0..64).map(|_| {
+            let look = LookNo(process.next);
+            process.next += 1;
+            let ops = [operation(words)].into_iter().collect();
+            Request::Look { look, key: Bytes::from(key), ops, at_once: false }
+        });
+        looks.extend(some);
+    }
+    let mut connection = server.connect();
+    let (mut of_claret, mut of_plain) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        of_claret.push(beside_pings(server, || {
+            let mut answers = process.frame(&looks).len();
+            while answers < looks.len() {
+                answers += process.frame(&[]).len();
+            }
+        }));
+        of_plain.push(beside_pings(server, || {
+            let mut pipe = redis::pipe();
+            for _ in &looks {
+                let (name, rest) = words.split_once(' ').unwrap_or((words, ""));
+                pipe.cmd(name)
+                    .arg(key)
+                    .arg(rest.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>());
+                pipe.ignore();
+            }
+            pipe.query::<()>(&mut connection).expect("plain commands");
+        }));
+    }
+    let median = |costs: &mut Vec<Cost>| {
+        costs.sort_by_key(|cost| cost.ping);
+        costs.swap_remove(ROUNDS / 2)
+    };
+    let what = format!("{} looks by {words}", looks.len());
+    report(&what, &median(&mut of_claret), &median(&mut of_plain));
+}
+
+fn readers() {
+    let server = Server::start(&[]);
+    let load = "for i=1,100000 do redis.call('SADD','set','m'..i) redis.call('RPUSH','list','m'..i) \
+                redis.call('HSET','hash','f'..i,'v'..i) redis.call('ZADD','zset',i,'m'..i) end \
+                redis.call('SETRANGE','string',20000000,'x') redis.call('SET','number',7)";
+    redis::cmd("EVAL").arg(load).arg(0).query::<()>(&mut server.connect()).expect("records");
+    let mut process = Process::hello(&server, 1);
+    for (key, words) in [
+        ("number", "GET"),
+        ("string", "STRLEN"),
+        ("string", "GETRANGE 10000000 10000100"),
+        ("set", "SCARD"),
+        ("set", "SISMEMBER m50000"),
+        ("list", "LINDEX 50000"),
+        ("list", "LRANGE 0 99"),
+        ("hash", "HGET f50000"),
+        ("zset", "ZCOUNT 1 90000"),
+        ("zset", "ZRANGE 0 99"),
+        ("zset", "ZRANK m50000"),
+    ] {
+        looks_of(&server, &mut process, key, words);
+    }
 }
 
 /// The same calls as a transaction of one shard, and as plain commands in one MULTI.
@@ -144,4 +218,5 @@ fn main() {
     ten_thousand_adds_on_one_key();
     a_hundred_thousand_pushes_on_seven_lists();
     forty_thousand_keys_read_with_one_held();
+    readers();
 }

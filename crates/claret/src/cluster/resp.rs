@@ -142,8 +142,9 @@ pub(super) struct Reader {
     at: usize,
     /// Up to here there is no end of its line.
     sought: usize,
-    /// Values so far.
+    /// Values so far, where they are counted: not of what is passed on as it came, which costs what its bytes do.
     elements: usize,
+    is_counted: bool,
     /// Pushes since the last reply that nobody asked for.
     pushes: usize,
 }
@@ -156,7 +157,8 @@ impl Reader {
     }
 
     pub(super) fn of(protocol: Protocol, bounds: Bounds) -> Self {
-        Reader { bounds, protocol, open: Vec::new(), at: 0, sought: 0, elements: 0, pushes: 0 }
+        let (open, is_counted) = (Vec::new(), true);
+        Reader { bounds, protocol, open, at: 0, sought: 0, elements: 0, is_counted, pushes: 0 }
     }
 
     /// From now on these bounds hold.
@@ -173,6 +175,7 @@ impl Reader {
             self.pushes = 0;
             return Ok(Some((Said::Reply(Value { input, frame }), length)));
         }
+        self.is_counted = true;
         let Some(length) = self.measure(input)? else { return Ok(None) };
         let decoded = decode(&input[..length], self.protocol);
         let Some((frame, read)) = decoded.map_err(|error| Unreadable::Malformed(error.to_string()))? else {
@@ -193,13 +196,14 @@ impl Reader {
         Ok(Some((said, length)))
     }
 
-    /// The same, as it came: measured and within the bounds, but not decoded, so that what stands in its lines may be no number
+    /// The same, as it came: measured and within the bounds but that of values, and not decoded, so that what stands in its lines may be no number
     /// where one belongs.
     pub(super) fn next_raw(&mut self, input: &[u8]) -> Result<Option<Measured>, Unreadable> {
         if let Some(length) = short_length(input, self.protocol).filter(|length| self.takes_short(*length)) {
             self.pushes = 0;
             return Ok(Some(Measured { length, is_push: false }));
         }
+        self.is_counted = false;
         let Some(length) = self.measure(input)? else { return Ok(None) };
         // Nothing stands before a push.
         let is_push = input[0] == b'>';
@@ -306,6 +310,7 @@ impl Reader {
         self.count(count)?;
         // The values are counted when they come.
         self.elements -= count;
+        self.within(count.saturating_mul(VALUE_BYTES_MIN).saturating_add(values))?;
         self.at = values;
         // Attributes stand before a value, and are none.
         if sign != b'|' {
@@ -327,7 +332,7 @@ impl Reader {
 
     fn count(&mut self, more: usize) -> Result<(), Unreadable> {
         self.elements = self.elements.saturating_add(more);
-        match planted::has_too_many(self.elements > self.bounds.elements.limit) {
+        match planted::has_too_many(self.is_counted && self.elements > self.bounds.elements.limit) {
             true => Err(self.bounds.elements.into()),
             false => Ok(()),
         }
@@ -340,6 +345,9 @@ impl Reader {
         }
     }
 }
+
+/// The shortest value: `_` and the end of its line.
+const VALUE_BYTES_MIN: usize = 3;
 
 /// The longest line that [`short`] reads: as many digits as no number overflows with.
 const SHORT_LINE_MAX: usize = 18;

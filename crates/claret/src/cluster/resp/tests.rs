@@ -270,11 +270,12 @@ fn what_is_not_there_is_said_in_two_ways() {
 
 #[test]
 fn raw_replies_are_within_the_bounds() {
-    let small = ReplyLimits { reply_bytes_max: 100, line_bytes_max: 50, ..ReplyLimits::default() };
+    let small = ReplyLimits { reply_bytes_max: 150, line_bytes_max: 50, ..ReplyLimits::default() };
     for (said, bound) in [
         ("$9000000000\r\n", "reply_bytes_max"),
         ("$200\r\n", "reply_bytes_max"),
-        ("*2147483647\r\n", "reply_elements_max"),
+        ("*2147483647\r\n", "reply_bytes_max"),
+        ("%18446744073709551615\r\n", "reply_elements_max"),
         (&*format!("+{}", "x".repeat(60)), "line_bytes_max"),
         (&*"*1\r\n".repeat(40), "reply_bytes_max"),
         (&*"*1\r\n".repeat(33), "reply_bytes_max"),
@@ -288,6 +289,19 @@ fn raw_replies_are_within_the_bounds() {
     let deep = b"*1\r\n".repeat(33);
     let read = reader().next_raw(&deep);
     assert!(matches!(read, Err(Unreadable::Over(Bound { name: "reply_depth_max", .. }))), "{read:?}");
+}
+
+/// Bug: an answer of more values than a client may decode broke the connection that others of its user share, though nobody decodes it.
+#[test]
+fn what_is_passed_on_is_bounded_by_its_bytes_alone() {
+    let few = ReplyLimits { reply_elements_max: 3, ..ReplyLimits::default() };
+    let many = b"*5\r\n:1\r\n:2\r\n*1\r\n:3\r\n:4\r\n$1\r\nx\r\n";
+    let mut reader = Reader::new(few.of_work());
+    assert!(reader.next_raw(&many[..20]).is_ok_and(|read| read.is_none()));
+    let read = reader.next_raw(many).expect("it is taken");
+    assert_eq!(read.map(|raw| raw.length), Some(many.len()));
+    assert_eq!(over(few, many), "reply_elements_max", "what is decoded is counted");
+    assert!(matches!(reader.next(many), Err(Unreadable::Over(bound)) if bound.name == "reply_elements_max"));
 }
 
 /// An error is looked into only where it sends the command elsewhere.
