@@ -115,7 +115,7 @@ impl Client {
     async fn serve_all(mut self) {
         loop {
             if !self.state.is_known {
-                self.become_stranger().await;
+                Box::pin(self.become_stranger()).await;
             }
             let next = self.next().await;
             match next {

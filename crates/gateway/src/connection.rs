@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -28,6 +28,9 @@ const WRITE_BYTES: usize = 64 << 10;
 
 /// A client that reads nothing for so long is read from though much is unread: many clients write a whole pipeline before they read.
 const STALL: Duration = Duration::from_millis(20);
+
+/// For so long answers wait for that of a command that is carried out, so that all leave at once.
+const TOGETHER: Duration = Duration::from_millis(10);
 
 thread_local! {
     static ROOM: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
@@ -257,21 +260,34 @@ impl Connection {
         .await
     }
 
-    /// Waits until the other end is gone. What comes meanwhile is kept, and charged to the connection; messages are written.
+    /// Waits until the other end is gone. What comes meanwhile is kept, and charged to the connection; messages are written. Answers that
+    /// are there leave with that of what is carried out, if it comes soon: a write costs more than most transactions.
     pub(crate) async fn gone(&mut self) {
-        poll_fn(|cx| {
-            if self.poll_write(cx).is_err() {
-                return Poll::Ready(());
+        if self.replies.load().unread_bytes + self.out.len() > 0 {
+            let mut rest = pin!(tokio::time::sleep(TOGETHER));
+            let is_gone = poll_fn(|cx| match rest.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(false),
+                Poll::Pending => self.poll_gone(cx).map(|()| true),
+            });
+            if is_gone.await {
+                return;
             }
-            loop {
-                match self.poll_read(cx) {
-                    Poll::Ready(true) => {}
-                    Poll::Ready(false) => return Poll::Ready(()),
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
+        }
+        poll_fn(|cx| match self.poll_write(cx) {
+            Ok(_) => self.poll_gone(cx),
+            Err(_) => Poll::Ready(()),
         })
         .await
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match self.poll_read(cx) {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
     }
 
     /// Says why it is closed, if that does not come in the midst of an answer and can be written now.

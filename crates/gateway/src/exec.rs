@@ -48,7 +48,7 @@ impl Exec {
         let store = self.shared.store_for(&self.session, &self.caller).await?;
         if let Some(id) = self.queue.once.as_ref().filter(|_| !planted::forgets_ids()) {
             watch.turn = None;
-            return transactions::once(&store, id, &plan, self.protocol).await;
+            return Box::pin(transactions::once(&store, id, &plan, self.protocol)).await;
         }
         let (expected, began) = (plan.expected.clone(), Instant::now());
         let ended = match watch.turn.take() {
@@ -74,7 +74,10 @@ impl Exec {
                 plan.commit(&store).await
             }
         };
-        transactions::change_or(ended, &store, expected).await
+        match ended {
+            Ok(done) => Ok(done),
+            failed => Box::pin(transactions::change_or(failed, &store, expected)).await,
+        }
     }
 }
 

@@ -49,11 +49,14 @@ impl Nodes {
 
     /// The connections for plain commands of a client that speaks this.
     pub(crate) async fn plain(&self, protocol: Protocol) -> Result<&Plain, ConnectError> {
+        if let Some(open) = self.open_plain(protocol) {
+            return Ok(open);
+        }
+        // Apart, as it is large, and part of what each client does.
+        let connect = || self.builder_of(protocol).connect_plain();
         match protocol {
-            Protocol::Resp2 => {
-                self.old.get_or_try_init(|| self.builder.clone().resp2().connect_plain()).await
-            }
-            Protocol::Resp3 => self.new.get_or_try_init(|| self.builder.clone().connect_plain()).await,
+            Protocol::Resp2 => Box::pin(self.old.get_or_try_init(connect)).await,
+            Protocol::Resp3 => Box::pin(self.new.get_or_try_init(connect)).await,
         }
     }
 
@@ -74,7 +77,7 @@ impl Nodes {
 
     /// A connection to a node for one client alone.
     pub(crate) async fn raw(&self, protocol: Protocol, node: &str) -> Result<Raw, ConnectError> {
-        self.builder_of(protocol).raw(Some(node)).await
+        Box::pin(self.builder_of(protocol).raw(Some(node))).await
     }
 
     /// One that may have been used before; give it back with [`Nodes::give_back`] when nothing is open on it.
@@ -175,7 +178,10 @@ impl Session {
     pub(crate) async fn store(&self) -> Result<&Store, ConnectError> {
         match &self.backing {
             Backing::Here(store) => Ok(store),
-            Backing::Nodes(nodes) => nodes.store.get_or_try_init(|| nodes.builder.clone().connect()).await,
+            Backing::Nodes(nodes) => match nodes.store.get() {
+                Some(store) => Ok(store),
+                None => Box::pin(nodes.store.get_or_try_init(|| nodes.builder.clone().connect())).await,
+            },
         }
     }
 }
