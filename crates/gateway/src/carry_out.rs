@@ -5,6 +5,7 @@ use bytes::Bytes as Word;
 use crate::answer::Answer;
 use crate::client::{Client, crosses_slots};
 use crate::place;
+use crate::shared::still_there;
 use crate::table::{Command, NoKeys, Way};
 use crate::transactions;
 
@@ -49,6 +50,7 @@ impl Client {
             let store = shared.store_for(&session, &caller).await?;
             if command.writes {
                 place::pass(&session.turns, id, || command.keys_in(words), shared.watch).await;
+                still_there(&caller)?;
             }
             transactions::alone(&store, command, words).await
         };

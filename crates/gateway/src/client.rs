@@ -72,7 +72,15 @@ pub(crate) struct Client {
     gathered: Vec<(u32, Option<u16>)>,
     /// The topology when the first command left that is not answered.
     topology: u64,
+    /// Requests, and their bytes, since others had their turn.
+    taken: (usize, usize),
 }
+
+/// After so many requests that were there at once others have their turn,
+const TURN_REQUESTS: usize = 1_024;
+
+/// and after so many bytes of them.
+const TURN_BYTES: usize = 256 << 10;
 
 impl Client {
     pub(crate) fn new(stream: Stream, shared: Rc<Shared>, entry: Arc<Entry>) -> Self {
@@ -104,6 +112,7 @@ impl Client {
             work,
             gathered: Vec::new(),
             topology: 0,
+            taken: (0, 0),
         }
     }
 
@@ -120,6 +129,7 @@ impl Client {
             let next = self.next().await;
             match next {
                 Next::Request(request) => {
+                    self.give_way(request.raw.len()).await;
                     let command = table::named(&request.words[0]);
                     let left = self.pass_on(command, request).and_then(|it| self.queue_up(command, it));
                     if let Some(request) = left {
@@ -152,6 +162,16 @@ impl Client {
         self.replies.leave();
         self.shared.waiting.borrow_mut().remove(&self.entry.id);
         self.become_user(None);
+    }
+
+    /// A client that sends much at once lets others go on in between.
+    async fn give_way(&mut self, bytes: usize) {
+        let (count, sum) = (self.taken.0 + 1, self.taken.1 + bytes);
+        let is_much = count >= TURN_REQUESTS || sum >= TURN_BYTES;
+        self.taken = if is_much { (0, 0) } else { (count, sum) };
+        if is_much {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Commands that came before the end of what it sent are answered.
@@ -505,8 +525,11 @@ impl Client {
     async fn forward(&mut self, command: &Command, request: Request, slot: Option<u16>, since: Instant) {
         let session = self.session.clone().expect("it was admitted");
         let nodes = session.nodes().expect("it is forwarded");
-        if let Err(error) = nodes.plain(self.state.protocol).await {
-            return self.answer(&Answer::Error(crate::fault::no_connection(&error)));
+        let protocol = self.state.protocol;
+        if nodes.open_plain(protocol).is_none()
+            && let Err(error) = self.shared.connected(nodes.plain(protocol)).await
+        {
+            return self.answer(&Answer::Error(error));
         }
         let is_muted = self.takes_no_answer();
         let no = self.replies.wait(request.raw, command.changes_nothing(), is_muted, since);

@@ -14,7 +14,7 @@ use crate::place;
 use crate::planted;
 use crate::queue::{Queue, Queued};
 use crate::session::Session;
-use crate::shared::Shared;
+use crate::shared::{Shared, still_there};
 use crate::transactions::{self, Ended, Plan};
 use crate::turns::{Id, Turns};
 use crate::watch::Watch;
@@ -62,7 +62,7 @@ impl Exec {
                         Metrics::count(&self.shared.metrics.watch_given_up);
                         let left = self.shared.deadline().saturating_sub(began.elapsed());
                         match tried {
-                            Some(too_late) if left.is_zero() => too_late,
+                            Some(too_late) if left.is_zero() || self.caller.is_gone() => too_late,
                             _ => again.commit(&store.with_options(TxOptions::new().deadline(left))).await,
                         }
                     }
@@ -71,6 +71,7 @@ impl Exec {
             None => {
                 let turns = &self.session.turns;
                 pass_locks(turns, self.id, &self.queue.all, self.shared.watch).await;
+                still_there(&self.caller)?;
                 plan.commit(&store).await
             }
         };

@@ -1,5 +1,6 @@
 //! What the gateway answers by itself.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -302,7 +303,7 @@ impl Client {
             }
             [what, ids @ ..] if what.eq_ignore_ascii_case(b"ID") && !ids.is_empty() => {
                 let id = |word: &Word| std::str::from_utf8(word).ok()?.parse::<u64>().ok();
-                match ids.iter().map(id).collect::<Option<Vec<u64>>>() {
+                match ids.iter().map(id).collect::<Option<HashSet<u64>>>() {
                     Some(ids) => list(&|entry| ids.contains(&entry.id)),
                     None => Answer::error("ERR Invalid client ID"),
                 }
@@ -419,6 +420,10 @@ impl Client {
     }
 
     fn watch_by(&mut self, mode: WatchMode) -> Answer {
+        if !self.state.watch.is_empty() {
+            // What was read of it before would count, or not, as the mode was then.
+            return Answer::error("ERR GATEWAY WATCH comes before WATCH: UNWATCH first");
+        }
         self.state.watch.mode = mode;
         Answer::Ok
     }
@@ -432,13 +437,17 @@ impl Client {
         let Some(session) = self.session.clone() else {
             return Answer::error("NOAUTH Authentication required.");
         };
-        let store = match session.store().await {
+        let store = match self.shared.connected(session.store()).await {
             Ok(store) => store,
-            Err(error) => return Answer::Error(crate::fault::no_connection(&error)),
+            Err(error) => return Answer::Error(error),
         };
-        match store.outcome(&id).await {
-            Ok(outcome) => Answer::text(format!("{outcome:?}").to_ascii_lowercase()),
-            Err(error) => Fault::Store(error).into(),
+        match tokio::time::timeout(self.shared.wait, store.outcome(&id)).await {
+            Ok(Ok(outcome)) => Answer::text(format!("{outcome:?}").to_ascii_lowercase()),
+            Ok(Err(error)) => Fault::Store(error).into(),
+            Err(_) => Answer::Error(format!(
+                "TRYAGAIN no node has told within {:?}: one is silent",
+                self.shared.wait
+            )),
         }
     }
 }

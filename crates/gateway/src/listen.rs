@@ -6,8 +6,8 @@ use bytes::{Bytes as Word, BytesMut};
 
 use crate::answer::{Answer, Protocol};
 use crate::client::{Client, crosses_slots};
-use crate::fault::no_connection;
 use crate::listening::Listening;
+use crate::metrics::Metrics;
 use crate::table::{Command, NoKeys};
 
 impl Client {
@@ -35,11 +35,20 @@ impl Client {
             ));
         }
         let asked = listening.say(words);
+        let asked = tokio::time::timeout(self.shared.wait, asked);
         match self.unless_gone(asked).await? {
-            Some(0) => self.state.listening = None,
-            Some(_) => {}
+            Ok(Some(0)) => self.state.listening = None,
+            Ok(Some(_)) => {}
             // The node is gone, and with it what was listened to: the client has to begin again.
-            None => self.state.is_closing = true,
+            Ok(None) => self.state.is_closing = true,
+            Err(_) => {
+                Metrics::count(&self.shared.metrics.late);
+                self.state.is_closing = true;
+                let wait = self.shared.wait;
+                return Some(Answer::Error(format!(
+                    "TRYAGAIN the node of these channels has not confirmed within {wait:?}: connect, and listen anew"
+                )));
+            }
         }
         None
     }
@@ -53,13 +62,13 @@ impl Client {
     async fn begin_listening(&mut self, slot: Option<u16>) -> Result<(), String> {
         let session = self.session.clone().ok_or("NOAUTH Authentication required.")?;
         let nodes = session.nodes().ok_or("CLUSTERDOWN there is no node")?;
-        let plain = nodes.plain(self.state.protocol).await.map_err(|error| no_connection(&error))?;
+        let plain = self.shared.connected(nodes.plain(self.state.protocol)).await?;
         let node = plain.node_of(slot.unwrap_or_default()).ok_or("CLUSTERDOWN no node is known")?;
-        let raw = nodes.raw(self.state.protocol, &node).await.map_err(|error| no_connection(&error))?;
+        let raw = self.shared.connected(nodes.raw(self.state.protocol, &node)).await?;
         let (replies, entry) = (Arc::clone(&self.replies), Arc::clone(&self.entry));
-        let metrics = Arc::clone(&self.shared.metrics);
+        let memory = Arc::clone(&self.shared.memory);
         let unread_max = self.shared.limits.unread_messages_max;
-        self.state.listening = Some(Listening::begin(raw, replies, entry, metrics, unread_max));
+        self.state.listening = Some(Listening::begin(raw, replies, entry, memory, unread_max));
         Ok(())
     }
 }

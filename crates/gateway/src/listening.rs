@@ -8,6 +8,7 @@ use claret::cluster::Raw;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::registry::Entry;
 use crate::replies::Replies;
@@ -47,12 +48,13 @@ impl Listening {
         raw: Raw,
         replies: Arc<Replies>,
         entry: Arc<Entry>,
-        metrics: Arc<Metrics>,
+        memory: Arc<Memory>,
         unread_max: usize,
     ) -> Self {
+        let metrics = Arc::clone(memory.metrics());
         let (commands, receiver) = mpsc::channel(COMMANDS_MAX);
         let node = raw.node();
-        let carry = Carry { raw, replies, unread_max, entry };
+        let carry = Carry { raw, replies, unread_max, memory, entry };
         let task = tokio::task::spawn_local(carry.run(receiver));
         metrics.subscribed.fetch_add(1, Ordering::Relaxed);
         Listening { node, commands, task, metrics }
@@ -83,6 +85,7 @@ struct Carry {
     raw: Raw,
     replies: Arc<Replies>,
     unread_max: usize,
+    memory: Arc<Memory>,
     entry: Arc<Entry>,
 }
 
@@ -115,7 +118,8 @@ impl Carry {
                     self.replies.push(&said);
                     // A client that reads too slowly is dropped, as a server drops it.
                     if self.replies.load().unread_bytes > self.unread_max {
-                        break;
+                        let why = format!("over {} bytes of messages wait for it: read them sooner", self.unread_max);
+                        return self.memory.close(&self.entry, why);
                     }
                 }
             }

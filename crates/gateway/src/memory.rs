@@ -56,7 +56,12 @@ impl Memory {
         self.metrics.kept_bytes.load(Ordering::Relaxed) as usize
     }
 
-    fn close(&self, entry: &Entry, why: String) {
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// A connection keeps too much: it is closed, and hears why if it can.
+    pub(crate) fn close(&self, entry: &Entry, why: String) {
         let text = format!("connection {} of {} is closed: {why}", entry.id, entry.address);
         if entry.close_over(why) {
             Metrics::count(&self.metrics.closed_for_bytes);

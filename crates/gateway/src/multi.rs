@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::Bytes as Word;
-use claret::Store;
+use claret::{Store, TxOptions};
 use claret_types::{Bytes, Reply};
 use parking_lot::Mutex;
 
@@ -175,6 +175,7 @@ impl Client {
     async fn watch_keys(&mut self, keys: Rc<[Bytes]>) -> Result<(), Fault> {
         let session = self.session.clone().expect("it was admitted");
         self.begin_round();
+        let began = Instant::now();
         let store = self.shared.store_for(&session, &self.caller).await?;
         let may_take = self.state.watch.is_empty() && !self.shared.watch.is_zero();
         if may_take && self.wants_turn(&session, &keys) {
@@ -199,7 +200,9 @@ impl Client {
                 Metrics::count(&self.shared.metrics.watch_given_up);
             }
         }
-        self.look(&store, &keys).await
+        // It has waited for its turn: what is left of its time.
+        let left = self.shared.deadline().saturating_sub(began.elapsed());
+        self.look(&store.with_options(TxOptions::new().deadline(left)), &keys).await
     }
 
     /// A loop tries again, or something begins.

@@ -174,14 +174,21 @@ impl Session {
         }
     }
 
+    /// The user's transactions, if they are connected.
+    pub(crate) fn open_store(&self) -> Option<&Store> {
+        match &self.backing {
+            Backing::Here(store) => Some(store),
+            Backing::Nodes(nodes) => nodes.store.get(),
+        }
+    }
+
     /// The user's transactions.
     pub(crate) async fn store(&self) -> Result<&Store, ConnectError> {
-        match &self.backing {
-            Backing::Here(store) => Ok(store),
-            Backing::Nodes(nodes) => match nodes.store.get() {
-                Some(store) => Ok(store),
-                None => Box::pin(nodes.store.get_or_try_init(|| nodes.builder.clone().connect())).await,
-            },
+        match (&self.backing, self.open_store()) {
+            (_, Some(store)) | (Backing::Here(store), None) => Ok(store),
+            (Backing::Nodes(nodes), None) => {
+                Box::pin(nodes.store.get_or_try_init(|| nodes.builder.clone().connect())).await
+            }
         }
     }
 }

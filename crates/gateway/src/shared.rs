@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use claret::cluster::ConnectError;
 use claret::{Caller, Store, TxOptions};
 use tokio::sync::Notify;
 
@@ -48,11 +49,42 @@ pub(crate) struct Shared {
     pub(crate) logger: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
+/// A client that is not answered for so long may send the same again. Who goes earlier, as one does that waits for no answer, has what it
+/// sent carried out by the first connection of its user, too.
+const SENT_AGAIN: Duration = Duration::from_secs(1);
+
 impl Shared {
     /// A user's transactions, for somebody who may go. A quarter of the time is left to learn what became of those that are late.
     pub(crate) async fn store_for(&self, session: &Session, caller: &Caller) -> Result<Store, Fault> {
-        let store = session.store().await.map_err(|error| Fault::told(no_connection(&error)))?;
-        Ok(store.on_behalf_of(caller).with_options(TxOptions::new().deadline(self.deadline())))
+        let (store, left) = match session.open_store() {
+            Some(store) => (store, self.deadline()),
+            None => {
+                let began = Instant::now();
+                let store = self.connected(session.store()).await.map_err(Fault::told)?;
+                if began.elapsed() >= SENT_AGAIN {
+                    still_there(caller)?;
+                }
+                (store, self.deadline().saturating_sub(began.elapsed()))
+            }
+        };
+        Ok(store.on_behalf_of(caller).with_options(TxOptions::new().deadline(left)))
+    }
+
+    /// What connects to the nodes, in the time of a transaction: nothing is done before. An error is the line for the client.
+    pub(crate) async fn connected<T>(
+        &self,
+        connecting: impl Future<Output = Result<T, ConnectError>>,
+    ) -> Result<T, String> {
+        let time = self.deadline();
+        match tokio::time::timeout(time, connecting).await {
+            Ok(connected) => connected.map_err(|error| no_connection(&error)),
+            Err(_) => {
+                Metrics::count(&self.metrics.late);
+                Err(format!(
+                    "TRYAGAIN nothing was done: no connection to all nodes within {time:?}, one is silent"
+                ))
+            }
+        }
     }
 
     /// How long a transaction of somebody may take who waits.
@@ -68,6 +100,14 @@ impl Shared {
 
     pub(crate) fn log(&self, line: &str) {
         (self.logger)(line);
+    }
+}
+
+/// Nothing is begun for who has gone while it waited.
+pub(crate) fn still_there(caller: &Caller) -> Result<(), Fault> {
+    match caller.is_gone() {
+        true => Err(Fault::told("TRYAGAIN nothing was done: its client has gone")),
+        false => Ok(()),
     }
 }
 

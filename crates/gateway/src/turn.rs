@@ -124,7 +124,7 @@ impl<F: FnOnce()> Drop for AtEnd<F> {
 async fn run(store: Store, begin: Begin, (time, wait): (Duration, Duration)) -> Result<Told, Fault> {
     let begin = Rc::new(RefCell::new(Some(begin)));
     // Waiting for the keys, holding them, and the commit. As long as it has not all of them, it may have to give way.
-    let options = TxOptions::new().deadline(wait.max(3 * time));
+    let options = TxOptions::new().deadline((wait * 3 / 4).max(3 * time));
     store
         .try_transaction_with(options, |tx| {
             let begin = Rc::clone(&begin);

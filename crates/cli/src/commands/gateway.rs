@@ -64,7 +64,8 @@ pub(crate) struct Args {
     /// answer of a node. Less than the time after which clients that were not answered send the same again.
     #[arg(long, value_name = "MS", default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
     wait_ms: u64,
-    /// How long a loop of WATCH and EXEC has its turn on keys that others want, in milliseconds; 0: there are no turns.
+    /// How long a loop of WATCH and EXEC has its turn on keys that others want, in milliseconds, a quarter of --wait-ms at most; 0: there
+    /// are no turns.
     #[arg(long, value_name = "MS", default_value_t = 100)]
     watch_ms: u64,
     /// What WATCH is of: all of a key, or what the connection reads of it by operations. GATEWAY WATCH says it for one connection.
@@ -131,7 +132,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 
 fn serve(args: Args) -> Result<(), String> {
     let login = PasswordFile { password_file: args.password_file.clone() };
-    let is_here = !args.store.contains("://");
+    let is_here = args.store.starts_with("file:") || !args.store.contains("://");
     let behind = behind(&if is_here { args.store.clone() } else { login.in_url(&args.store)? })?;
     let limits = GatewayLimits {
         connections_max: args.connections,
@@ -146,7 +147,8 @@ fn serve(args: Args) -> Result<(), String> {
     let lines = Lines::to(std::io::stderr());
     let mut gateway = Gateway::new(behind)
         .limits(limits)
-        .watch_time(Duration::from_millis(args.watch_ms))
+        // Whoever waits for one such turn, and then for its own, is answered in time.
+        .watch_time(Duration::from_millis(args.watch_ms.min(args.wait_ms / 4)))
         .wait_time(Duration::from_millis(args.wait_ms))
         .watch_mode(args.watch)
         .drain_time(Duration::from_secs(args.drain))

@@ -105,17 +105,18 @@ impl ClusterDir {
         Ok(())
     }
 
-    /// The port of a replica that runs and follows the server at this one, which is a master to it.
+    /// The port of a server that runs and follows the one at this port, which is a master to it, or does not say what it follows.
     fn replica_of_master(&self, described: &Description, port: u16) -> Option<u16> {
         let mut others = described.ports.iter().copied().filter(|&it| it != port && self.runs(it));
         others.find(|&it| follows(&described.url_at(it), it, port))
     }
 }
 
-/// Whether the server at `own` is a replica of the one at `master`, as it sees it.
+/// Whether the server at `own` is, or may be, a replica of the one at `master`, as it sees it.
 fn follows(url: &str, own: u16, master: u16) -> bool {
     let view = claret_rig::connect_within(url, ANSWER_TIME).and_then(|mut connection| nodes(&mut connection));
-    let Ok(view) = view else { return false };
+    // One that does not answer may follow it, and would copy what this one has not.
+    let Ok(view) = view else { return true };
     let of = |port: u16| view.iter().find(|node: &&Node| node.port == port);
     let (Some(own), Some(master)) = (of(own), of(master)) else { return false };
     own.master.as_ref() == Some(&master.id)

@@ -73,7 +73,10 @@ fn what_was_read_counts_and_not_the_whole_key() {
     let gateway = gateway();
     let (mut client, mut other) = (gateway.client(), gateway.client());
     let [tags, b, _] = apart("watch:read:");
-    assert_eq!(client.ask("GATEWAY WATCH ANSWERS"), "OK");
+    // Bug: what was read before did not count then.
+    assert_eq!(client.ask("WATCH other"), "OK");
+    assert!(client.ask("GATEWAY WATCH ANSWERS").starts_with("-ERR GATEWAY WATCH comes before WATCH"));
+    assert_eq!(client.asks(["UNWATCH", "GATEWAY WATCH ANSWERS"]), ["OK", "OK"]);
     client.ask(&format!("SADD {tags} red"));
     let said = client.asks([&format!("WATCH {tags}"), &format!("SISMEMBER {tags} red")]);
     assert_eq!(said, ["OK", "1"]);

@@ -270,7 +270,7 @@ fn what_is_not_there_is_said_in_two_ways() {
 
 #[test]
 fn raw_replies_are_within_the_bounds() {
-    let small = ReplyLimits { reply_bytes_max: 150, line_bytes_max: 50, ..ReplyLimits::default() };
+    let small = ReplyLimits { reply_bytes_max: 100, line_bytes_max: 50, ..ReplyLimits::default() };
     for (said, bound) in [
         ("$9000000000\r\n", "reply_bytes_max"),
         ("$200\r\n", "reply_bytes_max"),

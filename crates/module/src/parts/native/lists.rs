@@ -25,6 +25,7 @@ pub(super) fn partial_state_for_all(
     let Some(key) = record.open(Kind::List)? else { return Ok((None, ops.len())) };
     let length = key.len();
     drop(key);
+    let ops = &ops[..ops.len().min(TOGETHER_MAX)];
     let (mut left, mut right) = taken(own);
     let (mut reach_left, mut reach_right) = (0, 0);
     for op in ops.iter().map(|op| op.downcast::<List>().expect("a list's")) {
@@ -60,12 +61,16 @@ pub(super) fn partial_state_for_all(
     Ok((Some(State::new::<List>(ListState::partial(front, length - left - right, back))), ops.len()))
 }
 
-/// The positions that an operation reads, in a list of this length.
+/// So many operations are looked at for what they read: of very many, each would be looked at again for those before it.
+const TOGETHER_MAX: usize = 32;
+
+/// The positions that an operation reads, in a list of this length: none, if it asks for the length alone.
 fn span_of(op: Option<&ListOp>, length: usize) -> Option<Range<usize>> {
     let (start, stop) = match op? {
         ListOp::Index(index) => (*index, *index),
         ListOp::Range { start, stop } => (*start, *stop),
-        ListOp::Push(..) | ListOp::PushReturning(..) | ListOp::Len | ListOp::Pop(_) => return None,
+        ListOp::Push(..) | ListOp::PushReturning(..) | ListOp::Len => return Some(0..0),
+        ListOp::Pop(_) => return None,
     };
     let length = length as i64;
     let from_front = |index: i64| if index < 0 { index.saturating_add(length) } else { index };
