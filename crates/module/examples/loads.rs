@@ -135,7 +135,6 @@ fn readers() {
     for (key, words) in [
         ("number", "GET"),
         ("string", "STRLEN"),
-        ("string", "GETRANGE 10000000 10000100"),
         ("set", "SCARD"),
         ("set", "SISMEMBER m50000"),
         ("list", "LINDEX 50000"),
