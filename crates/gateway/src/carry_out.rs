@@ -4,6 +4,7 @@ use bytes::Bytes as Word;
 
 use crate::answer::Answer;
 use crate::client::{Client, crosses_slots};
+use crate::fault::Fault;
 use crate::place;
 use crate::shared::still_there;
 use crate::table::{Command, NoKeys, Way};
@@ -54,6 +55,10 @@ impl Client {
             }
             transactions::alone(&store, command, words).await
         };
-        self.until_gone(work).await.unwrap_or_else(Answer::from)
+        let done = self.until_gone(work).await;
+        done.unwrap_or_else(|fault: Fault| {
+            self.shared.note_fault(&fault);
+            Answer::from(fault)
+        })
     }
 }

@@ -170,6 +170,7 @@ impl Client {
         let is_much = count >= TURN_REQUESTS || sum >= TURN_BYTES;
         self.taken = if is_much { (0, 0) } else { (count, sum) };
         if is_much {
+            Metrics::count(&self.shared.metrics.gave_way);
             tokio::task::yield_now().await;
         }
     }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use crate::limits::{GatewayLimits, RequestLimits};
 use crate::memory::{Account, Charge};
@@ -65,6 +65,9 @@ pub(crate) struct Connection {
     metrics: Arc<Metrics>,
     is_at_end: bool,
     stall: Stall,
+    /// Until when answers wait for another's. It stays in the runtime's wheel from one to the next: to take it out costs more than that it
+    /// fires now and then for nobody.
+    rest: Option<Pin<Box<Sleep>>>,
     /// What was read and not taken, and what is being written.
     charge: Charge,
 }
@@ -86,6 +89,7 @@ impl Connection {
             metrics,
             is_at_end: false,
             stall: Stall::None,
+            rest: None,
             charge: account.charge(),
         }
     }
@@ -264,10 +268,14 @@ impl Connection {
     /// are there leave with that of what is carried out, if it comes soon: a write costs more than most transactions.
     pub(crate) async fn gone(&mut self) {
         if self.replies.load().unread_bytes + self.out.len() > 0 {
-            let mut rest = pin!(tokio::time::sleep(TOGETHER));
-            let is_gone = poll_fn(|cx| match rest.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(false),
-                Poll::Pending => self.poll_gone(cx).map(|()| true),
+            let until = Instant::now() + TOGETHER;
+            match &mut self.rest {
+                Some(rest) => rest.as_mut().reset(until),
+                rest => *rest = Some(Box::pin(tokio::time::sleep_until(until))),
+            }
+            let is_gone = poll_fn(|cx| match self.rest.as_mut().map(|rest| rest.as_mut().poll(cx)) {
+                Some(Poll::Pending) => self.poll_gone(cx).map(|()| true),
+                _ => Poll::Ready(false),
             });
             if is_gone.await {
                 return;

@@ -11,6 +11,8 @@ use crate::answer::Answer;
 pub(crate) enum Fault {
     /// What the client is told: a code and a text, as `ERR syntax error`.
     Told(String),
+    /// The same, where it waited for as long as a client may wait.
+    Late(String),
     /// What the store says.
     Store(Error),
     /// What was watched has changed.
@@ -42,10 +44,15 @@ impl Fault {
         Fault::told("WRONGTYPE Operation against a key holding the wrong kind of value")
     }
 
+    /// Whether it waited for as long as a client may wait.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self, Fault::Late(_) | Fault::Store(Error::Deadline { .. }))
+    }
+
     /// As a server tells it.
     pub(crate) fn text(&self) -> String {
         match self {
-            Fault::Told(text) => text.clone(),
+            Fault::Told(text) | Fault::Late(text) => text.clone(),
             Fault::Store(error) => of_store(error),
             Fault::Changed(key) => format!("ERR key '{key}' has changed"),
             Fault::Done(_) => "ERR a node has answered".to_owned(),

@@ -9,6 +9,7 @@ use bytes::Bytes as Word;
 use crate::answer::{Answer, Protocol};
 use crate::client::{Client, Wants};
 use crate::fault::Fault;
+use crate::metrics::Metrics;
 use crate::on_node::{PATIENCE, ask_beside};
 use crate::registry::Entry;
 use crate::session::Session;
@@ -151,6 +152,7 @@ impl Client {
             return Err(Answer::error("ERR it has gone"));
         };
         let judged = judged.map_err(|_| {
+            Metrics::count(&shared.metrics.late);
             Answer::Error(format!(
                 "TRYAGAIN no node has judged the login within {:?}: one is silent",
                 shared.wait
@@ -161,6 +163,9 @@ impl Client {
             NoEntry::TooManyUsers => Answer::Error(format!(
                 "ERR over {} users are logged in at the gateway: try again later, or raise --users",
                 self.shared.limits.users_max
+            )),
+            NoEntry::TooManyPasswords(most) => Answer::Error(format!(
+                "ERR {most} passwords of this user are in use at the gateway: close its connections with old ones"
             )),
             NoEntry::TooManyLogins(most) => Answer::Error(format!(
                 "ERR over {most} logins wait at the gateway: try again later, or raise --logins"

@@ -84,6 +84,7 @@ pub(crate) struct Metrics {
     pub(crate) closed_for_bytes: AtomicU64,
     pub(crate) refused_for_bytes: AtomicU64,
     pub(crate) work_aside: AtomicU64,
+    pub(crate) gave_way: AtomicU64,
     /// By the name of the command. As many as the table has.
     refused: Mutex<HashMap<&'static str, u64>>,
 }
@@ -145,7 +146,7 @@ impl Metrics {
         ]
     }
 
-    fn of_commands(&self) -> [Counter; 18] {
+    fn of_commands(&self) -> [Counter; 19] {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let refused = self.refused.lock().values().sum();
         [
@@ -210,6 +211,12 @@ impl Metrics {
                 of(&self.work_aside),
                 "counter",
                 "Pieces of long work that other threads did, so that no client waits for them.",
+            ),
+            (
+                "gave_way_total",
+                of(&self.gave_way),
+                "counter",
+                "Times that a client that sends much let others go on.",
             ),
             ("refused_total", refused, "counter", "Commands that the gateway refuses."),
         ]

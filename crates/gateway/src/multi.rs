@@ -93,6 +93,7 @@ impl Client {
             }
             Err(fault) => {
                 Metrics::count(&self.shared.metrics.exec_aborted);
+                self.shared.note_fault(&fault);
                 let told = aborted(&fault);
                 if told.starts_with("UNKNOWN ") {
                     Metrics::count(&self.shared.metrics.unknown);

@@ -88,7 +88,7 @@ pub(crate) async fn exec(
                     return Err(Fault::Changed(watched.first().map(|it| it.0.clone()).unwrap_or_default()));
                 }
                 Asked::Refused(text) => return Err(Fault::told(text)),
-                Asked::Later(text) if patience.is_over() => return Err(Fault::told(text)),
+                Asked::Later(text) if patience.is_over() => return Err(Fault::Late(text)),
                 Asked::Later(_) => {
                     let queued =
                         queue.all.iter().find_map(|queued| first_key(queued.command, queued.words()));
@@ -103,7 +103,7 @@ pub(crate) async fn exec(
             "UNKNOWN the node has been silent for {:?}; it may have been done; look whether it was",
             patience.wait
         ))),
-        Err(_) => Err(Fault::told(format!(
+        Err(_) => Err(Fault::Late(format!(
             "TRYAGAIN nothing was done within {:?}: the node is silent, or the keys are held or on their way",
             patience.wait
         ))),

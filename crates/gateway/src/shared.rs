@@ -92,6 +92,12 @@ impl Shared {
         planted::deadline(self.wait * 3 / 4)
     }
 
+    pub(crate) fn note_fault(&self, fault: &Fault) {
+        if fault.is_late() {
+            Metrics::count(&self.metrics.late);
+        }
+    }
+
     /// A name that no other process has.
     pub(crate) fn new_run_id() -> String {
         let (high, low): (u128, u32) = (rand::random(), rand::random());

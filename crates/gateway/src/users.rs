@@ -59,6 +59,8 @@ pub(crate) enum NoEntry {
     /// In a server's words.
     Told(String),
     TooManyUsers,
+    /// So many of this user.
+    TooManyPasswords(usize),
     TooManyLogins(usize),
     Away(ConnectError),
 }
@@ -150,17 +152,19 @@ impl Users {
         if let Some(session) = known.get(&key) {
             return Ok(Rc::clone(session));
         }
-        let is_full = |known: &HashMap<Login, Rc<Session>>| {
+        let room = |known: &HashMap<Login, Rc<Session>>| {
             let of_user = known.keys().filter(|(user, _)| user == text).count();
-            known.len() >= self.users_max || of_user >= PASSWORDS_MAX
+            match known.len() {
+                _ if of_user >= PASSWORDS_MAX => Err(NoEntry::TooManyPasswords(of_user)),
+                all if all >= self.users_max => Err(NoEntry::TooManyUsers),
+                _ => Ok(()),
+            }
         };
-        if is_full(&known) {
+        if room(&known).is_err() {
             // Those whose connections are gone.
             known.retain(|_, session| Rc::strong_count(session) > 1);
         }
-        if is_full(&known) {
-            return Err(NoEntry::TooManyUsers);
-        }
+        room(&known)?;
         let session = at_nodes.session(at_nodes.builder.clone().login(text, password));
         guard(&session, &at_nodes.judge, Whose::Users(key.clone()));
         known.insert(key, Rc::clone(&session));

@@ -196,8 +196,8 @@ impl Reader {
         Ok(Some((said, length)))
     }
 
-    /// The same, as it came: measured and within the bounds but that of values, and not decoded, so that what stands in its lines may be no number
-    /// where one belongs.
+    /// The same, as it came: measured and within the bounds but that of values, and not decoded, so that what stands in its lines may be
+    /// no number where one belongs.
     pub(super) fn next_raw(&mut self, input: &[u8]) -> Result<Option<Measured>, Unreadable> {
         if let Some(length) = short_length(input, self.protocol).filter(|length| self.takes_short(*length)) {
             self.pushes = 0;

@@ -155,6 +155,35 @@ async fn a_node_that_starts_again_while_its_clock_is_behind_goes_on() {
     store.close().await;
 }
 
+/// Bug: timestamps of a node whose clock had been ahead were settled when the time of day had come there. Consequence: transactions and
+/// plain commands on what it had ordered waited for that hour. Mend: the other nodes follow it (P88, trap 56).
+#[tokio::test]
+async fn a_node_whose_clock_is_an_hour_ahead_holds_nobody_up() {
+    let _limit = crate::limit::of_test();
+    let clock = ShiftedClock::find().expect("the library");
+    let module = Module::of_sources().expect("the module");
+    let options = Cluster::options(3, 0).module(module).clock(clock).config("claret.ordering 2");
+    let cluster = options.start().expect("a cluster");
+    let store = Store::connect(cluster.url()).await.expect("a store");
+    let keys = keys(&cluster);
+    let (one, other) = (&keys[0], &keys[1]);
+    cluster.servers()[0].shift_clock(Duration::from_secs(3_600), false).expect("shifted");
+    let mut last = 0;
+    for _ in 0..5 {
+        // Each stands behind the one before.
+        let batch = store.batch();
+        batch.counter(one).add_returning(-1);
+        let seen = batch.counter(other).add_returning(1);
+        last = batch.commit().await.expect("moved").get(seen).expect("read");
+    }
+    assert_eq!(last, 5);
+    for (node, (key, value)) in [(one, -5), (other, 5)].into_iter().enumerate() {
+        let seen: i64 = cluster.query(node, &["GET", key]).expect("a plain command");
+        assert_eq!(seen, value);
+    }
+    store.close().await;
+}
+
 #[tokio::test]
 async fn a_dropped_transaction_lets_its_locks_go() {
     let _limit = crate::limit::of_test();

@@ -31,6 +31,8 @@ pub(super) struct Horizon {
     asked: Option<(Time, Timestamp)>,
     /// Up to here no vote comes any more, whoever owns keys: it is long ago by the shard's own time (P79).
     passed: Timestamp,
+    /// The largest that another shard named, if that was further ahead than clocks that agree allow (P88).
+    vouched: Timestamp,
     doubt: Option<Doubt>,
 }
 
@@ -130,14 +132,15 @@ impl Shard {
             return false;
         }
         self.raise_clock(now, self.table.clocks.used);
-        self.ask_clocks(now);
+        self.ask_clocks(now, false);
         !self.is_settled()
     }
 
     /// Raises the clock to the shard's own time and to what somebody waits for, and forgets what it has passed. What is to be said.
     fn raise_clock(&mut self, now: Time, want: Timestamp) -> Timestamp {
         self.pass(now);
-        let clock = self.clock.max(Timestamp(now.0)).max(want.min(self.far_ahead(now)));
+        let most = self.far_ahead(now).max(self.table.clocks.used);
+        let clock = self.clock.max(Timestamp(now.0)).max(want.min(most));
         let horizon = self.horizon();
         let clock = clock.max(self.table.clocks.forget(clock, horizon));
         self.clock = rules::clock_after(self.clock, clock);
@@ -149,26 +152,27 @@ impl Shard {
         let clock = self.raise_clock(now, want);
         self.table.heat.roll(now, &self.limits);
         let orders = self.orders();
-        if orders && self.stamped == 0 && !self.table.heat.has_any() {
-            self.ask_clocks(now);
+        if orders && self.stamped == 0 && !self.table.heat.has_any() || clock < want {
+            self.ask_clocks(now, clock < want);
         }
         let Horizon { owners, passed, .. } = self.horizon;
         let response = Response::Ticked { clock, now, passed, orders, owners };
         self.outputs.push_back(Output::Respond { session: link.session, response });
     }
 
-    /// Asks the others how far they are: is all settled that was here? Where every call is ordered that does not matter.
-    pub(super) fn ask_clocks(&mut self, now: Time) {
+    /// Asks the others how far they are: is all settled that was here? Where every call is ordered that does not matter. If
+    /// `is_beyond`, somebody wants more than the shard's own time allows, and any of them may be that far.
+    pub(super) fn ask_clocks(&mut self, now: Time, is_beyond: bool) {
         let is_early = |(asked, _): (Time, Timestamp)| now < asked.plus(ASKED_US_MIN);
         // As long as it is in doubt, whatever others say to this incarnation is said to that.
         let is_asking = self.is_in_doubt() || self.horizon.asked.is_some_and(is_early);
-        if self.switches.ordering != Ordered::Hot || is_asking {
+        if self.switches.ordering == Ordered::Always && !is_beyond || is_asking {
             return;
         }
         let (from, want) = (self.id, self.table.clocks.used);
-        self.horizon.asked = Some((now, want));
+        self.horizon.asked = Some((now, if is_beyond { Timestamp::MAX } else { want }));
         for (shard, clock) in &self.horizon.others {
-            if *clock < want {
+            if is_beyond || *clock < want {
                 let message = PeerMessage::AskClock { from, incarnation: self.incarnation, want };
                 self.outputs.push_back(Output::Tell { shard: *shard, message });
             }
@@ -192,20 +196,41 @@ impl Shard {
                 let used = self.clock.max(self.table.clocks.used).max(self.told_used());
                 (self.far_ahead(now).max(used), 0)
             }
-            want => (self.raise_clock(now, want), self.horizon.owners),
+            want => {
+                self.vouch(now, want);
+                (self.raise_clock(now, want), self.horizon.owners)
+            }
         };
         let message = PeerMessage::Clock { from: self.id, incarnation, clock, owners };
         self.outputs.push_back(Output::Tell { shard: asking, message });
     }
 
+    /// Another shard is so far. One whose time was wrong is beyond what this one's own time allows, and remembers that with its
+    /// votes: everybody follows it, or nothing that it ordered would be settled before the time of day has come there (P88).
+    fn vouch(&mut self, now: Time, at: Timestamp) {
+        if !self.is_likely(now, at) {
+            self.horizon.vouched = at;
+        }
+    }
+
+    /// See [`vouch`](Self::vouch).
+    pub(super) fn vouched(&self) -> Timestamp {
+        self.horizon.vouched
+    }
+
     /// Another shard said its clock.
     pub(super) fn hear_clock(
         &mut self,
+        now: Time,
         from: ShardId,
         incarnation: Incarnation,
         clock: Timestamp,
         owners: u64,
     ) {
+        // Without owners it is no clock (P85).
+        if owners != 0 {
+            self.vouch(now, clock);
+        }
         let counts = rules::knows_owners(owners, self.horizon.owners);
         if let Some(known) = self.horizon.others.get_mut(&from).filter(|_| counts) {
             *known = clock.max(*known);

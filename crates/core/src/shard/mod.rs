@@ -344,7 +344,7 @@ impl Shard {
                 return self.tell_clock(now, from, incarnation, want);
             }
             PeerMessage::Clock { from, incarnation, clock, owners } => {
-                return self.hear_clock(from, incarnation, clock, owners);
+                return self.hear_clock(now, from, incarnation, clock, owners);
             }
         }
         self.drain(now);
@@ -633,7 +633,7 @@ impl Shard {
             return Err(Refusal::ReadOnly);
         }
         if !matches!(asks, Asks::Place(_)) && !self.takes_unstamped(now, records) {
-            self.ask_clocks(now);
+            self.ask_clocks(now, false);
             return Err(Refusal::Unstamped);
         }
         records.iter().try_for_each(|(key, calls)| self.table.admit(key, calls))?;
@@ -686,7 +686,7 @@ impl Shard {
             return self.vote_in_place(now, attempt, suggested);
         }
         if !rules::may_vote_unstamped(self) {
-            self.ask_clocks(now);
+            self.ask_clocks(now, false);
             return self.refuse(now, attempt, Refusal::Unstamped); // Meanwhile somebody was ordered.
         }
         let participant = self.participant(attempt);

@@ -69,13 +69,15 @@ impl Shard {
 
     /// How far ahead of now another node may be with a suggestion that it took: its clock may go before this one's (P88).
     pub(super) fn far_ahead(&self, now: Time) -> Timestamp {
-        Timestamp(now.plus(self.limits.ahead_us_max.saturating_add(self.limits.skew_us_max)).0)
+        let far = self.limits.ahead_us_max.saturating_add(self.limits.skew_us_max);
+        Timestamp(now.plus(far).0).max(self.vouched())
     }
 
-    /// Whether a coordinator is believed what the final timestamp is: one further ahead is no node's that began anew just now.
-    fn is_likely(&self, now: Time, at: Timestamp) -> bool {
-        let largest = self.far_ahead(now).0.saturating_add(self.limits.skew_us_max);
-        rules::is_likely(at, Timestamp(largest))
+    /// Whether a coordinator is believed what the final timestamp is: one further ahead is no node's that began anew just now, and no
+    /// other shard said that it is there. Nothing is added to what one said, or two liars would take everybody ever further.
+    pub(super) fn is_likely(&self, now: Time, at: Timestamp) -> bool {
+        let far = self.limits.ahead_us_max.saturating_add(2 * self.limits.skew_us_max);
+        rules::is_likely(at, Timestamp(now.plus(far).0).max(self.vouched()))
     }
 
     /// Whether an attempt asks for a place in an order of a shard whose replicas are to know it, and that orders nothing (S8).

@@ -347,6 +347,60 @@ fn placed_by_a_liar() -> Timestamp {
     at[0]
 }
 
+/// What a shard says its clock is to whoever wants so much, when the others have answered what it asks them.
+fn clock_of(shards: &mut [Shard; 2], which: usize, now: Time, want: Timestamp) -> Timestamp {
+    let link = Link { session: SessionId(7), connection: 1 };
+    let mut clock = Timestamp::default();
+    // The second time it has heard the other.
+    for now in [now, now.plus(50_000)] {
+        shards[which].handle(now, link, Request::Tick { want });
+        let mut said = Vec::new();
+        while let Some(output) = shards[which].poll_output() {
+            match output {
+                Output::Respond { response: Response::Ticked { clock: its, .. }, .. } => clock = its,
+                Output::Tell { message, .. } => said.push(message),
+                Output::Respond { .. } => {}
+            }
+        }
+        said.into_iter().for_each(|message| shards[1 - which].handle_peer(now, message));
+        for answer in drain(&mut shards[1 - which]).0 {
+            shards[which].handle_peer(now, answer);
+        }
+    }
+    clock
+}
+
+/// Bug: a shard whose clock was an hour ahead voted, and remembered that over its restart with the right time. No shard raised its clock
+/// beyond what its own time allows. Consequence: what was ordered there was not settled before the time of day had come there, and
+/// plain commands and transactions on such records waited for that hour. Mend: shards believe each other how far somebody is (P88).
+#[test]
+fn trap_56_a_time_that_was_wrong_is_not_waited_for() {
+    let (wrong, right) = (Time(3_600_000_000), Time(1_000));
+    let mut shards = two_shards();
+    shards[0].handle(wrong, Link { session: SessionId(1), connection: 1 }, prepare(1));
+    let (_, at) = drain(&mut shards[0]);
+    let at = at.expect("it is carried out");
+    assert!(at.0 >= wrong.0);
+    shards[0].restart(right, Incarnation(2), Survives::Votes);
+    for which in [0, 1] {
+        assert!(clock_of(&mut shards, which, right, at) >= at, "shard {which}");
+    }
+}
+
+/// A client wants more than any shard can have, of one shard and the other in turn.
+#[test]
+fn liars_take_two_shards_no_further_than_one() {
+    let limits = Limits::default();
+    let mut shards = two_shards();
+    let mut now = Time(1_000);
+    for which in [0, 1].repeat(20) {
+        clock_of(&mut shards, which, now, Timestamp(u64::MAX - 1));
+        now = now.plus(100_000);
+    }
+    let most = now.plus(limits.ahead_us_max + 2 * limits.skew_us_max);
+    assert!(shards.iter().all(|shard| shard.clock().0 <= most.0));
+}
+
 // --- asking for clocks (P79) ---
 
 /// Bug: a process asked a shard for its clock as soon as it had answered. Consequence: while a shard's own time does not allow it to come

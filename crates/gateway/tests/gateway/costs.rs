@@ -30,6 +30,19 @@ fn a_pipeline_that_is_written_whole_before_any_answer_is_read_is_answered() {
     }
 }
 
+/// Bug: whatever a client had sent was served before others were looked at.
+#[test]
+fn who_sends_much_lets_others_go_on_after_so_many_requests_and_so_many_bytes() {
+    let gateway = in_process();
+    let mut client = gateway.client();
+    client.send(&b"ECHO a\r\n".repeat(5 * 1_024 - 1));
+    (0..5 * 1_024 - 1).for_each(|_| assert_eq!(client.hear(), "\"a\""));
+    assert_eq!(client.count("gave_way_total"), 5);
+    client.send_words(&["ECHO", &"b".repeat(300 << 10)]);
+    assert_eq!(client.hear().len(), (300 << 10) + 2);
+    assert_eq!(client.count("gave_way_total"), 6);
+}
+
 /// Asks for far more than it reads, until the other end has had enough.
 fn ask_without_reading(client: &mut Client, line: &str) {
     client.stream.get_ref().set_write_timeout(Some(Duration::from_secs(20))).expect("a time");

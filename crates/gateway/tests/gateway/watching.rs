@@ -409,6 +409,29 @@ fn who_waits_for_a_turn_holds_up_nobody_else() {
     assert_eq!(waits.hear(), "6");
 }
 
+/// Bug: what waited for the end of somebody's turn was done though its client had gone meanwhile, and had perhaps sent it again.
+#[test]
+fn who_goes_while_it_waits_for_a_turn_is_not_served() {
+    let behind = Behind::Servers(Box::new(Store::cluster(cluster().url())));
+    let gateway =
+        Gateway::new(behind).watch_time(Duration::from_secs(60)).wait_time(Duration::from_secs(600));
+    let gateway = Running::start(gateway);
+    let (mut holds, mut passes) = (gateway.client(), gateway.client());
+    let [hot, other, _] = apart("watch:leaves:");
+    lose_in_turn(&mut holds, &mut passes, &hot);
+    assert_eq!(holds.ask(&format!("WATCH {hot}")), "OK");
+    let exec = format!("MULTI\r\nINCR {hot}\r\nINCR {other}\r\nEXEC");
+    for (line, command) in [(exec, "exec"), (format!("MSET {hot} 100 {other} 100"), "mset")] {
+        let mut waits = gateway.client();
+        let id = waits.ask("CLIENT ID");
+        waits.say(&line);
+        passes.waits_until_read(&id, command);
+    }
+    while passes.count("connected_clients") != 2 {}
+    assert_eq!(holds.asks(["MULTI", &format!("INCR {hot}"), "EXEC"])[2], "[5]");
+    assert_eq!(passes.asks(["MULTI", &format!("INCR {hot}"), &format!("INCR {other}"), "EXEC"])[3], "[6, 1]");
+}
+
 /// Bug: a loop over several keys beside writers never committed: each WATCH was the youngest anew, its keys were locked one round trip
 /// after the other, and neither side gave way.
 #[test]
