@@ -452,10 +452,7 @@ impl Client {
         }
         match tokio::time::timeout(wait, work).await {
             Ok(answer) => answer,
-            Err(_) => {
-                Metrics::count(&self.shared.metrics.late);
-                Some(Answer::Error(late_at_node(command.changes_nothing(), wait)))
-            }
+            Err(_) => Some(self.shared.late(late_at_node(command.changes_nothing(), wait))),
         }
     }
 

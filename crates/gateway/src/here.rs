@@ -9,8 +9,7 @@ use bytes::Bytes as Word;
 use crate::answer::{Answer, Protocol};
 use crate::client::{Client, Wants};
 use crate::fault::Fault;
-use crate::metrics::Metrics;
-use crate::on_node::{PATIENCE, ask_beside};
+use crate::on_node::ask_beside;
 use crate::registry::Entry;
 use crate::session::Session;
 use crate::table::Command;
@@ -152,11 +151,8 @@ impl Client {
             return Err(Answer::error("ERR it has gone"));
         };
         let judged = judged.map_err(|_| {
-            Metrics::count(&shared.metrics.late);
-            Answer::Error(format!(
-                "TRYAGAIN no node has judged the login within {:?}: one is silent",
-                shared.wait
-            ))
+            let wait = shared.wait;
+            shared.late(format!("TRYAGAIN no node has judged the login within {wait:?}: one is silent"))
         })?;
         let session = judged.map_err(|error| match error {
             NoEntry::Told(said) => Answer::Error(said),
@@ -365,16 +361,19 @@ impl Client {
         let found = self.shared.registry.find(id).filter(|entry| entry.user() == user);
         let (Some(found), Some(session)) = (found, self.session.clone()) else { return Answer::Int(0) };
         let Some(nodes) = session.nodes() else { return Answer::Int(0) };
-        let waits = found.waiting().await;
-        let Some((node, number)) = &*waits else { return Answer::Int(0) };
-        let number = number.to_string();
-        let asked = [&b"CLIENT"[..], b"UNBLOCK", number.as_bytes(), how];
-        // The other one has its answer no sooner than this.
-        let asked = ask_beside(nodes, self.state.protocol, node, &asked);
-        match tokio::time::timeout(PATIENCE, asked).await {
-            Ok(Ok(answer)) => Answer::Raw(answer),
-            Ok(Err(fault)) => fault.into(),
-            Err(_) => Answer::Error(format!("TRYAGAIN {node} has been silent for {PATIENCE:?}")),
+        let protocol = self.state.protocol;
+        let asked = async {
+            let waits = found.waiting().await;
+            let Some((node, number)) = &*waits else { return Ok(Answer::Int(0)) };
+            let number = number.to_string();
+            let asked = [&b"CLIENT"[..], b"UNBLOCK", number.as_bytes(), how];
+            // The other one has its answer no sooner than this.
+            ask_beside(nodes, protocol, node, &asked).await.map(Answer::Raw)
+        };
+        let wait = self.shared.wait;
+        match tokio::time::timeout(wait, asked).await {
+            Ok(told) => told.unwrap_or_else(Answer::from),
+            Err(_) => self.shared.late(format!("TRYAGAIN its node has been silent for {wait:?}")),
         }
     }
 
@@ -446,13 +445,11 @@ impl Client {
             Ok(store) => store,
             Err(error) => return Answer::Error(error),
         };
-        match tokio::time::timeout(self.shared.wait, store.outcome(&id)).await {
+        let wait = self.shared.wait;
+        match tokio::time::timeout(wait, store.outcome(&id)).await {
             Ok(Ok(outcome)) => Answer::text(format!("{outcome:?}").to_ascii_lowercase()),
             Ok(Err(error)) => Fault::Store(error).into(),
-            Err(_) => Answer::Error(format!(
-                "TRYAGAIN no node has told within {:?}: one is silent",
-                self.shared.wait
-            )),
+            Err(_) => self.shared.late(format!("TRYAGAIN no node has told within {wait:?}: one is silent")),
         }
     }
 }

@@ -7,7 +7,6 @@ use bytes::{Bytes as Word, BytesMut};
 use crate::answer::{Answer, Protocol};
 use crate::client::{Client, crosses_slots};
 use crate::listening::Listening;
-use crate::metrics::Metrics;
 use crate::table::{Command, NoKeys};
 
 impl Client {
@@ -42,10 +41,9 @@ impl Client {
             // The node is gone, and with it what was listened to: the client has to begin again.
             Ok(None) => self.state.is_closing = true,
             Err(_) => {
-                Metrics::count(&self.shared.metrics.late);
                 self.state.is_closing = true;
                 let wait = self.shared.wait;
-                return Some(Answer::Error(format!(
+                return Some(self.shared.late(format!(
                     "TRYAGAIN the node of these channels has not confirmed within {wait:?}: connect, and listen anew"
                 )));
             }

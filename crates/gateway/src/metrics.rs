@@ -128,7 +128,7 @@ impl Metrics {
 
     /// All counters with their names and what they count.
     fn counters(&self) -> impl Iterator<Item = Counter> {
-        self.of_connections().into_iter().chain(self.of_commands())
+        self.of_connections().into_iter().chain(self.of_commands()).chain(self.of_bounds())
     }
 
     fn of_connections(&self) -> [Counter; 4] {
@@ -146,7 +146,7 @@ impl Metrics {
         ]
     }
 
-    fn of_commands(&self) -> [Counter; 19] {
+    fn of_commands(&self) -> [Counter; 14] {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let refused = self.refused.lock().values().sum();
         [
@@ -188,6 +188,14 @@ impl Metrics {
             ("unknown_total", of(&self.unknown), "counter", "Transactions whose outcome is not known."),
             ("subscribed_clients", of(&self.subscribed), "gauge", "Connections that listen to channels."),
             ("blocked_clients", of(&self.blocked), "gauge", "Connections that wait in a blocking command."),
+            ("refused_total", refused, "counter", "Commands that the gateway refuses."),
+        ]
+    }
+
+    /// What clients cost.
+    fn of_bounds(&self) -> [Counter; 5] {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        [
             (
                 "kept_bytes",
                 of(&self.kept_bytes),
@@ -218,7 +226,6 @@ impl Metrics {
                 "counter",
                 "Times that a client that sends much let others go on.",
             ),
-            ("refused_total", refused, "counter", "Commands that the gateway refuses."),
         ]
     }
 

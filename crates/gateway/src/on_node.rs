@@ -20,7 +20,7 @@ use crate::table::{Command, NoKeys};
 use crate::transactions::{Ended, version};
 
 /// How long something is sent again to a node whose keys are held or whose slots move.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// And how long it rests between.
 const REST: Duration = Duration::from_millis(2);

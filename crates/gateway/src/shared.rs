@@ -10,6 +10,7 @@ use claret::cluster::ConnectError;
 use claret::{Caller, Store, TxOptions};
 use tokio::sync::Notify;
 
+use crate::answer::Answer;
 use crate::arriving::Arriving;
 use crate::fault::{Fault, no_connection};
 use crate::limits::GatewayLimits;
@@ -90,6 +91,12 @@ impl Shared {
     /// How long a transaction of somebody may take who waits.
     pub(crate) fn deadline(&self) -> Duration {
         planted::deadline(self.wait * 3 / 4)
+    }
+
+    /// The line for somebody who has waited for as long as a client may wait.
+    pub(crate) fn late(&self, line: String) -> Answer {
+        Metrics::count(&self.metrics.late);
+        Answer::Error(line)
     }
 
     pub(crate) fn note_fault(&self, fault: &Fault) {

@@ -223,4 +223,12 @@ fn a_node_that_refuses_transactions_says_that_it_serves_none_and_why() {
     assert!(info(&mut plain).contains("claret_serving:0\r\n"));
     ok(&mut plain, "CONFIG SET claret.drain 0");
     assert_eq!(state(&mut plain), "ok");
+    // The server refuses every command that may write.
+    ok(&mut plain, "CONFIG SET min-replicas-to-write 1");
+    assert!(error(&mut plain, "CLARET.EXEC 2 GET k").contains("good replicas"));
+    let alone = "no transactions are served here, because the server takes no writes now: min-replicas-to-write is 1, and 0 replicas";
+    assert!(state(&mut plain).starts_with(alone), "{}", state(&mut plain));
+    assert!(info(&mut plain).contains("claret_serving:0\r\n"));
+    ok(&mut plain, "CONFIG SET min-replicas-to-write 0");
+    assert_eq!(state(&mut plain), "ok");
 }

@@ -209,6 +209,7 @@ impl Servers {
             options = options
                 .config("claret.durability strict")
                 .config(&format!("claret.replicas {replicas}"))
+                .config(&format!("cluster-migration-barrier {replicas}"))
                 .config(&file.setting());
             secret = Some(file);
         }

@@ -319,6 +319,11 @@ async fn a_primary_without_its_replica_does_not_say_that_it_serves() {
     let why = state(&cluster, 0);
     let said = "no transactions are served here, because 0 of its 1 replicas are connected";
     assert!(why.starts_with(said) && why.contains("start the node that is down"), "{why}");
+    // Nor may the last replica leave for another shard.
+    assert!(!why.contains("cluster-migration-barrier"), "{why}");
+    cluster.query::<()>(0, &["CONFIG", "SET", "cluster-migration-barrier", "0"]).expect("set");
+    let why = state(&cluster, 0);
+    assert!(why.contains("set cluster-migration-barrier to 1 on all nodes"), "{why}");
     let key = cluster.key_at(0, "idle:");
     let refused = cluster.query::<i64>(0, &["CLARET.EXEC", "2", "INCR", &key]).expect_err("refused at once");
     assert!(refused.to_string().contains("claret.replicas is 1"), "{refused}");

@@ -15,6 +15,12 @@ use crate::switches::{Ordered, Switches};
 const LEAD_US: u64 = 400;
 const LEAD_US_MAX: u64 = 4_000;
 
+/// A clock that is so much beyond its shard's own time waits for what others say, and not for time. In microseconds.
+const BEYOND_US: u64 = 10_000_000;
+
+/// How long shards take to hear each other, on some hosts, in microseconds.
+const HEARS_US: u64 = 20_000;
+
 /// What one shard said last.
 #[derive(Clone, Debug)]
 struct Heard {
@@ -84,9 +90,11 @@ impl Stamps {
                 // A late word is no sign that the clock went back; in time it is forgotten.
                 let ahead_us = ahead_us.max(heard.ahead_us.saturating_sub(1));
                 (heard.clock, heard.owners, heard.ahead_us, heard.orders) = (clock, owners, ahead_us, orders);
-                // It comes no further than its own time allows (P88), and so in so much time at the soonest.
+                // It comes no further than its own time allows (P88), and so in so much time at the soonest; or, where that is no matter of
+                // its time, once it has heard how far others are.
                 let missing = heard.asked.0.saturating_sub(clock.0);
-                heard.asks_at = now.plus(missing.min(self.again_us));
+                let waits = if clock.0 > its_time.0.saturating_add(BEYOND_US) { HEARS_US } else { missing };
+                heard.asks_at = now.plus(waits.min(self.again_us));
             }
             None => {
                 let (asked, asks_at) = (Timestamp::default(), now);

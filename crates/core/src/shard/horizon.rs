@@ -166,7 +166,8 @@ impl Shard {
         let is_early = |(asked, _): (Time, Timestamp)| now < asked.plus(ASKED_US_MIN);
         // As long as it is in doubt, whatever others say to this incarnation is said to that.
         let is_asking = self.is_in_doubt() || self.horizon.asked.is_some_and(is_early);
-        if self.switches.ordering == Ordered::Always && !is_beyond || is_asking {
+        let matters = self.switches.ordering == Ordered::Hot || is_beyond && self.can_order();
+        if !matters || is_asking {
             return;
         }
         let (from, want) = (self.id, self.table.clocks.used);
@@ -208,7 +209,7 @@ impl Shard {
     /// Another shard is so far. One whose time was wrong is beyond what this one's own time allows, and remembers that with its
     /// votes: everybody follows it, or nothing that it ordered would be settled before the time of day has come there (P88).
     fn vouch(&mut self, now: Time, at: Timestamp) {
-        if !self.is_likely(now, at) {
+        if self.was_a_clock_wrong(now, at) {
             self.horizon.vouched = at;
         }
     }

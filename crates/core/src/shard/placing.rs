@@ -67,17 +67,27 @@ impl Shard {
         Timestamp(now.plus(self.limits.ahead_us_max).0)
     }
 
-    /// How far ahead of now another node may be with a suggestion that it took: its clock may go before this one's (P88).
-    pub(super) fn far_ahead(&self, now: Time) -> Timestamp {
-        let far = self.limits.ahead_us_max.saturating_add(self.limits.skew_us_max);
+    /// So many times what clocks may be apart beyond a suggestion, or what another shard named if that is more (P88). Nothing is added to
+    /// that, or two liars would take everybody ever further.
+    fn ahead_by(&self, now: Time, skews: u64) -> Timestamp {
+        let far = self.limits.ahead_us_max.saturating_add(self.limits.skew_us_max.saturating_mul(skews));
         Timestamp(now.plus(far).0).max(self.vouched())
     }
 
+    /// How far ahead of now another node may be with a suggestion that it took: its clock may go before this one's (P88).
+    pub(super) fn far_ahead(&self, now: Time) -> Timestamp {
+        self.ahead_by(now, 1)
+    }
+
     /// Whether a coordinator is believed what the final timestamp is: one further ahead is no node's that began anew just now, and no
-    /// other shard said that it is there. Nothing is added to what one said, or two liars would take everybody ever further.
-    pub(super) fn is_likely(&self, now: Time, at: Timestamp) -> bool {
-        let far = self.limits.ahead_us_max.saturating_add(2 * self.limits.skew_us_max);
-        rules::is_likely(at, Timestamp(now.plus(far).0).max(self.vouched()))
+    /// other shard said that it is there.
+    fn is_likely(&self, now: Time, at: Timestamp) -> bool {
+        rules::is_likely(at, self.ahead_by(now, 2))
+    }
+
+    /// Whether no node is so far ahead while clocks agree: with one that began anew, and gave keys to another that took more for used.
+    pub(super) fn was_a_clock_wrong(&self, now: Time, at: Timestamp) -> bool {
+        at > self.ahead_by(now, 4)
     }
 
     /// Whether an attempt asks for a place in an order of a shard whose replicas are to know it, and that orders nothing (S8).
@@ -116,8 +126,7 @@ impl Shard {
     /// Keys came from another shard, which does not say up to where timestamps were used on them: further than it can have gone.
     /// Whether that is settled is not known (P86).
     pub fn take_over_unasked(&mut self, now: Time) {
-        let far = self.far_ahead(now).0.saturating_add(self.limits.skew_us_max);
-        self.take_over(Timestamp(far));
+        self.take_over(self.ahead_by(now, 2));
     }
 
     /// Another incarnation begins: behind all that an earlier one may have published, voted or carried out (P85).

@@ -387,18 +387,37 @@ fn trap_56_a_time_that_was_wrong_is_not_waited_for() {
     }
 }
 
-/// A client wants more than any shard can have, of one shard and the other in turn.
-#[test]
-fn liars_take_two_shards_no_further_than_one() {
+/// A client wants more than any shard can have, of one shard and the other in turn, and both take keys from each other that nobody told
+/// of. Their times differ by as much as they may, and perhaps one of them was an hour ahead before. How far that takes them.
+fn taken_by_liars(was_wrong: bool) -> (Timestamp, Timestamp) {
     let limits = Limits::default();
     let mut shards = two_shards();
-    let mut now = Time(1_000);
-    for which in [0, 1].repeat(20) {
-        clock_of(&mut shards, which, now, Timestamp(u64::MAX - 1));
+    let (mut now, mut named) = (Time(1_000), Timestamp::default());
+    if was_wrong {
+        let wrong = Time(3_600_000_000);
+        shards[0].handle(wrong, Link { session: SessionId(1), connection: 1 }, prepare(1));
+        named = drain(&mut shards[0]).1.expect("it is carried out");
+    }
+    for round in 0..40 {
+        let which = round % 2;
+        let its = now.plus(if which == 1 { limits.skew_us_max } else { 0 });
+        clock_of(&mut shards, which, its, Timestamp(u64::MAX - 1));
+        shards[which].take_over_unasked(its);
+        drain(&mut shards[which]);
         now = now.plus(100_000);
     }
-    let most = now.plus(limits.ahead_us_max + 2 * limits.skew_us_max);
-    assert!(shards.iter().all(|shard| shard.clock().0 <= most.0));
+    let furthest = shards.iter().map(Shard::clock).max().expect("two");
+    // Of the one whose time is ahead.
+    let honest = now.plus(limits.ahead_us_max + 3 * limits.skew_us_max);
+    (furthest, Timestamp(honest.0).max(named))
+}
+
+#[test]
+fn liars_take_two_shards_no_further_than_one() {
+    for was_wrong in [false, true] {
+        let (furthest, most) = taken_by_liars(was_wrong);
+        assert!(furthest <= most, "{furthest:?} {most:?}");
+    }
 }
 
 // --- asking for clocks (P79) ---

@@ -41,6 +41,22 @@ impl Ctx {
         CallReply::answer(reply)
     }
 
+    /// What a directive of the server's configuration is set to.
+    pub(crate) fn config(self, name: &str) -> Option<Bytes> {
+        let words = [b"GET", name.as_bytes()].map(Text::new);
+        self.call(c"CONFIG", c"Ev", &words).list().nth(1)
+    }
+
+    /// The value of a field of `INFO`, which has a section; an empty one if it has no such field.
+    pub(crate) fn info(self, section: &str, field: &str) -> Option<String> {
+        let Answer::Bytes(info) = self.call(c"INFO", c"Ev", &[Text::new(section.as_bytes())]) else {
+            return None;
+        };
+        let text = String::from_utf8_lossy(&info);
+        let value = text.lines().find_map(|line| line.trim_end().strip_prefix(field)?.strip_prefix(':'));
+        Some(value.unwrap_or_default().to_owned())
+    }
+
     /// Runs a command for what it does, and passes it on if it is to be: of its answer only an error is read, and anything else is
     /// nil. The server makes strings of the words that are its alone. Of such a one it makes what it is kept as, such as a number;
     /// of one that a module holds as well it would make nothing compact.

@@ -5,7 +5,7 @@
 use claret_core::{Backup, Change, wire};
 
 use super::{Node, settings};
-use crate::ffi::{Ctx, Flag, Loaded, Log, Saved, Text};
+use crate::ffi::{Ctx, Flag, Loaded, Log, Saved};
 use crate::parts::planted::replicas as planted;
 use crate::parts::seals::{self, Position};
 
@@ -172,6 +172,5 @@ pub(super) fn pass_on(ctx: Ctx, source: &str, position: Position, part: &[u8]) {
 }
 
 fn begins_with_commands(ctx: Ctx) -> bool {
-    let asked = [b"GET".as_slice(), b"aof-use-rdb-preamble"].map(Text::new);
-    ctx.call(c"CONFIG", c"Ev", &asked).list().nth(1).is_some_and(|value| value.as_str() == Some("no"))
+    ctx.config("aof-use-rdb-preamble").is_some_and(|value| value.as_str() == Some("no"))
 }

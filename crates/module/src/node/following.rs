@@ -64,7 +64,7 @@ impl Node {
         Ok(())
     }
 
-    fn acknowledge(&mut self, ctx: Ctx) {
+    pub(super) fn acknowledge(&mut self, ctx: Ctx) {
         if self.following.ack.is_none() && !ctx.is(Flag::Loading) {
             self.following.ack = Some(ctx.timer(0, self.procs.ack));
         }

@@ -92,8 +92,8 @@ impl Node {
             && !std::mem::replace(&mut self.is_behind_others, true)
         {
             let text = format!(
-                "the clock of shard {from} is more than claret.clock-skew-ms ahead of this node's: hot records are slow until both \
-                 nodes have the same time"
+                "the clock of shard {from} is more than claret.clock-skew-ms ahead of this node's, now or before: calls on hot records are \
+                 slow until the time of day has come there"
             );
             ctx.log(Log::Warning, &text);
         }

@@ -420,6 +420,12 @@ impl Server for KeyspaceServer<'_> {
         self.keyspace.read.with(|read| *read += more);
     }
 
+    fn memory(&self, name: &Text) -> usize {
+        let words = [b"USAGE", &b"SAMPLES"[..], b"0"].map(Text::new);
+        let told = self.ctx.call(c"MEMORY", c"Ev", [&words[0], name, &words[1], &words[2]]);
+        told.int().map_or(0, |bytes| bytes as usize)
+    }
+
     fn whole_elements_max(&self) -> usize {
         settings::WHOLE_ELEMENTS_MAX.get() as usize
     }
@@ -474,8 +480,7 @@ impl Server for KeyspaceServer<'_> {
     }
 
     fn append_bytes_max(&self) -> Option<usize> {
-        let asked = [&b"GET"[..], b"proto-max-bulk-len"].map(Text::new);
-        self.ctx.call(c"CONFIG", c"Ev", &asked).list().nth(1)?.as_str()?.parse().ok()
+        self.ctx.config("proto-max-bulk-len")?.as_str()?.parse().ok()
     }
 
     fn warn(&self, text: &str) {

@@ -11,7 +11,7 @@ use claret_core::{Shard, Time};
 use claret_types::Bytes;
 
 use super::{Node, settings};
-use crate::ffi::{Answer, Blocked, Ctx, Filtered, Log, Text, User};
+use crate::ffi::{Blocked, Ctx, Filtered, Log, Text, User};
 use crate::parts::error::Error;
 use crate::parts::leaving::{LeaveStage, Uses, slot_that_leaves, slot_that_stays};
 use crate::parts::planted::guard as planted;
@@ -142,7 +142,7 @@ impl Node {
     /// Whether the server would make the client of a `CLUSTER SETSLOT` wait now: if it has replicas.
     pub(crate) fn would_wait(&self, ctx: Ctx) -> bool {
         self.may_wait_itself
-            && planted::would_wait(has_line(ctx, b"replication", "connected_slaves:0") != Some(true))
+            && planted::would_wait(ctx.info("replication", "connected_slaves").as_deref() != Some("0"))
     }
 
     /// The slots that a note of the former primary names are nobody's here, until their moves go on.
@@ -249,11 +249,6 @@ fn may_run(ctx: Ctx, client: u64, words: &[Text]) -> bool {
 
 /// Whether the server may make the client of a `CLUSTER SETSLOT` wait: Valkey does, and Redis of the same version does not.
 pub(super) fn may_wait_itself(ctx: Ctx) -> bool {
-    ctx.server_release() >= WAITS_SINCE && has_line(ctx, b"server", "server_name:valkey") != Some(false)
-}
-
-/// Whether a section of `INFO` has a line.
-fn has_line(ctx: Ctx, section: &[u8], wanted: &str) -> Option<bool> {
-    let Answer::Bytes(info) = ctx.call(c"INFO", c"Ev", &[Text::new(section)]) else { return None };
-    Some(String::from_utf8_lossy(&info).lines().any(|line| line.trim_end() == wanted))
+    ctx.server_release() >= WAITS_SINCE
+        && ctx.info("server", "server_name").is_none_or(|name| name == "valkey")
 }

@@ -5,10 +5,12 @@
 //! goes on as another incarnation that remembers its votes.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use claret_core::message::Refusal;
 use claret_core::{Incarnation, SessionId, Shard, ShardId, Survives, Time};
 
+use super::serving::replicas_may_leave;
 use super::{Node, limits, settings, unix_time};
 use crate::ffi::{Ctx, Flag, Log};
 use crate::parts::incarnations::Incarnations;
@@ -16,6 +18,9 @@ use crate::parts::owner::Name;
 use crate::parts::planted::sessions as planted;
 use crate::parts::slots::Namesake;
 use crate::parts::stranded::Stranded;
+
+/// How late a timer is that stands still.
+const TIMERS_LATE: Duration = Duration::from_secs(1);
 
 impl Node {
     /// Looks who owns what, and whether the shard has to begin, begin anew, or end.
@@ -94,6 +99,9 @@ impl Node {
         self.begin_to_tell(ctx);
         self.begin_to_look(ctx);
         ctx.log(Log::Notice, &format!("shard {id} begins as incarnation {}", incarnation.0));
+        if let Some(leave) = replicas_may_leave(ctx) {
+            ctx.log(Log::Warning, &leave);
+        }
     }
 
     /// What this node has been before it started, and the server with it.
@@ -287,12 +295,45 @@ impl Node {
 
     pub(super) fn check_again(&mut self, ctx: Ctx, millis: u64) {
         if !std::mem::replace(&mut self.is_checked, true) {
-            ctx.timer(millis, self.procs.check);
+            let due = Instant::now() + Duration::from_millis(millis);
+            self.check = (Some(ctx.timer(millis, self.procs.check)), due);
+        }
+    }
+
+    /// The server's timers go by the time of day. Where that was set back, those that were set before stand still until it is there again,
+    /// and if it is, the server may look at none of them for as long. Only its own rounds go on.
+    fn set_timers_anew(&mut self, ctx: Ctx) {
+        ctx.log(Log::Warning, "the time of day was set back, and timers stood still: they are set anew");
+        let timer = self.timer.take().map(|(timer, _)| timer);
+        let (soon, tick, mailing) = (self.soon.take(), self.tick.take(), self.mailing.take());
+        let (look, ack) = (self.telling.look.take(), self.following.ack.take());
+        let all = [&timer, &soon, &tick, &mailing, &look, &ack, &self.check.0];
+        all.into_iter().flatten().for_each(|timer| ctx.stop(*timer));
+        self.is_checked = false;
+        self.check_again(ctx, 0);
+        self.set_timer(ctx);
+        if soon.is_some() {
+            self.come_back(ctx, 0);
+        }
+        if tick.is_some() {
+            self.tick_soon(ctx);
+        }
+        if mailing.is_some() {
+            self.send_mail_soon(ctx);
+        }
+        if look.is_some() {
+            self.look_at_replicas_soon(ctx, 0);
+        }
+        if ack.is_some() {
+            self.acknowledge(ctx);
         }
     }
 
     /// The server's own round, for which it wakes anyway.
     pub(crate) fn server_looked_around(&mut self, ctx: Ctx) {
+        if self.is_checked && self.check.1.elapsed() > TIMERS_LATE {
+            self.set_timers_anew(ctx);
+        }
         if !self.is_checked && !self.is_quiet(ctx) {
             self.check_again(ctx, 0);
         }

@@ -169,6 +169,10 @@ pub(crate) struct Node {
     is_forged_said: bool,
     /// The timer of the periodic check is set; otherwise the server's cron sees when there is something to look after.
     is_checked: bool,
+    /// The timer of the next check, and when it fires.
+    check: (Option<Timer>, Instant),
+    /// What is for other nodes leaves then.
+    mailing: Option<Timer>,
     pub(crate) counts: Counts,
 }
 
@@ -259,6 +263,8 @@ impl Node {
             no_writes: None,
             is_forged_said: false,
             is_checked: true,
+            check: (None, Instant::now()),
+            mailing: None,
             counts: Counts::default(),
         }
     }

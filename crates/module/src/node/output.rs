@@ -124,7 +124,7 @@ impl Node {
     }
 
     /// A timer that is early only looks again, so it is moved when something is due earlier, and not otherwise.
-    fn set_timer(&mut self, ctx: Ctx) {
+    pub(super) fn set_timer(&mut self, ctx: Ctx) {
         self.check_again(ctx, settings::TOPOLOGY_MS.get());
         let Some(due) = self.shard.as_ref().and_then(Shard::poll_timeout) else { return };
         if let Some((timer, at)) = self.timer {

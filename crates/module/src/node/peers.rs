@@ -46,7 +46,7 @@ impl Node {
         match id.unwrap_or(Err(Sent::No)) {
             Ok(id) if self.seals.is_some() && Mail::may_wait(message) => {
                 if self.mail.put(id, message) {
-                    ctx.timer(0, self.procs.mail); // Fires in this turn of the server's loop, behind what clients sent.
+                    self.send_mail_soon(ctx);
                 }
                 Sent::Yes
             }
@@ -80,8 +80,16 @@ impl Node {
         self.links.count()
     }
 
+    /// In this turn of the server's loop, behind what clients sent.
+    pub(super) fn send_mail_soon(&mut self, ctx: Ctx) {
+        if self.mailing.is_none() {
+            self.mailing = Some(ctx.timer(0, self.procs.mail));
+        }
+    }
+
     /// The timer for what goes to other nodes together.
     pub(crate) fn mail_fired(&mut self, ctx: Ctx) {
+        self.mailing = None;
         for (node, letter) in self.mail.take() {
             let is_sent = self.send_letter(ctx, &node, &Letter::Peers(letter));
             self.counts.peer_letters_out += u64::from(is_sent);

@@ -24,7 +24,7 @@ impl Node {
         if !Ctx::must_not_write() {
             self.no_writes = match self.keyspace.may_write(ctx) {
                 Err(Error::NoWrites(said)) => Some(said),
-                _ => None,
+                _ => too_few_replicas(ctx),
             };
         }
     }
@@ -56,9 +56,11 @@ impl Node {
                         .to_owned(),
                 );
             }
+            let leave =
+                replicas_may_leave(self.detached).map_or_else(String::new, |leave| format!("; {leave}"));
             return Some(format!(
                 "{there} of its {all} replicas are connected and acknowledge (claret.replicas is {configured}): start the node that is \
-                 down, or have another one follow this one"
+                 down, or have another one follow this one{leave}"
             ));
         }
         if settings::DRAIN.get() == 1 {
@@ -66,4 +68,27 @@ impl Node {
         }
         self.no_writes.as_ref().map(|error| format!("the server takes no writes now: {error}"))
     }
+}
+
+/// That the server refuses clients' writes, and every command that may write, since too few replicas follow it. What is decided is carried
+/// out all the same.
+fn too_few_replicas(ctx: Ctx) -> Option<String> {
+    let set_to = |name| ctx.config(name)?.as_str()?.parse::<u64>().ok();
+    let wanted = set_to("min-replicas-to-write").filter(|wanted| *wanted > 0)?;
+    // Without a largest lag none of them counts, and nothing is refused.
+    let there: u64 = ctx.info("replication", "min_slaves_good_slaves")?.parse().ok()?;
+    (there < wanted)
+        .then(|| format!("min-replicas-to-write is {wanted}, and {there} replicas follow closely"))
+}
+
+/// That the server lets replicas go to a shard that has none, though this one serves no transactions without them.
+pub(super) fn replicas_may_leave(ctx: Ctx) -> Option<String> {
+    let needed = settings::is_strict().then(|| settings::REPLICAS.get()).filter(|needed| *needed > 0)?;
+    let stay: u64 = ctx.config("cluster-migration-barrier")?.as_str()?.parse().ok()?;
+    let may_go = ctx.config("cluster-allow-replica-migration")?.as_str() == Some("yes");
+    (may_go && stay < needed).then(|| {
+        format!(
+            "replicas leave by themselves for a shard that has none: set cluster-migration-barrier to {needed} on all nodes (it is {stay})"
+        )
+    })
 }

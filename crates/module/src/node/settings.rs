@@ -123,7 +123,8 @@ pub(crate) static WHOLE_ELEMENTS_MAX: Setting = Setting::new(
     (1 << 10, 1 << 30),
     false,
     "elements of a key that are read at once for an operation which answers less of them, as a rank after changes of the \
-     same transaction, or a place in a document; on a larger key it is refused",
+     same transaction, or a place in a document; on a key with more, or with more than 256 bytes of memory for each of so many \
+     (`MEMORY USAGE`), it is refused",
 );
 pub(crate) static USER_BYTES_MAX: Setting = Setting::new(
     "user-bytes-max",

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use claret_core::Read;
 use claret_types::{
-    BUILTIN, Bytes, DataType, OpError, Operation, ScoredSet, ScoredSetOp, State, TypeInfo, Unique,
+    BUILTIN, Bytes, DataType, Dict, KeyspaceOp, OpError, Operation, ScoredSet, ScoredSetOp, Set, State,
+    TypeInfo, Unique,
 };
 
 use super::model::{Model, Value};
@@ -222,4 +223,24 @@ fn a_rank_after_changes_of_a_very_large_record_is_refused_with_the_bound() {
         other => panic!("{other:?}"),
     }
     assert_eq!(ScoredSet::NAME, kind.name);
+}
+
+/// Bug: what is read as a whole was bounded in elements, and not in bytes. Consequence: a few elements of many megabytes each stopped a
+/// node. Mend: it is bounded in both, and nothing is read before.
+#[test]
+fn few_elements_of_many_bytes_are_not_read_as_a_whole() {
+    let model = Model::default();
+    let large = Bytes::from("v".repeat(1 << 20));
+    let pairs = (0..30).map(|no| (name(no), large.clone())).collect::<BTreeMap<_, _>>();
+    model.put_value(KEY, Value::Hash(pairs));
+    let digest = Operation::from(KeyspaceOp::Digest);
+    let get = (TypeInfo::of::<Dict>().parse)("HGET", &[name(1)]).expect("good");
+    // Of another type than the read: whether they agree shows in all of it.
+    let add = (TypeInfo::of::<Set>().parse)("SADD", &["1".into()]).expect("good");
+    let effect = add.execute(None, Unique(1)).expect("a set").effect.expect("one");
+    for (op, own) in [(digest, vec![]), (get, vec![&effect])] {
+        let refused = partial_state(&model, &Bytes::from(KEY), &op, &own);
+        assert!(matches!(refused, Err(OpError::TooLarge { .. })), "{op:?}: {refused:?}");
+    }
+    assert_eq!(model.read.get(), (0, 0));
 }

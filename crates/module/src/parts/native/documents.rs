@@ -22,9 +22,7 @@ pub(super) fn partial_state(
     for op in ops.iter().map(|op| op.downcast::<Document>().expect("a document's")) {
         for (field, within) in op.looks_at() {
             if planted::looks_into(within) && is_object(&key, &field) {
-                let elements = key.len();
-                drop(key);
-                record.check_whole(elements)?;
+                record.check_whole(Some(key))?;
                 return whole(record);
             }
             fields.push(field);

@@ -77,9 +77,7 @@ fn content(
     if let Some(first) = own.first()
         && !all_are_of(kind, own)
     {
-        let elements =
-            record.open_any().map_or(0, |key| if key.kind() == Kind::String { 1 } else { key.len() });
-        record.check_whole(elements)?;
+        record.check_whole(record.open_any())?;
         return whole(record, first.type_info());
     }
     match Stored::of(kind) {
@@ -235,6 +233,9 @@ const INTEGER_BYTES_MAX: usize = 20;
 /// No float is longer that the server adds to.
 const FLOAT_BYTES_MAX: usize = 5 * 1024;
 
+/// What an element takes at most besides its bytes, and may have of them where there are as many as may be read at once.
+const ELEMENT_BYTES: usize = 256;
+
 /// So many elements are written with one command.
 const ELEMENTS_MAX: usize = 1024;
 
@@ -349,14 +350,24 @@ impl<'a, S: Server> Record<'a, S> {
         value
     }
 
-    /// Whether all of a record with so many elements may be read for an operation that answers less of it.
-    fn check_whole(&self, elements: usize) -> Result<(), OpError> {
-        let limit = self.server.whole_elements_max();
-        if planted::is_little(elements <= limit) {
+    /// Whether all of a record may be read for an operation that answers less of it. A string is one element, and copied at once.
+    fn check_whole(&self, key: Option<S::Key>) -> Result<(), OpError> {
+        let Some(elements) = key.filter(|key| key.kind() != Kind::String).map(|key| key.len()) else {
             return Ok(());
+        };
+        let too_large = |of: &str, size, limit| {
+            let what = format!("record that {} has to read as a whole, in {of},", self.method);
+            Err(OpError::TooLarge { what: what.into(), size, limit })
+        };
+        let limit = self.server.whole_elements_max();
+        if !planted::is_little(elements <= limit) {
+            return too_large("elements", elements, limit);
         }
-        let what = format!("record that {} has to read as a whole, in elements,", self.method);
-        Err(OpError::TooLarge { what: what.into(), size: elements, limit })
+        let (bytes, limit) = (self.server.memory(self.name()), limit.saturating_mul(ELEMENT_BYTES));
+        match planted::is_little(bytes <= limit) {
+            true => Ok(()),
+            false => too_large("bytes of memory", bytes, limit),
+        }
     }
 
     /// Runs a command that writes.

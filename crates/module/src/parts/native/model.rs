@@ -377,6 +377,17 @@ impl Server for Model {
         self.read.set((before.0 + elements, before.1 + bytes));
     }
 
+    fn memory(&self, name: &Bytes) -> usize {
+        self.keys.borrow().get(name).map_or(0, |value| match value {
+            Value::Text(bytes) => bytes.len(),
+            Value::List(values) => values.iter().map(|value| value.len()).sum(),
+            Value::Hash(pairs) => pairs.iter().map(|(name, value)| name.len() + value.len()).sum(),
+            Value::Set(members) => members.iter().map(|member| member.len()).sum(),
+            Value::Zset(scores) => scores.keys().map(|member| member.len() + 8).sum(),
+            Value::Foreign(_) => 0,
+        })
+    }
+
     fn whole_elements_max(&self) -> usize {
         100_000
     }

@@ -34,6 +34,9 @@ pub(crate) trait Server {
     /// So many elements and bytes were read of a key for a call.
     fn note_read(&self, elements: usize, bytes: usize);
 
+    /// The memory that a key takes, in bytes, with each of its elements. O(elements), and nothing is copied.
+    fn memory(&self, name: &Self::Text) -> usize;
+
     /// So many elements are read at most for an operation that answers less than it reads.
     fn whole_elements_max(&self) -> usize;
 

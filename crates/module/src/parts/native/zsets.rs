@@ -167,7 +167,7 @@ pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, O
 
 /// The same, for an operation that answers less of it.
 fn whole_for_part(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
-    record.check_whole(record.open(Kind::Zset)?.map_or(0, |key| key.len()))?;
+    record.check_whole(record.open(Kind::Zset)?)?;
     whole(record)
 }
 
