@@ -9,7 +9,7 @@ use super::load::Unfit;
 use crate::ffi::{Answer, Ctx, Flag, Text};
 
 /// The commands that the module runs for itself (`docs/plain-commands.md`); first the one that finds the others.
-const NEEDED: [&str; 36] = [
+const NEEDED: [&str; 37] = [
     "COMMAND",
     "ACL",
     "APPEND",
@@ -27,6 +27,7 @@ const NEEDED: [&str; 36] = [
     "LPOP",
     "LPUSH",
     "LRANGE",
+    "MEMORY",
     "PERSIST",
     "PEXPIREAT",
     "RPOP",
