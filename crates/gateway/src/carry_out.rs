@@ -6,7 +6,6 @@ use crate::answer::Answer;
 use crate::client::{Client, crosses_slots};
 use crate::fault::Fault;
 use crate::place;
-use crate::shared::still_there;
 use crate::table::{Command, NoKeys, Way};
 use crate::transactions;
 
@@ -50,8 +49,8 @@ impl Client {
         let work = async {
             let store = shared.store_for(&session, &caller).await?;
             if command.writes {
-                place::pass(&session.turns, id, || command.keys_in(words), shared.watch).await;
-                still_there(&caller)?;
+                place::pass(&session.turns, (id, &caller), || command.keys_in(words), shared.passing())
+                    .await?;
             }
             transactions::alone(&store, command, words).await
         };

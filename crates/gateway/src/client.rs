@@ -561,7 +561,8 @@ impl Client {
         self.send_gathered().await;
         let Some(session) = self.session.clone() else { return };
         let keys = || command.keys_in(words);
-        place::pass(&session.turns, self.entry.id, keys, self.shared.watch).await;
+        // Who has gone is not looked for here: what it sent is on its way to a node, as on one server.
+        let _ = place::pass(&session.turns, (self.entry.id, &self.caller), keys, self.shared.passing()).await;
     }
 
     /// Carries something out for a client that may go meanwhile. Then what waits ends without effect ([`Caller`]).

@@ -14,7 +14,7 @@ use crate::place;
 use crate::planted;
 use crate::queue::{Queue, Queued};
 use crate::session::Session;
-use crate::shared::{Shared, still_there};
+use crate::shared::Shared;
 use crate::transactions::{self, Ended, Plan};
 use crate::turns::{Id, Turns};
 use crate::watch::Watch;
@@ -70,9 +70,15 @@ impl Exec {
             }
             None => {
                 let turns = &self.session.turns;
-                pass_locks(turns, self.id, &self.queue.all, self.shared.watch).await;
-                still_there(&self.caller)?;
-                plan.commit(&store).await
+                match pass_locks(turns, (self.id, &self.caller), &self.queue.all, self.shared.passing())
+                    .await?
+                {
+                    true => {
+                        let left = self.shared.deadline().saturating_sub(began.elapsed());
+                        plan.commit(&store.with_options(TxOptions::new().deadline(left))).await
+                    }
+                    false => plan.commit(&store).await,
+                }
             }
         };
         match ended {
@@ -83,10 +89,15 @@ impl Exec {
 }
 
 /// Waits while a connection of this gateway has locks on keys that these commands use: in the store it would wait for them, too, and hold
-/// others' keys meanwhile. `time`: for how long a connection may have some.
-async fn pass_locks(turns: &RefCell<Turns>, id: Id, queued: &[Queued], time: Duration) {
+/// others' keys meanwhile. As [`place::pass`].
+async fn pass_locks(
+    turns: &RefCell<Turns>,
+    whom: (Id, &Caller),
+    queued: &[Queued],
+    time: Duration,
+) -> Result<bool, Fault> {
     let keys = || queued.iter().flat_map(|queued| queued.command.keys_in(queued.words()));
-    place::pass(turns, id, keys, time).await;
+    place::pass(turns, whom, keys, time).await
 }
 
 /// Whether a transaction had to give way, or was too late: nothing of it was done.

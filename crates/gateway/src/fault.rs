@@ -1,7 +1,7 @@
 //! Why a command was not done, in the words that clients of Redis know.
 
 use claret::cluster::ConnectError;
-use claret::{Error, OpError};
+use claret::{Caller, Error, OpError};
 use claret_types::Bytes;
 
 use crate::answer::Answer;
@@ -58,6 +58,14 @@ impl Fault {
             Fault::Done(_) => "ERR a node has answered".to_owned(),
             Fault::TurnOver => "TRYAGAIN the turn is over; nothing was done".to_owned(),
         }
+    }
+}
+
+/// Nothing is begun for who has gone while it waited.
+pub(crate) fn still_there(caller: &Caller) -> Result<(), Fault> {
+    match caller.is_gone() {
+        true => Err(Fault::told("TRYAGAIN nothing was done: its client has gone")),
+        false => Ok(()),
     }
 }
 

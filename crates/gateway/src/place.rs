@@ -1,12 +1,17 @@
 //! Waiting for a turn, and for the end of locks that a turn of this gateway has (G7 of docs/gateway.md).
 
 use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use claret::Caller;
 use claret_types::Bytes;
 use tokio::time::timeout;
 
+use crate::fault::{Fault, still_there};
 use crate::turns::{Id, Turns};
 
 /// A place among those who take turns, which is left when this is dropped.
@@ -73,19 +78,65 @@ impl Drop for Place {
     }
 }
 
-/// Waits while another connection of this gateway has locks on one of these keys. `time`: for how long it may have some.
+/// Waits while another connection of this gateway has locks on one of these keys; for so long at most, and only as long as somebody is
+/// there for whom it waits. Whether it had to.
+///
+/// # Errors
+/// That one has left: nothing is begun for it.
 pub(crate) async fn pass<'a, I: Iterator<Item = &'a [u8]>>(
     turns: &RefCell<Turns>,
-    id: Id,
+    (id, caller): (Id, &Caller),
     keys: impl Fn() -> I,
     time: Duration,
-) {
-    let until = Instant::now() + 2 * time;
+) -> Result<bool, Fault> {
+    let began = Instant::now();
+    let mut has_waited = false;
     loop {
-        let Some(end) = turns.borrow().locked(id, keys()) else { return };
-        let left = until.saturating_duration_since(Instant::now());
-        if timeout(left, end.notified()).await.is_err() {
-            return;
+        let Some(end) = turns.borrow().locked(id, keys()) else { break };
+        has_waited = true;
+        let mut ended = pin!(timeout(time.saturating_sub(began.elapsed()), end.notified()));
+        let is_over = poll_fn(|cx| match caller.is_gone() {
+            true => Poll::Ready(true),
+            false => ended.as_mut().poll(cx).map(|ended| ended.is_err()),
+        });
+        if is_over.await {
+            break;
         }
+    }
+    if has_waited {
+        still_there(caller)?;
+    }
+    Ok(has_waited)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// Bug: whoever had gone went on to wait for a turn's end, and its connection was counted as long.
+    #[test]
+    fn who_has_gone_waits_for_no_end_and_is_served_by_none() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let _within = runtime.enter();
+        let turns = RefCell::new(Turns::default());
+        let (now, hour, key) = (Instant::now(), Duration::from_secs(3_600), Bytes::from("k"));
+        assert!(turns.borrow_mut().ask(1, now, Rc::from([key.clone()]), now).is_none());
+        assert_eq!(turns.borrow_mut().lock(1, now), Some(Ok(())));
+        let cx = &mut Context::from_waker(Waker::noop());
+        for ends in [false, true] {
+            let caller = Caller::new();
+            let mut pass = pin!(pass(&turns, (2, &caller), || [&key[..]].into_iter(), hour));
+            assert!(pass.as_mut().poll(cx).is_pending());
+            if ends {
+                turns.borrow_mut().leave(1, now, now);
+            }
+            caller.leave();
+            assert!(matches!(pass.poll(cx), Poll::Ready(Err(Fault::Told(_)))));
+        }
+        let caller = Caller::new();
+        let mut pass = pin!(pass(&turns, (2, &caller), || [&key[..]].into_iter(), hour));
+        assert_eq!(pass.as_mut().poll(cx), Poll::Ready(Ok(false)), "nobody is in the way");
     }
 }

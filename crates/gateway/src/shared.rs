@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::answer::Answer;
 use crate::arriving::Arriving;
-use crate::fault::{Fault, no_connection};
+use crate::fault::{Fault, no_connection, still_there};
 use crate::limits::GatewayLimits;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
@@ -105,6 +105,11 @@ impl Shared {
         }
     }
 
+    /// How long somebody waits for the locks of another connection: that one has them for the time of a turn, and perhaps begins anew.
+    pub(crate) fn passing(&self) -> Duration {
+        (2 * self.watch).min(self.deadline())
+    }
+
     /// A name that no other process has.
     pub(crate) fn new_run_id() -> String {
         let (high, low): (u128, u32) = (rand::random(), rand::random());
@@ -113,14 +118,6 @@ impl Shared {
 
     pub(crate) fn log(&self, line: &str) {
         (self.logger)(line);
-    }
-}
-
-/// Nothing is begun for who has gone while it waited.
-pub(crate) fn still_there(caller: &Caller) -> Result<(), Fault> {
-    match caller.is_gone() {
-        true => Err(Fault::told("TRYAGAIN nothing was done: its client has gone")),
-        false => Ok(()),
     }
 }
 

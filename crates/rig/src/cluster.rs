@@ -101,6 +101,15 @@ impl ClusterOptions {
         self
     }
 
+    /// In the durability strict, with all replicas of each shard, which stay in it. Nodes need a secret for that, too.
+    #[must_use]
+    pub fn strict(self) -> Self {
+        let replicas = self.replicas;
+        self.config("claret.durability strict")
+            .config(&format!("claret.replicas {replicas}"))
+            .config(&format!("cluster-migration-barrier {replicas}"))
+    }
+
     /// With this line more in each configuration.
     #[must_use]
     pub fn config(mut self, line: &str) -> Self {

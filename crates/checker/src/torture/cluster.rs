@@ -206,11 +206,7 @@ impl Servers {
                 return Err("the durability strict needs replicas: take --replicas 1 or more".to_owned());
             }
             let file = SecretFile::write().map_err(text)?;
-            options = options
-                .config("claret.durability strict")
-                .config(&format!("claret.replicas {replicas}"))
-                .config(&format!("cluster-migration-barrier {replicas}"))
-                .config(&file.setting());
+            options = options.strict().config(&file.setting());
             secret = Some(file);
         }
         if let Some(server) = server {

@@ -33,8 +33,7 @@ pub(crate) fn strict_cluster_with(replicas: u16, config: &[&str]) -> Cluster {
     let options = Cluster::options(3, replicas)
         .module(module)
         .node_timeout_ms(1_000)
-        .config("claret.durability strict")
-        .config(&format!("claret.replicas {replicas}"))
+        .strict()
         .config(&format!("claret.peer-secret-file {}", peer_secret().display()));
     let options = config.iter().fold(options, |options, line| options.config(line));
     options.start().expect("a cluster")
@@ -245,6 +244,10 @@ async fn a_primary_that_starts_again_at_once_does_not_serve_with_nothing() {
 async fn a_replica_keeps_its_records_when_its_primary_has_lost_them() {
     let _limit = crate::limit::of_test();
     let mut cluster = strict_cluster(2);
+    // Nor does it leave for a shard that has none.
+    let barrier: Vec<String> =
+        cluster.query(0, &["CONFIG", "GET", "cluster-migration-barrier"]).expect("it is set");
+    assert_eq!(barrier[1], "2");
     let store = store(&cluster).await;
     let key = cluster.key_at(1, "kept:");
     store.counter(&key).add(7).await.expect("written");

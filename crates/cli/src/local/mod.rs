@@ -219,10 +219,7 @@ impl ClusterDir {
             .map_err(|error| format!("cannot write {}: {error}", self.file().display()))?;
         let mut cluster = self.signing(cluster.clone().first_port(described.ports[0]))?;
         if options.is_strict {
-            cluster = cluster
-                .config("claret.durability strict")
-                .config(&format!("claret.replicas {replicas}"))
-                .config(&format!("cluster-migration-barrier {replicas}"));
+            cluster = cluster.strict();
         }
         let made = described.tls.as_ref().map(|tls| Certificates::make(tls)).transpose();
         let started = made.and_then(|certificates| {

@@ -396,7 +396,9 @@ fn a_turn_on_one_key_looks_at_the_others() {
 #[test]
 fn who_waits_for_a_turn_holds_up_nobody_else() {
     let behind = Behind::Servers(Box::new(Store::cluster(cluster().url())));
-    let gateway = Running::start(Gateway::new(behind).watch_time(Duration::from_secs(60)));
+    let gateway =
+        Gateway::new(behind).watch_time(Duration::from_secs(60)).wait_time(Duration::from_secs(600));
+    let gateway = Running::start(gateway);
     let (mut holds, mut waits, mut passes) = (gateway.client(), gateway.client(), gateway.client());
     let [hot, ..] = apart("watch:lane:");
     lose_in_turn(&mut holds, &mut passes, &hot);

@@ -106,7 +106,7 @@ fn load(ctx: Ctx) -> Result<(), Unfit> {
     let own = SessionId(ctx.random());
     super::begin(|keyspace| Node::new(ctx, keyspace, timers::PROCS, events::subscribe_to_keys, own, secret));
     // In the first turn of the server's loop, before it reads any command of a client: the shard begins.
-    ctx.timer(0, timers::PROCS.check);
+    super::with_node(|node| node.check_again(ctx, 0));
     accepted("the filter", ctx.filter(filter::filter))?;
     ctx.log(Log::Notice, &format!("claret {} is here", env!("CARGO_PKG_VERSION")));
     Ok(())

@@ -273,7 +273,7 @@ impl Node {
 
     /// After a check, however it ended.
     pub(crate) fn checked(&mut self, ctx: Ctx) {
-        self.is_checked = false;
+        self.check = None;
         if !self.is_quiet(ctx) {
             self.check_again(ctx, settings::TOPOLOGY_MS.get());
         }
@@ -293,10 +293,10 @@ impl Node {
             && self.shard.as_ref().is_none_or(|shard| shard.open_attempts() == 0)
     }
 
-    pub(super) fn check_again(&mut self, ctx: Ctx, millis: u64) {
-        if !std::mem::replace(&mut self.is_checked, true) {
+    pub(crate) fn check_again(&mut self, ctx: Ctx, millis: u64) {
+        if self.check.is_none() {
             let due = Instant::now() + Duration::from_millis(millis);
-            self.check = (Some(ctx.timer(millis, self.procs.check)), due);
+            self.check = Some((ctx.timer(millis, self.procs.check), due));
         }
     }
 
@@ -304,12 +304,12 @@ impl Node {
     /// and if it is, the server may look at none of them for as long. Only its own rounds go on.
     fn set_timers_anew(&mut self, ctx: Ctx) {
         ctx.log(Log::Warning, "the time of day was set back, and timers stood still: they are set anew");
-        let timer = self.timer.take().map(|(timer, _)| timer);
+        let (check, timer) = (self.check.take(), self.timer.take());
+        let (check, timer) = (check.map(|(timer, _)| timer), timer.map(|(timer, _)| timer));
         let (soon, tick, mailing) = (self.soon.take(), self.tick.take(), self.mailing.take());
         let (look, ack) = (self.telling.look.take(), self.following.ack.take());
-        let all = [&timer, &soon, &tick, &mailing, &look, &ack, &self.check.0];
-        all.into_iter().flatten().for_each(|timer| ctx.stop(*timer));
-        self.is_checked = false;
+        let all = [check, timer, soon, tick, mailing, look, ack];
+        all.into_iter().flatten().for_each(|timer| ctx.stop(timer));
         self.check_again(ctx, 0);
         self.set_timer(ctx);
         if soon.is_some() {
@@ -331,10 +331,10 @@ impl Node {
 
     /// The server's own round, for which it wakes anyway.
     pub(crate) fn server_looked_around(&mut self, ctx: Ctx) {
-        if self.is_checked && self.check.1.elapsed() > TIMERS_LATE {
+        if self.check.is_some_and(|(_, due)| due.elapsed() > TIMERS_LATE) {
             self.set_timers_anew(ctx);
         }
-        if !self.is_checked && !self.is_quiet(ctx) {
+        if self.check.is_none() && !self.is_quiet(ctx) {
             self.check_again(ctx, 0);
         }
     }

@@ -168,9 +168,7 @@ pub(crate) struct Node {
     /// Another node does not sign as this one does, and that was logged.
     is_forged_said: bool,
     /// The timer of the periodic check is set; otherwise the server's cron sees when there is something to look after.
-    is_checked: bool,
-    /// The timer of the next check, and when it fires.
-    check: (Option<Timer>, Instant),
+    check: Option<(Timer, Instant)>,
     /// What is for other nodes leaves then.
     mailing: Option<Timer>,
     pub(crate) counts: Counts,
@@ -262,8 +260,7 @@ impl Node {
             is_namesake: false,
             no_writes: None,
             is_forged_said: false,
-            is_checked: true,
-            check: (None, Instant::now()),
+            check: None,
             mailing: None,
             counts: Counts::default(),
         }
