@@ -1,5 +1,7 @@
 //! Where a command that is not just sent on is carried out.
 
+use std::time::Instant;
+
 use bytes::Bytes as Word;
 
 use crate::answer::Answer;
@@ -47,10 +49,11 @@ impl Client {
         }
         let (shared, caller, id) = (self.shared.clone(), self.caller.clone(), self.entry.id);
         let work = async {
-            let store = shared.store_for(&session, &caller).await?;
-            if command.writes {
-                place::pass(&session.turns, (id, &caller), || command.keys_in(words), shared.passing())
-                    .await?;
+            let began = Instant::now();
+            let mut store = shared.store_for(&session, &caller).await?;
+            let keys = || command.keys_in(words);
+            if command.writes && place::pass(&session.turns, (id, &caller), keys, shared.passing()).await? {
+                store = shared.for_the_rest(&store, began);
             }
             transactions::alone(&store, command, words).await
         };

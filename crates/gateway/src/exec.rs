@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use claret::{Caller, Error, TxOptions};
+use claret::{Caller, Error};
 
 use crate::answer::Protocol;
 use crate::fault::Fault;
@@ -35,9 +35,6 @@ pub(crate) struct Exec {
 impl Exec {
     /// Carries it out. `watch`: what is watched. Its turn, if it has one, ends with it.
     pub(crate) async fn run(self, watch: &mut Watch) -> Ended {
-        if planted::is_broken(watch.is_broken) {
-            return Err(Fault::Changed(watch.first_key()));
-        }
         let Some(plan) = self.plan else {
             watch.turn = None;
             let seen = (watch.seen(), watch.expected());
@@ -63,20 +60,16 @@ impl Exec {
                         let left = self.shared.deadline().saturating_sub(began.elapsed());
                         match tried {
                             Some(too_late) if left.is_zero() || self.caller.is_gone() => too_late,
-                            _ => again.commit(&store.with_options(TxOptions::new().deadline(left))).await,
+                            _ => again.commit(&self.shared.for_the_rest(&store, began)).await,
                         }
                     }
                 }
             }
             None => {
                 let turns = &self.session.turns;
-                match pass_locks(turns, (self.id, &self.caller), &self.queue.all, self.shared.passing())
-                    .await?
-                {
-                    true => {
-                        let left = self.shared.deadline().saturating_sub(began.elapsed());
-                        plan.commit(&store.with_options(TxOptions::new().deadline(left))).await
-                    }
+                let time = self.shared.passing();
+                match pass_locks(turns, (self.id, &self.caller), &self.queue.all, time).await? {
+                    true => plan.commit(&self.shared.for_the_rest(&store, began)).await,
                     false => plan.commit(&store).await,
                 }
             }

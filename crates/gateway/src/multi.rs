@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes as Word;
 use claret::{Store, TxOptions};
-use claret_types::{Bytes, Reply};
-use parking_lot::Mutex;
+use claret_types::Bytes;
 
 use crate::answer::Answer;
 use crate::client::Client;
@@ -257,36 +256,20 @@ impl Client {
         let session = self.session.clone()?;
         let keys = self.state.watch.of_command(command, words);
         let is_of_turn = self.state.watch.holds_any(&keys);
-        // What takes a record as a whole is done by its node, if that is one: it can do more (streams, large records).
-        let is_of_node = matches!(command.name, "RENAME" | "RENAMENX" | "COPY")
-            && session.nodes().is_some()
-            && matches!(command.slot(words), Ok(Some(_)));
         if is_of_turn && let Some(answer) = self.read_in_turn(command, words).await {
             self.state.watch.note_whole(&keys);
             return Some(Ok(answer));
         }
         // It must not wait for this connection itself.
         self.end_turn_if(is_of_turn);
-        if self.state.watch.mode == WatchMode::Keys {
-            // EXEC sees whether anything has changed, whatever this shows.
-            return None;
-        }
-        if !command.way.is_transactional() || is_of_node {
+        let Some(direct) = self.to_be_seen(command, words) else {
+            // EXEC sees whether anything of the key has changed, whatever this shows.
             self.state.watch.note_whole(&keys);
-            if command.may_wait(words) {
-                return None;
-            }
-            return Some(self.at_node_as_watched(&session, command, words, &keys).await);
-        }
-        let store = match self.shared.store_for(&session, &self.caller).await {
-            Ok(store) => store,
-            Err(fault) => return Some(Err(fault)),
+            return None;
         };
-        let answered = match commands::direct(command.name, &transactions::arguments(words)) {
-            Some(Ok(direct)) if !command.writes && self.can_be_seen(&direct) => {
-                self.see(&store, &direct).await
-            }
-            _ => self.with_versions(&store, command, words, &keys).await,
+        let answered = match self.shared.store_for(&session, &self.caller).await {
+            Ok(store) => self.see(&store, &direct).await,
+            Err(fault) => return Some(Err(fault)),
         };
         if answered.is_err() {
             self.state.watch.note_whole(&keys);
@@ -305,11 +288,17 @@ impl Client {
         turn.read(command.name, transactions::arguments(words)).await
     }
 
-    /// Whether a read is one operation whose answer is a function of what is there, and is kept.
-    fn can_be_seen(&self, direct: &Direct) -> bool {
+    /// A read of which the answer is watched, and not all of its key: one operation whose answer is a function of what is there, and is
+    /// kept.
+    fn to_be_seen(&self, command: &Command, words: &[Word]) -> Option<Direct> {
+        let watch = &self.state.watch;
+        if watch.mode == WatchMode::Keys || command.writes || !command.way.is_transactional() {
+            return None;
+        }
+        let direct = commands::direct(command.name, &transactions::arguments(words))?.ok()?;
         match &direct.calls[..] {
-            [(key, op)] => !op.expects() && !op.is_timed() && self.state.watch.has_room(key, op),
-            _ => false,
+            [(key, op)] if !op.expects() && !op.is_timed() && watch.has_room(key, op) => Some(direct),
+            _ => None,
         }
     }
 
@@ -320,40 +309,6 @@ impl Client {
         let reply = replies.pop().expect("one operation, one answer");
         self.state.watch.note_seen(&key, &op, &reply);
         Ok(direct.answer(vec![reply]))
-    }
-
-    /// Uses watched keys otherwise; a write takes effect now, outside of the transaction. What the command shows has to be of what WATCH
-    /// saw, at that moment.
-    async fn with_versions(
-        &mut self,
-        store: &Store,
-        command: &'static Command,
-        words: &[Word],
-        keys: &[Bytes],
-    ) -> Result<Answer, Fault> {
-        self.state.watch.note_whole(keys);
-        let words = transactions::arguments(words);
-        // Also of a command that fails: that tells something, too.
-        let versions = Mutex::new(Vec::new());
-        let answer = store
-            .try_transaction(|tx| {
-                let (words, versions) = (words.clone(), &versions);
-                async move {
-                    let asked: Vec<_> = keys.iter().map(|key| tx.execute(key.clone(), version())).collect();
-                    let mut found = Vec::with_capacity(asked.len());
-                    for version in asked {
-                        found.push(version.await?);
-                    }
-                    *versions.lock() = found;
-                    transactions::step(&tx, command.name, &words).await
-                }
-            })
-            .await;
-        let is_as_watched =
-            |(key, version): (&Bytes, &Reply)| self.state.watch.version_of(key) == Some(version);
-        let is_changed = !keys.iter().zip(&*versions.lock()).all(is_as_watched);
-        self.state.watch.is_broken |= is_changed;
-        answer
     }
 
     /// The connection stands in nobody's way any more. What was seen under the locks is checked by EXEC, as anything else.

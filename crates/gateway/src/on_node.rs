@@ -14,7 +14,7 @@ use crate::client::{Client, crosses_slots};
 use crate::fault::Fault;
 use crate::queue::{Queue, Slots};
 use crate::registry::Entry;
-use crate::request::{self, Request};
+use crate::request;
 use crate::session::{Nodes, Session};
 use crate::table::{Command, NoKeys};
 use crate::transactions::{Ended, version};
@@ -111,36 +111,6 @@ pub(crate) async fn exec(
 }
 
 impl Client {
-    /// A command between WATCH and MULTI that only a node can do: only what WATCH saw may be seen by it.
-    pub(crate) async fn at_node_as_watched(
-        &mut self,
-        session: &Session,
-        command: &'static Command,
-        words: &[Word],
-        keys: &[Bytes],
-    ) -> Result<Answer, Fault> {
-        let watched: Vec<_> = keys
-            .iter()
-            .filter_map(|key| Some((key.clone(), self.state.watch.version_of(key)?.clone())))
-            .collect();
-        let queue = Queue::of_one(command, Request::of(words));
-        let caller = self.caller.clone();
-        let patience = Patience::new(self.shared.wait, &caller);
-        match exec(session, self.state.protocol, &queue, &(watched, Vec::new()), &patience).await {
-            // An array of one.
-            Err(Fault::Done(answer)) => match *answer {
-                Answer::Raw(bytes) if bytes.starts_with(b"*1\r\n") => Ok(Answer::Raw(bytes.slice(4..))),
-                answer => Ok(answer),
-            },
-            Err(Fault::Changed(_)) => {
-                self.state.watch.is_broken = true;
-                self.apart(session, command, words).await
-            }
-            Err(fault) => Err(fault),
-            Ok(_) => unreachable!("a node answers"),
-        }
-    }
-
     /// A command on a connection of its own: what waits there is in nobody's way, and if the client goes, so does that.
     pub(crate) async fn apart(
         &mut self,

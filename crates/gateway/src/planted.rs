@@ -22,11 +22,6 @@ pub(crate) fn is_of_keys(is: bool) -> bool {
     is && !is_planted(Bug::AnswersAloneCount)
 }
 
-/// Whether what is watched is known to have changed: [`Bug::OwnWriteNoChange`].
-pub(crate) fn is_broken(is: bool) -> bool {
-    is && !is_planted(Bug::OwnWriteNoChange)
-}
-
 /// Whether a turn holds a key, so that nothing of it has to be compared: [`Bug::TurnTrustsAll`].
 pub(crate) fn holds(does: bool) -> bool {
     does || is_planted(Bug::TurnTrustsAll)

@@ -87,13 +87,6 @@ impl Queue {
         self.has_failed
     }
 
-    /// A queue of one command, for one node.
-    pub(crate) fn of_one(command: &'static Command, request: Request) -> Self {
-        let slots = Slots::None.with(command.slot(&request.words));
-        let all = vec![Queued { command, request }];
-        Queue { all, slots, of_node: Some(command), once: None, bytes: 0, has_failed: false }
-    }
-
     fn note_once(&mut self, id: Word) -> Result<(), Fault> {
         if self.once.as_ref().is_some_and(|known| *known != id) {
             return Err(Fault::told("ERR GATEWAY ONCE has an id already in this MULTI: give one"));

@@ -93,6 +93,12 @@ impl Shared {
         planted::deadline(self.wait * 3 / 4)
     }
 
+    /// A user's transactions, for somebody who has waited since then.
+    pub(crate) fn for_the_rest(&self, store: &Store, began: Instant) -> Store {
+        let left = self.deadline().saturating_sub(began.elapsed());
+        store.with_options(TxOptions::new().deadline(left))
+    }
+
     /// The line for somebody who has waited for as long as a client may wait.
     pub(crate) fn late(&self, line: String) -> Answer {
         Metrics::count(&self.metrics.late);

@@ -23,7 +23,7 @@ pub(crate) struct Watched {
     seen: Vec<Operation>,
 }
 
-/// Bounds what is kept of what a connection reads from one key. What comes behind is read with the version.
+/// Bounds what is kept of what a connection reads from one key. After that the version counts.
 const SEEN_MAX: usize = 16;
 
 /// The same of one operation, in bytes.
@@ -46,8 +46,6 @@ pub(crate) struct Watch {
     places: HashMap<Bytes, usize>,
     /// Of all keys.
     bytes: usize,
-    /// EXEC answers nil, whatever is there: what a client read was not what WATCH saw.
-    pub(crate) is_broken: bool,
     /// The transaction that has locks on them.
     pub(crate) turn: Option<Turn>,
     /// Its turn among the connections of this gateway.
@@ -147,11 +145,6 @@ impl Watch {
         }
     }
 
-    /// The version that WATCH saw.
-    pub(crate) fn version_of(&self, key: &[u8]) -> Option<&Reply> {
-        self.places.get(key).map(|at| &self.keys[*at].version)
-    }
-
     /// Whether its turn has locks on any of these keys.
     pub(crate) fn holds_any(&self, keys: &[Bytes]) -> bool {
         self.turn.as_ref().is_some_and(|turn| keys.iter().any(|key| turn.holds(key)))
@@ -170,11 +163,6 @@ impl Watch {
             all.extend(watched.seen.iter().map(|op| (watched.key.clone(), op.clone())));
         }
         planted::expected(all)
-    }
-
-    /// A key to blame where it is not known which one has changed.
-    pub(crate) fn first_key(&self) -> Bytes {
-        self.keys.first().map(|watched| watched.key.clone()).unwrap_or_default()
     }
 }
 
@@ -197,12 +185,13 @@ mod tests {
         watch.note_seen(b"a", &get, &Reply::Nil);
         watch.note_seen(b"a", &get, &Reply::Nil);
         assert_eq!(watch.expected().len(), 3, "two answers of one, the version of the other");
+        watch.mode = WatchMode::Keys;
+        assert_eq!(watch.expected().len(), 4, "all of each key counts, what was read besides");
+        watch.mode = WatchMode::Answers;
         watch.note_whole(&["a".into()]);
         assert_eq!(watch.expected().len(), 4, "and of the first again");
         assert!(watch.expected().iter().all(|(_, op)| op.expects()));
         watch.mode = WatchMode::Keys;
-        let versions = watch.expected().iter().filter(|(_, op)| *op != get.demanding(&Reply::Nil)).count();
-        assert_eq!(versions, 2, "all of each key counts, what was read besides");
         let mget = table::named(b"mget").expect("a command");
         assert!(!watch.concerns(mget, &words("MGET x b")), "it goes as any other");
         watch.mode = WatchMode::Answers;

@@ -701,8 +701,6 @@ bugs! {
             "gateway/lib what_is_expected_is_what_was_seen_or_else_the_version",
             "gateway/gateway watch_is_of_the_key_whatever_was_read_of_it"
         ];
-        /// A write of one's own between WATCH and MULTI is no change.
-        OwnWriteNoChange ["gateway/gateway a_write_of_ones_own_takes_effect_and_fails_the_exec"];
         /// Who has a turn on some keys does not look whether the others are as they were.
         TurnTrustsAll ["gateway/gateway a_turn_on_one_key_looks_at_the_others"];
         /// A MULTI that comes again with its id is done again.
