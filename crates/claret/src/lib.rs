@@ -154,7 +154,6 @@ mod open_url;
 mod options;
 mod outcome;
 mod pages;
-mod planted;
 mod read;
 mod records;
 mod rename;

@@ -1,10 +1,10 @@
 //! A record moves to another key, which may be on another shard.
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Content, ExpiresAt, KeyspaceOp, Moment, Operation};
 
 use crate::blocking;
 use crate::error::Error;
-use crate::planted;
 use crate::read::Read;
 use crate::records::TxScope;
 use crate::store::Store;
@@ -27,7 +27,9 @@ fn put(tx: &Tx, from: Bytes, to: Bytes, content: Option<Content>, expires: Expir
     }
     tx.issue(from, Operation::from(KeyspaceOp::Delete { returning: false }))?;
     tx.issue(to.clone(), Operation::from(KeyspaceOp::Put(content)))?;
-    if let ExpiresAt::At(expiry) = planted::expires(expires) {
+    if let ExpiresAt::At(expiry) = expires
+        && !is_planted(Bug::ExpiryLeftBehind)
+    {
         let at = Moment::At(expiry.ms());
         tx.issue(to, Operation::from(KeyspaceOp::Expire { at, only_later: false, returning: false }))?;
     }

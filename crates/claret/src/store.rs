@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use claret_core::message::Refusal;
 use claret_core::{Cause, Closed, Time};
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, DataType, State};
 use futures_timer::Delay;
 
@@ -20,7 +21,6 @@ use crate::nesting;
 use crate::observe::{AttemptSpan, Observed};
 use crate::options::TxOptions;
 use crate::outcome::{Outcome, OutcomeId};
-use crate::planted;
 use crate::stats::{Measure, Stats};
 use crate::tx::{End, Tx};
 
@@ -233,7 +233,7 @@ impl Store {
                                 return Err(observed.fails(Error::Unknown(tx.outcome_id())).into());
                             }
                         };
-                        if planted::renews_deadline() {
+                        if is_planted(Bug::DeadlineOfEachAttempt) {
                             *deadline = self.deadline(options);
                         }
                     }
@@ -378,7 +378,7 @@ impl Store {
     /// What a commit waits for, also of a transaction that only read.
     pub(crate) fn until_durable(&self, writes: impl FnOnce() -> bool) -> Option<UntilDurable> {
         let until_durable = self.backend.until_durable()?;
-        (!planted::lets_reads_go() || writes()).then_some(until_durable)
+        (!is_planted(Bug::ReadsDoNotWait) || writes()).then_some(until_durable)
     }
 
     /// Waits until what was committed is durable, and was noted behind `from`. Nothing that only read is unknown: it may be run again (P65).
@@ -394,7 +394,7 @@ impl Store {
     ) -> Result<(), Error> {
         match deadline.race(until_durable).await {
             Some(Ok(())) => Ok(()),
-            Some(Err(_)) | None if planted::may_have_written(writes) => {
+            Some(Err(_)) | None if writes || is_planted(Bug::ReadsUnknown) => {
                 Err(Error::Unknown(self.backend.name_in_log(from)))
             }
             Some(Err(_)) | None => {

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use claret_core::message::Refusal;
 use claret_core::{CallNo, Cause, Closed, Event, Time};
+use claret_planted::{Bug, is_planted};
 use claret_types::{Access, Bytes, Claims, Mode as LockMode, OpError, Operation, Reply};
 use futures_timer::Delay;
 use parking_lot::Mutex;
@@ -42,7 +43,6 @@ use crate::mailbox::Mailbox;
 use crate::nesting::Nested;
 use crate::observe::{AttemptSpan, WaitEvents};
 use crate::outcome::OutcomeId;
-use crate::planted;
 use crate::read::{Keys, Read};
 pub(crate) use errors::{as_error, key_of};
 use last::Last;
@@ -215,7 +215,7 @@ impl Tx {
             driver.restart(self.attempt)?;
         }
         state.attempt += 1;
-        if !planted::keeps_buffered_calls() {
+        if !is_planted(Bug::BufferedCallsStay) {
             state.buffered.clear();
         }
         state.answers.clear();

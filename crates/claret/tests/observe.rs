@@ -4,7 +4,7 @@
 #[allow(dead_code)]
 mod example;
 
-#[path = "hostile/time.rs"]
+#[path = "claret/time.rs"]
 mod time;
 
 use std::future::pending;

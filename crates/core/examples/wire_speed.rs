@@ -1,7 +1,7 @@
 //! Measures what the wire costs: encoding and decoding a prepare of four operations and the vote that answers it.
 //! `cargo run --release -p claret-core --example wire_speed`
 
-#[path = "../tests/wire/samples.rs"]
+#[path = "../tests/core/wire/samples.rs"]
 #[allow(dead_code, reason = "the tests use the others")]
 mod samples;
 

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::planted::{Bug, is_planted};
 use serde::{Deserialize, Serialize};
 
 /// A number as its eight bytes, the lowest first, which are written and read in one piece. The form does that with floats
@@ -60,6 +61,13 @@ pub struct ShardId(pub u32);
 /// Changes whenever a shard may have lost what it held in memory: restart, promotion, reset (P26).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(#[serde(with = "eight_bytes")] pub u64);
+
+impl Incarnation {
+    /// The one as which a shard goes on after this: the one that its host names, and never one that it was before (P26).
+    pub(crate) fn next(self, named: Incarnation) -> Incarnation {
+        if is_planted(Bug::SilentRestart) { self } else { named.max(Incarnation(self.0 + 1)) }
+    }
+}
 
 /// One client process, from its start to its end. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -16,7 +16,10 @@ mod journal;
 mod limits;
 pub mod message;
 mod observations;
-#[cfg(feature = "planted-bugs")]
+#[cfg_attr(
+    not(feature = "planted-bugs"),
+    allow(dead_code, unreachable_pub, reason = "bugs are named where they stand")
+)]
 mod planted;
 mod records;
 mod removed;

@@ -1,16 +1,17 @@
 //! Bugs that can be planted in the protocol, to see that its tests notice: a check that cannot fail proves nothing.
 //!
-//! The rules that a bug can take out are functions of their own, in a file `right.rs` of each room, and the code of the
-//! room calls them as `rules`. With the feature `planted-bugs` alone, `rules` is the file `wrong.rs` beside it instead: the
-//! same functions, each of which breaks its rule while the bug of its name is planted ([`with_bug`]) and keeps it
-//! otherwise. Without the feature neither that file nor this one is compiled, and no bug is in the code that is shipped.
+//! A bug stands at the line that it breaks, as [`is_planted`], which is a constant `false` without the feature `planted-bugs`: no bug is
+//! in the code that is shipped. With the feature one is planted for a thread by `with_bug`.
 //!
 //! What a bug takes out is a rule of `docs/protocol.md` (P), `docs/combining.md` (C), `docs/batches.md` (B),
 //! `docs/replication.md` (S) or `docs/chains.md` (K). Faults of messages and of hosts
 //! are no code of the protocol: the simulator makes them (`crates/sim/src/tamper.rs`).
 //! `crates/sim/examples/planted.rs` says which check catches each, and how soon.
 
-use std::cell::Cell;
+#[cfg(feature = "planted-bugs")]
+pub use planting::with_bug;
+#[cfg(feature = "planted-bugs")]
+pub(crate) use planting::{heir_of, is_planted, note_heir};
 
 /// Defines [`Bug`]: the variants with what is wrong, their names, and the rule that each takes out.
 macro_rules! bugs {
@@ -374,33 +375,67 @@ bugs! {
     FounderKeepsId "founder-keeps-id" "C14";
 }
 
-thread_local! {
-    /// What is planted in the state machines that this thread runs: they do not know of it themselves.
-    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
-    /// How many times anything was planted: what a bug remembers is of one run.
-    static RUNS: Cell<u64> = const { Cell::new(0) };
+/// Never.
+#[cfg(not(feature = "planted-bugs"))]
+#[inline(always)]
+pub(crate) const fn is_planted(_: Bug) -> bool {
+    false
 }
 
-/// Does something with a bug planted in all that the protocol does meanwhile, in this thread.
-pub fn with_bug<T>(bug: Option<Bug>, run: impl FnOnce() -> T) -> T {
-    /// Puts back what was planted before, also when the run panics.
-    struct Before(Option<Bug>);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            PLANTED.set(self.0);
+/// What is planted, and what some bugs remember.
+#[cfg(feature = "planted-bugs")]
+mod planting {
+    use std::cell::{Cell, RefCell};
+    use std::collections::BTreeMap;
+
+    use super::Bug;
+    use crate::ids::{SessionId, TxId};
+
+    /// Who is served under the handle of a transaction that is over.
+    type Heirs = BTreeMap<(SessionId, u64), u64>;
+
+    thread_local! {
+        /// What is planted in the state machines that this thread runs: they do not know of it themselves.
+        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+        static HEIRS: RefCell<Heirs> = const { RefCell::new(BTreeMap::new()) };
+    }
+
+    /// Does something with a bug planted in all that the protocol does meanwhile, in this thread.
+    pub fn with_bug<T>(bug: Option<Bug>, run: impl FnOnce() -> T) -> T {
+        /// Puts back what was planted before, also when the run panics.
+        struct Before(Option<Bug>);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                PLANTED.set(self.0);
+            }
+        }
+        HEIRS.with_borrow_mut(BTreeMap::clear);
+        let _before = Before(PLANTED.replace(bug));
+        run()
+    }
+
+    /// Whether this bug is planted.
+    pub(crate) fn is_planted(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+
+    /// Of [`Bug::RenewedTakesStale`]: a coordinator is renewed for another transaction.
+    pub(crate) fn note_heir(before: TxId, now: TxId) {
+        if before != now && is_planted(Bug::RenewedTakesStale) {
+            HEIRS.with_borrow_mut(|heirs| heirs.insert((before.session, before.sequence.0), now.sequence.0));
         }
     }
-    RUNS.set(RUNS.get() + 1);
-    let _before = Before(PLANTED.replace(bug));
-    run()
-}
 
-/// Whether this bug is planted.
-pub(crate) fn is(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
-}
-
-/// In which run of [`with_bug`] this is.
-pub(crate) fn run_number() -> u64 {
-    RUNS.get()
+    /// The handle, or with [`Bug::RenewedTakesStale`] that of whoever is served in its place.
+    pub(crate) fn heir_of(session: SessionId, handle: u64) -> u64 {
+        let mut place = handle;
+        if is_planted(Bug::RenewedTakesStale) {
+            HEIRS.with_borrow(|heirs| {
+                while let Some(heir) = heirs.get(&(session, place)) {
+                    place = *heir;
+                }
+            });
+        }
+        place
+    }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes as Word;
+use claret_planted::{Bug, is_planted};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::planted;
 use crate::queue::Slots;
 use crate::table::{Command, Way};
 
@@ -95,7 +95,11 @@ impl Arriving {
             (About::Slot(_), Slots::Several) => true,
             (About::Slot(its), Slots::One(slot)) => *its == slot,
         };
-        told.all.iter().filter(|(_, about)| planted::concerns(concerns(about))).map(|(no, _)| *no).collect()
+        told.all
+            .iter()
+            .filter(|(_, about)| concerns(about) && !is_planted(Bug::ArrivalsPassed))
+            .map(|(no, _)| *no)
+            .collect()
     }
 
     /// Waits until these have arrived, for a bounded time.

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use claret::{Caller, Error};
 
+use claret_planted::{Bug, is_planted};
+
 use crate::answer::Protocol;
 use crate::fault::Fault;
 use crate::metrics::Metrics;
 use crate::on_node;
 use crate::place;
-use crate::planted;
 use crate::queue::{Queue, Queued};
 use crate::session::Session;
 use crate::shared::Shared;
@@ -43,7 +44,7 @@ impl Exec {
             return Box::pin(done).await;
         };
         let store = self.shared.store_for(&self.session, &self.caller).await?;
-        if let Some(id) = self.queue.once.as_ref().filter(|_| !planted::forgets_ids()) {
+        if let Some(id) = self.queue.once.as_ref().filter(|_| !is_planted(Bug::IdForgotten)) {
             watch.turn = None;
             return Box::pin(transactions::once(&store, id, &plan, self.protocol)).await;
         }

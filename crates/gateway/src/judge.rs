@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use claret::cluster::{ClusterBuilder, ConnectError, Raw};
+use claret_planted::{Bug, is_planted};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::metrics::Metrics;
-use crate::planted;
 use crate::request;
 use crate::session::Session;
 
@@ -114,7 +114,8 @@ impl Judge {
         metrics: Arc<Metrics>,
     ) -> Self {
         let nodes = Rc::new(Nodes { builder, home });
-        let (logins, waiting) = mpsc::channel(planted::logins(logins_max));
+        let (logins, waiting) =
+            mpsc::channel(if is_planted(Bug::LoginsUnbounded) { 1 << 16 } else { logins_max });
         let task = tokio::task::spawn_local(judge(Rc::clone(&nodes), waiting));
         let strangers = Strangers { get_in: false, is_sure: false, at: None };
         Judge {

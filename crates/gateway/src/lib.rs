@@ -58,7 +58,6 @@ mod metrics;
 mod multi;
 mod on_node;
 mod place;
-mod planted;
 mod queue;
 mod registry;
 mod replies;

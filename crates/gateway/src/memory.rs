@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use claret_planted::{Bug, is_planted};
+
 use crate::limits::GatewayLimits;
 use crate::metrics::Metrics;
-use crate::planted;
 use crate::registry::{Entry, Registry};
 
 /// So many bytes more or less are not noted: small commands cost nothing here. That of all connections is the slack of the sum.
@@ -36,7 +37,7 @@ impl Memory {
 
     /// Closes the largest until the sum of the others is within the bound.
     fn keep_to_the_sum(&self) {
-        while planted::is_over_the_sum(self.sum() > self.total_bytes_max) {
+        while self.sum() > self.total_bytes_max && !is_planted(Bug::SumUnbounded) {
             // What those keep that are closed already is as good as gone.
             let (leaving, largest) = self.registry.largest();
             let Some(largest) = largest.filter(|_| self.sum().saturating_sub(leaving) > self.total_bytes_max)
@@ -102,7 +103,7 @@ impl Charge {
             return;
         }
         let Account { entry, memory } = &self.account;
-        if planted::is_over_its_own(entry.kept() > memory.client_bytes_max) {
+        if entry.kept() > memory.client_bytes_max && !is_planted(Bug::ConnectionUnbounded) {
             let why = format!(
                 "it has the gateway keep over {} bytes: read answers sooner, or raise --client-bytes",
                 memory.client_bytes_max
@@ -154,7 +155,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.note(planted::left(0, self.bytes));
+        self.note(if is_planted(Bug::GoneStillCharged) { self.bytes } else { 0 });
     }
 }
 

@@ -2,12 +2,12 @@
 
 use bytes::BytesMut;
 use claret::{AtCommit, Error, OpError, Store, Tx};
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Operation, Reply};
 
 use crate::answer::{Answer, Protocol};
 use crate::commands::{self, Direct};
 use crate::fault::Fault;
-use crate::planted;
 use crate::queue::Queued;
 use crate::table::{Command, Way};
 use crate::work::Work;
@@ -95,7 +95,7 @@ impl Plan {
     /// # Errors
     /// [`Fault::Changed`] if something that was watched is not as it was; otherwise why nothing was done.
     pub(crate) async fn commit(self, store: &Store) -> Ended {
-        if !planted::comes_in_pieces() {
+        if !is_planted(Bug::ExecInPieces) {
             return self.commit_whole(store).await;
         }
         let (mut expected, mut answers) = (self.expected, Vec::new());

@@ -13,10 +13,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 use tokio::sync::Notify;
-
-use crate::planted;
 
 /// A connection in this gateway.
 pub(crate) type Id = u64;
@@ -113,7 +112,8 @@ impl Turns {
         self.look_at(&keys);
         let is_wanted = |key: &Bytes| {
             self.keys.get(key).is_some_and(|key| {
-                key.taken.is_some() || planted::is_wanted(key.by.first().is_some_and(|elder| *elder < me))
+                key.taken.is_some()
+                    || key.by.first().is_some_and(|elder| *elder < me) && !is_planted(Bug::EldersPassed)
             })
         };
         if !keys.iter().any(is_wanted) {
@@ -197,7 +197,11 @@ impl Turns {
     pub(crate) fn unlock(&mut self, id: Id, now: Instant) {
         let Some(turn) = self.turns.get_mut(&id) else { return };
         let Some((since, end)) = turn.locked.take() else { return };
-        let rest = planted::rest(((now - since) * REST).min(REST_MAX));
+        let rest = if is_planted(Bug::KeysNeverRest) {
+            Duration::ZERO
+        } else {
+            ((now - since) * REST).min(REST_MAX)
+        };
         if self.swept.is_none_or(|swept| now - swept >= REST_MAX) {
             self.swept = Some(now);
             self.rests.retain(|_, until| *until > now);
@@ -217,7 +221,7 @@ impl Turns {
     /// A turn ends: who is next of its keys.
     fn end(&mut self, id: Id) -> BTreeSet<Elder> {
         let Some(turn) = self.turns.remove(&id) else { return BTreeSet::new() };
-        if planted::keeps_keys_of_turns() {
+        if is_planted(Bug::TurnKeepsItsKeys) {
             return BTreeSet::new();
         }
         self.change(&turn.keys, |key| key.taken = None)
@@ -261,8 +265,9 @@ impl Turns {
 
     /// Turns that others want end where they have lasted this long: their keys.
     pub(crate) fn expire(&mut self, now: Instant, hold: Duration) {
-        let is_over =
-            |id: &Id, turn: &Taken| planted::is_over(now - turn.since >= hold && self.is_wanted(*id));
+        let is_over = |id: &Id, turn: &Taken| {
+            now - turn.since >= hold && self.is_wanted(*id) && !is_planted(Bug::TurnsWithoutEnd)
+        };
         let over: Vec<Id> =
             self.turns.iter().filter(|(id, turn)| is_over(id, turn)).map(|(id, _)| *id).collect();
         let mut next = BTreeSet::new();
@@ -321,7 +326,7 @@ impl Turns {
     /// Whether turns on these keys serve, as far as is known.
     pub(crate) fn serves(&self, keys: &[Bytes], now: Instant) -> bool {
         self.late.is_empty()
-            || planted::insists_on_turns()
+            || is_planted(Bug::TurnsInVain)
             || !keys.iter().any(|key| self.late.get(key).is_some_and(|late| late.until > now))
     }
 }

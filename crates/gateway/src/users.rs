@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use claret::cluster::{ClusterBuilder, ConnectError, Raw};
 
+use claret_planted::{Bug, is_planted};
+
 use crate::judge::{Judge, Server, Verdict};
-use crate::planted;
 use crate::session::{Backing, Nodes, Session};
 
 /// Passwords of one user that are in use at once. Where a user needs none, all are right, and must not use up what others need.
@@ -264,7 +265,7 @@ async fn keep_guard(session: Weak<Session>, judge: Weak<Judge>, whose: Whose) {
                 rest = REST;
             }
             Err(ConnectError::Denied { .. }) if !matches!(whose, Whose::Own) => {
-                if planted::keeps_who_is_deleted() {
+                if is_planted(Bug::DeletedUserStays) {
                     return;
                 }
                 let Some(session) = session.upgrade() else { return };

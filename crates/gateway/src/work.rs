@@ -5,13 +5,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use claret_planted::{Bug, is_planted};
 use tokio::runtime::Handle;
 
 use crate::fault::Fault;
 use crate::limits::ELEMENT_BYTES;
 use crate::memory::{Account, Charge};
 use crate::metrics::Metrics;
-use crate::planted;
 
 /// What the thread of all clients does for one of them at once, in bytes.
 pub(crate) const AT_ONCE_BYTES_MAX: usize = 256 << 10;
@@ -107,7 +107,9 @@ impl Work {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
         // Without a runtime nobody waits.
-        let elsewhere = Handle::try_current().ok().filter(|_| planted::is_long(bytes >= AT_ONCE_BYTES_MAX));
+        let elsewhere = Handle::try_current()
+            .ok()
+            .filter(|_| bytes >= AT_ONCE_BYTES_MAX && !is_planted(Bug::AllWorkOnOneThread));
         let Some(elsewhere) = elsewhere else { return work() };
         if let Some(inner) = &self.0 {
             Metrics::count(&inner.metrics.work_aside);

@@ -4,12 +4,13 @@
 
 use std::path::Path;
 
+use claret_planted::{Bug, is_planted};
+
 use crate::disk::{Disk, Pinned};
 use crate::error::LogError;
 use crate::format::{Header, Kind, Line};
 use crate::frames::Frames;
 use crate::manifest::{MANIFEST, MANIFEST_UNFINISHED, Manifest};
-use crate::planted;
 use crate::recovery::is_of_a_store;
 use crate::snapshot::{self, UNFINISHED};
 
@@ -144,7 +145,8 @@ impl Backup<'_> {
         let (mut store, mut log_from) = (None, 0);
         if let Some(base) = names.iter().filter_map(|name| Kind::Snapshot.position(name)).max() {
             let (Line { store: of, .. }, begin) = self.snapshot(&Kind::Snapshot.name(base), position)?;
-            (store, log_from) = (Some(of), planted::copied_from(begin.log_from, begin.base));
+            (store, log_from) =
+                (Some(of), if is_planted(Bug::BackupPassesOpenCommit) { begin.base } else { begin.log_from });
         }
         let mut segments: Vec<u64> = names.iter().filter_map(|name| Kind::Log.position(name)).collect();
         segments.sort_unstable();

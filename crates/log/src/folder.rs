@@ -4,7 +4,7 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError, create_dir_all};
 use std::io;
 use std::path::Path;
 
-use crate::planted;
+use claret_planted::{Bug, is_planted};
 
 /// The file that is locked by who has the store open.
 pub(crate) const LOCK: &str = "lock";
@@ -24,7 +24,10 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     }
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, planted::folder_mode());
+    std::os::unix::fs::DirBuilderExt::mode(
+        &mut builder,
+        if is_planted(Bug::FoldersForAll) { 0o755 } else { 0o700 },
+    );
     match builder.create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
         made => made?,
@@ -83,7 +86,7 @@ impl FolderLock {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
         }
-        if planted::locks_the_file_alone() {
+        if is_planted(Bug::LockFileAlone) {
             return Ok(Some(FolderLock { _held: held }));
         }
         let folder = File::open(folder)?;

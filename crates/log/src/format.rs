@@ -12,8 +12,9 @@
 //! Numbers are little-endian. A frame says which store and which place it is of, so that one that is old, or of another store, or
 //! elsewhere on the disk, is not taken for the right one.
 
+use claret_planted::{Bug, is_planted};
+
 use crate::error::LogError;
-use crate::planted;
 
 /// The format of files that are written. Since 2 a store has a manifest.
 pub const VERSION: u32 = 2;
@@ -103,7 +104,7 @@ pub(crate) fn sealed(says: &str) -> String {
 pub(crate) fn unsealed(line: &[u8]) -> Option<&str> {
     let (says, sum) = std::str::from_utf8(line).ok()?.rsplit_once(' ')?;
     let is_right = u32::from_str_radix(sum, 16) == Ok(crc32fast::hash(says.as_bytes()));
-    (is_right || planted::takes_any_first_line()).then_some(says)
+    (is_right || is_planted(Bug::FirstLineUnchecked)).then_some(says)
 }
 
 /// What a frame says before its body.
@@ -160,7 +161,7 @@ pub(crate) fn read_frame(bytes: &[u8]) -> Option<(Header, &[u8])> {
     let (header, rest) = bytes.split_at_checked(HEADER)?;
     let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
     let body = rest.get(..half(header, 4) as usize)?;
-    if frame_sum(header) != checksum(&header[4..], body) && !planted::takes_torn_groups() {
+    if frame_sum(header) != checksum(&header[4..], body) && !is_planted(Bug::TornGroupTaken) {
         return None;
     }
     Some((Header { store: number(8), position: number(16), synced: number(24) }, body))

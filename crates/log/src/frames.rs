@@ -1,10 +1,11 @@
 //! Reads a file's frames, in memory in proportion to a frame whose checksum is right, whatever a file says of itself or how long it
 //! is: one that was damaged may say anything.
 
+use claret_planted::{Bug, is_planted};
+
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::{HEADER, Header, Kind, LINE_MAX, Line, frame_len, frame_sum, read_frame};
-use crate::planted;
 
 /// So much is read at once.
 const CHUNK: usize = 256 << 10;
@@ -94,7 +95,7 @@ impl<'a> Frames<'a> {
             hasher.update(bytes);
             from += count;
         }
-        Ok(hasher.finalize() == sum || planted::takes_torn_groups())
+        Ok(hasher.finalize() == sum || is_planted(Bug::TornGroupTaken))
     }
 
     /// Bytes from a place on; `None` if the file ends before.

@@ -16,7 +16,6 @@ mod format;
 mod frames;
 mod lives;
 mod manifest;
-mod planted;
 mod recovery;
 mod snapshot;
 mod tail;

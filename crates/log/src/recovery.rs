@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use claret_core::{read_effects, read_records};
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, State};
 
 use crate::backup::BACKUP_UNFINISHED;
@@ -19,7 +20,6 @@ use crate::format::{HEADER, Kind, Line, MANIFEST_SINCE};
 use crate::frames::Frames;
 use crate::lives::Lives;
 use crate::manifest::{MANIFEST, MANIFEST_UNFINISHED, Manifest};
-use crate::planted;
 use crate::snapshot::{self, Begin, UNFINISHED};
 use crate::writer::SEGMENT_BYTES_MAX;
 
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
                 (_, Some(base)) => snapshots.push(base),
                 _ if name == UNFINISHED || name == MANIFEST_UNFINISHED => self.read.leftover.push(name),
                 _ if name == MANIFEST => has_manifest = true,
-                _ if name == BACKUP_UNFINISHED && !planted::opens_unfinished_backups() => {
+                _ if name == BACKUP_UNFINISHED && !is_planted(Bug::UnfinishedBackupOpened) => {
                     return Err(LogError::Unfinished { file: name });
                 }
                 _ if BESIDE.contains(&&*name) => {}
@@ -282,7 +282,7 @@ impl<'a> Reader<'a> {
     fn log(&mut self, mut segments: Vec<u64>) -> Result<(), LogError> {
         if let Some(manifest) = self.read.manifest
             && !segments.contains(&manifest.newest)
-            && !planted::misses_no_newest_file()
+            && !is_planted(Bug::NewestFileNotMissed)
         {
             let what = "it is missing, and the manifest names it as the newest file of the log";
             let missing = Err(LogError::damaged(&Kind::Log.name(manifest.newest), 0, what));
@@ -360,7 +360,7 @@ impl<'a> Reader<'a> {
         if at < frames.len() {
             let later = frames.says_synced(self.disk, at, store, self.read.position)?;
             let other = frames.frame(self.disk, at)?.map(|(header, _)| header.position);
-            if (!is_last || later || other.is_some()) && !planted::takes_damage_for_torn() {
+            if (!is_last || later || other.is_some()) && !is_planted(Bug::DamageTakenForTorn) {
                 let what = match other {
                     Some(position) => format!("a group of position {position} is here"),
                     None => "a checksum is wrong".to_owned(),
@@ -439,7 +439,7 @@ impl<'a> Reader<'a> {
         match self.read.manifest {
             // A snapshot has its name only when the log is synced that far.
             _ if end < self.replay.synced => too_short("the snapshot is of", self.replay.synced),
-            Some(manifest) if end < manifest.synced && !planted::misses_no_newest_file() => {
+            Some(manifest) if end < manifest.synced && !is_planted(Bug::NewestFileNotMissed) => {
                 too_short("the manifest says that it was synced up to", manifest.synced)
             }
             _ => Ok(()),
@@ -549,12 +549,12 @@ impl Replay {
         }
         for effect in read_effects(effects) {
             let (key, effect) = effect.map_err(|error| error.to_string())?;
-            if vanished.iter().any(|gone| **gone == *key) && !planted::carries_out_vanished() {
+            if vanished.iter().any(|gone| **gone == *key) && !is_planted(Bug::VanishedCarriedOut) {
                 continue;
             }
             let shown = key.clone();
             let (state, as_of) = self.records.entry(key).or_default();
-            if position < *as_of && !planted::carries_out_snapshot_again() {
+            if position < *as_of && !is_planted(Bug::SnapshotCarriedOutAgain) {
                 continue;
             }
             let apply = || drop(effect.apply(state));

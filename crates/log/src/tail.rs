@@ -6,11 +6,11 @@
 use std::collections::{BTreeSet, HashMap};
 
 use claret_core::{AttemptId, Journal, Noted, ShardId};
+use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 
 use crate::entry::{Part, put_applied, put_commit, put_opened, put_unique, put_vanished};
 use crate::lives::Lives;
-use crate::planted;
 use crate::recovery::Recovered;
 
 /// Unique numbers are reserved by so many, and more are reserved when fewer than half of them are left (D9).
@@ -56,7 +56,7 @@ impl Tail {
     pub fn new(read: Option<&Recovered>) -> Self {
         let mut gathered = Vec::new();
         // They took place when the store was read, before whatever comes now.
-        let read_again = read.filter(|_| !planted::forgets_parts_at_end());
+        let read_again = read.filter(|_| !is_planted(Bug::PartsAtEndAgain));
         for (commit, shard) in read_again.into_iter().flat_map(|read| &read.parts_at_end) {
             put_applied(&mut gathered, *commit, *shard);
         }
@@ -108,7 +108,7 @@ impl Tail {
 
     /// Everything from here on has not taken place in the shards, as far as the log says (D6).
     pub fn open_since(&self) -> u64 {
-        let first = self.open.first().copied().filter(|_| !planted::passes_open_commits());
+        let first = self.open.first().copied().filter(|_| !is_planted(Bug::CutPassesOpenCommit));
         first.unwrap_or_else(|| self.position())
     }
 

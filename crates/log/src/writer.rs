@@ -1,10 +1,11 @@
 //! Writes groups to the log's files, one after another.
 
+use claret_planted::{Bug, is_planted};
+
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::{Header, Kind};
 use crate::manifest::{MANIFEST, Manifest};
-use crate::planted;
 use crate::recovery::Recovered;
 use crate::tail::Gathered;
 
@@ -72,7 +73,7 @@ impl<D: Disk> Writer<D> {
         if read.torn.is_some() {
             disk.truncate(&name, read.last_len).map_err(LogError::io("shorten", &name))?;
         }
-        if !planted::trusts_what_is_doubtful() {
+        if !is_planted(Bug::DoubtfulNotWrittenAgain) {
             // The system may take it for written since a sync of it failed (D8).
             let mut doubtful = vec![0; (read.last_len - read.unsynced_from) as usize];
             disk.read(&name, read.unsynced_from, &mut doubtful).map_err(LogError::io("read", &name))?;
@@ -151,7 +152,7 @@ impl<D: Disk> Writer<D> {
     /// See [`LogError`]. Nobody knows then what stays, so nothing more is written (D8).
     pub fn sync(&mut self) -> Result<(), LogError> {
         self.check()?;
-        if !planted::skips_sync()
+        if !is_planted(Bug::SyncSkipped)
             && let Err(error) = self.disk.sync(&self.name)
         {
             self.stop(error.to_string());
@@ -180,7 +181,7 @@ impl<D: Disk> Writer<D> {
     pub fn remove_before(&mut self, position: u64) -> Result<(), LogError> {
         while let [first, second, ..] = self.segments[..]
             && second <= position
-            && !planted::keeps_old_files()
+            && !is_planted(Bug::OldFilesStay)
         {
             let name = Kind::Log.name(first);
             self.disk.remove(&name).map_err(LogError::io("remove", &name))?;
@@ -196,7 +197,7 @@ impl<D: Disk> Writer<D> {
         frame.extend_from_slice(body);
         if let Err(error) = self.disk.append(&self.name, &frame) {
             // So that what comes next is not behind half a frame.
-            if !planted::leaves_half_a_group()
+            if !is_planted(Bug::HalfAGroupLeft)
                 && let Err(error) = self.disk.truncate(&self.name, self.len)
             {
                 self.stop(error.to_string());
@@ -235,7 +236,7 @@ impl<D: Disk> Writer<D> {
         }
         manifest.put(&mut self.disk).map_err(LogError::io("write", MANIFEST))?;
         self.manifest = Some(manifest);
-        if planted::leaves_manifest_unsynced() { Ok(()) } else { self.sync_names() }
+        if is_planted(Bug::ManifestUnsynced) { Ok(()) } else { self.sync_names() }
     }
 
     /// After an error nobody knows which files there will be, so nothing more is written.
@@ -250,7 +251,7 @@ impl<D: Disk> Writer<D> {
         self.disk.create(name)?;
         self.disk.append(name, line.as_bytes())?;
         self.disk.sync(name)?;
-        if planted::leaves_names_unsynced() { Ok(()) } else { self.disk.sync_names() }
+        if is_planted(Bug::NamesUnsynced) { Ok(()) } else { self.disk.sync_names() }
     }
 
     fn check(&self) -> Result<(), LogError> {

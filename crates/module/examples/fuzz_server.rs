@@ -4,9 +4,9 @@
 //! cargo run --release -p claret-module --example fuzz_server -- commands --executions 10000000
 //! ```
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/module/common/mod.rs"]
 mod common;
-#[path = "../tests/fuzzing/mod.rs"]
+#[path = "../tests/module/fuzzing/mod.rs"]
 mod fuzzing;
 
 use std::path::PathBuf;

@@ -7,7 +7,7 @@
 //! CLARET_MODULE=target/release/libclaret_module.so cargo run --release -p claret-module --example loads
 //! ```
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/module/common/mod.rs"]
 mod common;
 
 use std::collections::HashSet;

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 
 /// What this is told.
 struct Options {
-    /// The test programs: `package/program path` in each line.
+    /// The test programs: `package path` in each line, and `package/lib path`.
     programs: HashMap<String, PathBuf>,
     /// The module with the catalogue in it.
     module: PathBuf,
@@ -148,17 +148,20 @@ fn try_bug(options: &Options, bug: Bug, clean: &mut HashMap<Test, End>) -> Fate 
 
 fn named(test: &Test) -> String {
     let valkey = if test.on_valkey { " on Valkey" } else { "" };
-    format!("{}/{} {}{valkey}", test.package, test.program, test.name)
+    format!("{}/{} {}{valkey}", test.package, test.part, test.name)
 }
 
 /// Runs one test, with a bug or without.
 fn run(options: &Options, test: &Test, bug: Option<Bug>) -> End {
-    let program = format!("{}/{}", test.package, test.program);
+    let (program, part) = match test.part {
+        "lib" => (format!("{}/lib", test.package), String::new()),
+        part => (test.package.to_owned(), format!("{part}::")),
+    };
     let Some(path) = options.programs.get(&program) else {
         return End::Absent(format!("no program {program}"));
     };
-    let Some(full_name) = find(path, test.name) else {
-        return End::Absent(format!("{program} has not one test {}", test.name));
+    let Some(full_name) = find(path, &part, test.name) else {
+        return End::Absent(format!("{program} has not one test {part}{}", test.name));
     };
     let name = bug.map_or("clean".to_owned(), Bug::name);
     let folder = options.folder.join("runs").join(format!("{name}-{}", test.name));
@@ -197,12 +200,12 @@ fn run(options: &Options, test: &Test, bug: Option<Bug>) -> End {
     end
 }
 
-/// The path of the only test of this name in a program.
-fn find(program: &Path, name: &str) -> Option<String> {
+/// The path of the only test of this name in a part of a program.
+fn find(program: &Path, part: &str, name: &str) -> Option<String> {
     let listed = Command::new(program).arg("--list").stdin(Stdio::null()).output().ok()?;
     let listed = String::from_utf8(listed.stdout).ok()?;
     let tests = listed.lines().filter_map(|line| line.strip_suffix(": test"));
-    let mut found = tests.filter(|test| test.rsplit("::").next() == Some(name));
+    let mut found = tests.filter(|test| test.starts_with(part) && test.rsplit("::").next() == Some(name));
     let first = found.next()?.to_owned();
     found.next().is_none().then_some(first)
 }

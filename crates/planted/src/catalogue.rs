@@ -91,7 +91,7 @@ bugs! {
         /// Of two who wait for a lock, the one whose caller has tried for longest is not served first.
         AgeOfCallerForgotten ["claret/lib who_has_tried_for_longest_is_served_first"];
         /// A transaction that waits goes on though its caller has left.
-        GoneCallersServed ["gateway/gateway an_exec_that_waits_when_its_client_goes_is_not_done"];
+        GoneCallersServed ["gateway/waiting an_exec_that_waits_when_its_client_goes_is_not_done"];
         /// Nodes may differ in what a failover loses.
         DurabilitiesMixed ["claret/hostile nodes_that_differ_in_durability_are_refused"];
         /// A program takes nodes with another schema than its own.
@@ -689,22 +689,22 @@ bugs! {
         /// EXEC does not look whether what was watched is as it was.
         WatchChecksNothing [
             "checker/gateways histories_through_gateways_are_judged_well",
-            "gateway/gateway exec_answers_nil_if_what_was_watched_has_changed"
+            "gateway/watching exec_answers_nil_if_what_was_watched_has_changed"
         ];
         /// Each command of an EXEC is a transaction of its own.
         ExecInPieces [
             "checker/gateways histories_through_gateways_are_judged_well",
-            "gateway/gateway exec_does_all_or_nothing"
+            "gateway/multi exec_does_all_or_nothing"
         ];
         /// Of a watched key that was read only the answers count, and not the key.
         AnswersAloneCount [
             "gateway/lib what_is_expected_is_what_was_seen_or_else_the_version",
-            "gateway/gateway watch_is_of_the_key_whatever_was_read_of_it"
+            "gateway/watching watch_is_of_the_key_whatever_was_read_of_it"
         ];
         /// Who has a turn on some keys does not look whether the others are as they were.
-        TurnTrustsAll ["gateway/gateway a_turn_on_one_key_looks_at_the_others"];
+        TurnTrustsAll ["gateway/watching a_turn_on_one_key_looks_at_the_others"];
         /// A MULTI that comes again with its id is done again.
-        IdForgotten ["gateway/gateway a_multi_with_an_id_is_done_once"];
+        IdForgotten ["gateway/waiting a_multi_with_an_id_is_done_once"];
         /// A turn that has ended keeps its keys.
         TurnKeepsItsKeys ["gateway/lib a_turn_is_of_all_its_keys_at_once_and_the_eldest_is_next"];
         /// Who comes passes elders who wait for a key.
@@ -726,16 +726,16 @@ bugs! {
         /// What a connection kept counts after it is gone.
         GoneStillCharged ["gateway/lib over_the_sum_the_largest_is_closed_and_no_more_than_have_to_be"];
         /// Long work of one client is done on the thread of all.
-        AllWorkOnOneThread ["gateway/gateway long_work_of_one_client_is_not_done_on_the_thread_of_all"];
+        AllWorkOnOneThread ["gateway/costs long_work_of_one_client_is_not_done_on_the_thread_of_all"];
         /// Any number of logins wait at the gateway.
-        LoginsUnbounded ["gateway/gateway logins_that_wait_are_bounded"];
+        LoginsUnbounded ["gateway/rights logins_that_wait_are_bounded"];
         /// A transaction behind a key that is held waits for longer than was said.
-        ExecWaitsForEver ["gateway/gateway nobody_waits_for_longer_than_was_said"];
+        ExecWaitsForEver ["gateway/waiting nobody_waits_for_longer_than_was_said"];
         /// What was sent to a node is waited for without end.
-        NodesAwaitedForEver ["gateway/gateway nobody_waits_for_longer_than_was_said"];
+        NodesAwaitedForEver ["gateway/waiting nobody_waits_for_longer_than_was_said"];
         /// What was read later passes a SUBSCRIBE or a command that blocks.
         ArrivalsPassed ["gateway/lib only_what_could_tell_the_difference_waits"];
         /// Connections of a user who was deleted stay.
-        DeletedUserStays ["gateway/gateway who_is_logged_in_stays_as_on_a_node"];
+        DeletedUserStays ["gateway/rights who_is_logged_in_stays_as_on_a_node"];
     }
 }

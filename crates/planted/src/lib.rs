@@ -1,11 +1,11 @@
 //! Bugs that can be planted in the hosts (the cluster client and the module), to see that their tests notice.
 //!
 //! With the feature `planted-bugs` the environment plants one: `CLARET_PLANT=name`. Without it [`is_planted`] is a constant
-//! `false`, and no bug is in the code that is shipped. What a bug does stands in a `planted` module of its room, as a named
-//! function through which the right value passes. `tools/host-bugs` builds once, plants each bug in turn, and runs the tests that are
+//! `false`, and no bug is in the code that is shipped. A bug stands at the line that it breaks, as
+//! `is_planted(Bug::Name)`. `tools/host-bugs` builds once, plants each bug in turn, and runs the tests that are
 //! named here until one fails; `docs/planted-bugs.md` has the same list as a table.
 //!
-//! Bugs of the protocol are planted in another way: `claret_core::planted`.
+//! Bugs of the protocol are planted for a thread, not for a process: `claret_core::planted`.
 
 #[cfg(all(feature = "planted-bugs", not(debug_assertions)))]
 compile_error!(
@@ -23,11 +23,11 @@ pub use catalogue::{Bug, Room};
 pub struct Test {
     /// The crate, without `claret-`; the client's is `claret`.
     pub package: &'static str,
-    /// The test program; `lib` for the tests within the crate.
-    pub program: &'static str,
+    /// The module of the crate's test program; `lib` for the tests within the crate.
+    pub part: &'static str,
     /// It sees the bug on Valkey alone: Redis 7.0 does not name clients to the filter.
     pub on_valkey: bool,
-    /// The function; within its program there is one of that name.
+    /// The function; within its part there is one of that name.
     pub name: &'static str,
 }
 
@@ -40,16 +40,16 @@ impl Test {
             Some(_) => return None,
             None => (place, false),
         };
-        let (package, program) = place.split_once('/')?;
-        Some(Test { package, program, on_valkey, name })
+        let (package, part) = place.split_once('/')?;
+        Some(Test { package, part, on_valkey, name })
     }
 
     /// The file that the test is in, or the folder, from the root.
     fn file(&self) -> String {
         let crate_folder = format!("crates/{}", self.package);
-        match self.program {
+        match self.part {
             "lib" => format!("{crate_folder}/src"),
-            program => format!("{crate_folder}/tests/{program}.rs"),
+            part => format!("{crate_folder}/tests/{}/{part}", self.package),
         }
     }
 }

@@ -1,25 +1,25 @@
-//! Explores the configurations of `tests/exhaustive`, those that are too large for a test among them, and prints a
+//! Explores the configurations of `tests/sim/exhaustive`, those that are too large for a test among them, and prints a
 //! table. With names, or parts of names, as arguments: only these.
 //!
 //! ```text
 //! cargo run --release -p claret-sim --example exhaustive -- restart
 //! ```
 
-#[path = "../tests/exhaustive/check.rs"]
+#[path = "../tests/sim/exhaustive/check.rs"]
 mod check;
-#[path = "../tests/exhaustive/client.rs"]
+#[path = "../tests/sim/exhaustive/client.rs"]
 mod client;
-#[path = "../tests/exhaustive/ends.rs"]
+#[path = "../tests/sim/exhaustive/ends.rs"]
 mod ends;
-#[path = "../tests/exhaustive/plan.rs"]
+#[path = "../tests/sim/exhaustive/plan.rs"]
 mod plan;
-#[path = "../tests/exhaustive/plans.rs"]
+#[path = "../tests/sim/exhaustive/plans.rs"]
 mod plans;
-#[path = "../tests/exhaustive/search.rs"]
+#[path = "../tests/sim/exhaustive/search.rs"]
 mod search;
-#[path = "../tests/exhaustive/step.rs"]
+#[path = "../tests/sim/exhaustive/step.rs"]
 mod step;
-#[path = "../tests/exhaustive/world.rs"]
+#[path = "../tests/sim/exhaustive/world.rs"]
 mod world;
 
 use std::process::ExitCode;

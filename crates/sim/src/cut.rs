@@ -1,1 +1,1 @@
-../../types/tests/partial_states/cut.rs
+../../types/tests/types/partial_states/cut.rs

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::planted;
+use claret_planted::{Bug, is_planted};
 
 /// The first pause, at most.
 const PAUSE_MS_MIN: u64 = 20;
@@ -24,7 +24,7 @@ impl Backoff {
 
     /// It worked: begins anew.
     pub(super) fn reset(&mut self) {
-        self.tries = planted::tries(0, self.tries);
+        self.tries = if is_planted(Bug::PausesStayLong) { self.tries } else { 0 };
     }
 
     /// How long to pause now: between half of the doubled pause and all of it.
@@ -32,7 +32,8 @@ impl Backoff {
         self.jitter ^= self.jitter << 13;
         self.jitter ^= self.jitter >> 7;
         self.jitter ^= self.jitter << 17;
-        let doubled = planted::doubled(PAUSE_MS_MIN << self.tries.min(20), PAUSE_MS_MIN);
+        let doubled =
+            if is_planted(Bug::PausesStayShort) { PAUSE_MS_MIN } else { PAUSE_MS_MIN << self.tries.min(20) };
         let longest = doubled.min(PAUSE_MS_MAX) * 1_000;
         self.tries += 1;
         Duration::from_micros(longest / 2 + self.jitter % (longest / 2 + 1))

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use claret_core::Limits;
+use claret_planted::{Bug, is_planted};
 use claret_types::Schema;
 
 use super::backend::Cluster;
 use super::bounds::ReplyLimits;
 use super::error::ConnectError;
 use super::plain::{Dedicated, Plain, Raw, Unlocked};
-use super::planted;
 use super::resp::Protocol;
 use super::secret::{Secret, without_passwords};
 use super::settings::{Chains, Grants, Settings, parse};
@@ -247,8 +247,10 @@ impl ClusterBuilder {
             settings.seeds.extend(parse(url)?.seeds);
         }
         settings.connect_timeout = self.connect_timeout.unwrap_or(settings.connect_timeout);
-        settings.response_timeout =
-            planted::response_time(self.response_timeout).unwrap_or(settings.response_timeout);
+        settings.response_timeout = self
+            .response_timeout
+            .filter(|_| !is_planted(Bug::ResponseTimeUnset))
+            .unwrap_or(settings.response_timeout);
         settings.grants = self.grants.unwrap_or(settings.grants);
         settings.batches = self.batches.unwrap_or(settings.batches);
         settings.chains = self.chains.unwrap_or(settings.chains);

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use claret_planted::{Bug, is_planted};
 use claret_types::Reply;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -18,7 +19,6 @@ use tokio_rustls::client::TlsStream;
 use super::address::Address;
 use super::bounds::Bounds;
 use super::error::ConnectError;
-use super::planted;
 use super::resp::{self, Reader, Said, ServerError};
 use super::settings::Settings;
 
@@ -283,7 +283,8 @@ impl Connection {
         let mut check = tokio::time::interval(patience / 4);
         let served = poll_fn(|cx| {
             while check.poll_tick(cx).is_ready() {
-                if handler.waits().is_some_and(|waited| planted::is_silent(waited > patience)) {
+                if handler.waits().is_some_and(|waited| waited > patience && !is_planted(Bug::SilenceIgnored))
+                {
                     let reason = format!("no answer for {patience:?}");
                     return Poll::Ready(Err(unreachable_at(&self.node, reason)));
                 }
@@ -346,7 +347,11 @@ impl Connection {
         while !self.output.is_empty() {
             match Pin::new(&mut self.carrier).poll_write(cx, &self.output) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(written)) => self.output.advance(planted::written(written, self.output.len())),
+                Poll::Ready(Ok(written)) => self.output.advance(if is_planted(Bug::RestUnwritten) {
+                    self.output.len()
+                } else {
+                    written
+                }),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => return Poll::Pending,
             }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use bytes::BytesMut;
 use claret_core::message::{Request, Response};
 use claret_core::{Incarnation, Pipeline, Unexpected, wire};
+use claret_planted::{Bug, is_planted};
 use tokio::task::AbortHandle;
 
 use super::address::Address;
 use super::client::{ClusterClient, ShardLink};
 use super::connection::{Handler, refusal, unreachable_at};
 use super::error::ConnectError;
-use super::planted;
 use super::resp::{self, Reader, Said, Value};
 
 /// See the module's text.
@@ -48,7 +48,7 @@ impl Frames {
                 taken
             }
             None => match value.reply() {
-                Err(error) if planted::is_of_frame(error.code() == "ERR") => {
+                Err(error) if error.code() == "ERR" && !is_planted(Bug::RefusedFrameBreaks) => {
                     let refused = self.pipeline.refused(&error.to_string());
                     refused.map(|response| self.responses.extend(response))
                 }
@@ -94,9 +94,13 @@ impl Handler for Frames {
                 }
                 Said::Push(values) => match (values.first().and_then(Value::bytes), &values[..]) {
                     (Some(b"smessage"), [_, _, payload]) => {
-                        self.read(planted::pushed(payload.bytes().unwrap_or_default()))?;
+                        self.read(if is_planted(Bug::PushUnread) {
+                            &[]
+                        } else {
+                            payload.bytes().unwrap_or_default()
+                        })?;
                     }
-                    (Some(said), _) if planted::has_moved(said == b"sunsubscribe") => {
+                    (Some(said), _) if said == b"sunsubscribe" && !is_planted(Bug::ChannelMovedUnheard) => {
                         let reason = "its slots moved, and the channel of grants with them".to_owned();
                         return Err(unreachable_at(&self.node, reason));
                     }

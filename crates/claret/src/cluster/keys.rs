@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Reply};
 use tokio::runtime::Handle;
 
 use super::address::Address;
 use super::connection::Connection;
-use super::planted;
 use super::settings::Settings;
 use crate::error::Error;
 use crate::pages::{PAGE, PageFuture, Pages};
@@ -49,7 +49,11 @@ impl Listing {
         self.connection = Some(connection);
         if self.cursor == Bytes::from(FIRST) {
             self.nodes.pop_front();
-            self.nodes = planted::nodes_left(std::mem::take(&mut self.nodes));
+            self.nodes = if is_planted(Bug::FirstNodeListed) {
+                VecDeque::new()
+            } else {
+                std::mem::take(&mut self.nodes)
+            };
             self.connection = None;
         }
         Ok(Some(page.keys))

@@ -8,12 +8,12 @@ use claret_core::{
     CallNo, Client, Closed, Event, Incarnation, Limits, LookNo, Node, Pacing, SessionId, ShardId, SlotRange,
     Switches, Time, TxHandle,
 };
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Operation};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::address::Address;
-use super::planted;
 use super::topology::{SLOTS, Topology};
 use crate::call::Call;
 use crate::mailbox::{Mailbox, Wakers};
@@ -152,7 +152,13 @@ impl Machine {
         lease_us: u64,
     ) {
         self.names.insert(node.clone(), name);
-        self.client.connected(now, connection, &name_of(node), shard, planted::lease(lease_us));
+        self.client.connected(
+            now,
+            connection,
+            &name_of(node),
+            shard,
+            if is_planted(Bug::LeaseUnheard) { 3_600_000_000 } else { lease_us },
+        );
     }
 
     pub(super) fn disconnected(&mut self, shard: ShardId, connection: u32) {
@@ -215,7 +221,7 @@ impl Machine {
         }
         let due = self.client.poll_timeout();
         let is_sooner = due.is_some_and(|due| self.promised.is_none_or(|promised| due < promised));
-        let is_sooner = planted::is_sooner(is_sooner);
+        let is_sooner = is_sooner && !is_planted(Bug::TimerUntold);
         if is_sooner {
             self.promised = due;
         }

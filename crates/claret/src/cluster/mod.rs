@@ -49,7 +49,6 @@ mod machine;
 mod net;
 mod outcomes;
 mod plain;
-mod planted;
 mod resp;
 mod runtime_thread;
 mod secret;

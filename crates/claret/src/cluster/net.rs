@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use claret_planted::{Bug, is_planted};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -22,7 +23,6 @@ use super::backoff::Backoff;
 use super::bounds::ReplyLimits;
 use super::connection::{Connection, Handler, refusal, unreachable_at};
 use super::error::ConnectError;
-use super::planted;
 use super::settings::Settings;
 use super::topology::Topology;
 
@@ -252,7 +252,12 @@ impl<S: Service> Net<S> {
                     self.service.doubts().notify_one();
                 }
             }
-            sleep(planted::pause(backoff.next())).await;
+            sleep(if is_planted(Bug::NeverConnectedAgain) {
+                Duration::from_secs(3_600)
+            } else {
+                backoff.next()
+            })
+            .await;
             if terms.has_left.load(Ordering::Acquire) && self.serves(&node) {
                 return; // It is back, and has another keeper.
             }
@@ -312,7 +317,9 @@ impl<S: Service> Net<S> {
             }
             // While a cluster fails over it contradicts itself: what is not whole is not believed.
             match self.ask_topology().await {
-                Ok(topology) if planted::is_whole(topology.missing().is_empty()) => self.adopt(topology),
+                Ok(topology) if topology.missing().is_empty() || is_planted(Bug::HolesBelieved) => {
+                    self.adopt(topology)
+                }
                 Err(error) if !error.is_retryable() => *self.untold.lock() = Some(error),
                 Ok(_) | Err(_) => {}
             }
@@ -323,7 +330,11 @@ impl<S: Service> Net<S> {
     /// Asks the nodes that are known, and then those that were named at the beginning.
     async fn ask_topology(&self) -> Result<Topology, ConnectError> {
         let mut nodes = self.nodes();
-        nodes.extend_from_slice(planted::seeds(&self.settings.seeds));
+        nodes.extend_from_slice(if is_planted(Bug::OtherSeedsUnasked) {
+            &self.settings.seeds[..1]
+        } else {
+            &self.settings.seeds
+        });
         // One that is silent leaves time for the others.
         let share = self.settings.connect_timeout / (nodes.len() as u32 + 1);
         let mut failed = None;
@@ -354,7 +365,7 @@ impl<S: Service> Net<S> {
     ) -> Result<Topology, ConnectError> {
         let mut connection = Connection::open(&self.settings, node).await?;
         let topology = topology_of(&mut connection, &self.settings.limits).await?;
-        if !planted::is_of_another_cluster(topology.may_be_of_another_cluster(known)) {
+        if !topology.may_be_of_another_cluster(known) || is_planted(Bug::AnotherClusterBelieved) {
             return Ok(topology);
         }
         match connection.ask(&["CLUSTER", "NODES"]).await? {

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use bytes::BytesMut;
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Reply};
 use redis_protocol::error::RedisProtocolError;
 use redis_protocol::resp2;
@@ -16,7 +17,6 @@ use redis_protocol::resp3::types::RangeFrame;
 use super::address::Address;
 use super::bounds::{Bound, Bounds, ERROR_BYTES_MAX};
 use super::error::ConnectError;
-use super::planted;
 
 /// The form of replies, which a connection asks for when it logs in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) fn shown(said: &[u8], bytes_max: usize) -> String {
     let cut = &said[..said.len().min(bytes_max)];
     let mut text = String::with_capacity(cut.len());
     for character in String::from_utf8_lossy(cut).chars() {
-        match planted::is_escaped(character.is_control()) {
+        match character.is_control() && !is_planted(Bug::ControlsShown) {
             true => text.extend(character.escape_default()),
             false => text.push(character),
         }
@@ -221,7 +221,7 @@ impl Reader {
     /// A push came that nobody asked for.
     pub(super) fn note_push(&mut self) -> Result<(), Unreadable> {
         self.pushes += 1;
-        match planted::are_too_many(self.pushes > self.bounds.pushes.limit) {
+        match self.pushes > self.bounds.pushes.limit && !is_planted(Bug::PushesUncounted) {
             true => Err(self.bounds.pushes.into()),
             false => Ok(()),
         }
@@ -316,7 +316,7 @@ impl Reader {
         if sign != b'|' {
             self.pass();
         }
-        if planted::is_too_deep(self.open.len() > self.bounds.depth.limit) {
+        if self.open.len() > self.bounds.depth.limit && !is_planted(Bug::DepthUnbounded) {
             return Err(self.bounds.depth.into());
         }
         self.open.push(count);
@@ -332,14 +332,17 @@ impl Reader {
 
     fn count(&mut self, more: usize) -> Result<(), Unreadable> {
         self.elements = self.elements.saturating_add(more);
-        match planted::has_too_many(self.is_counted && self.elements > self.bounds.elements.limit) {
+        match self.is_counted
+            && self.elements > self.bounds.elements.limit
+            && !is_planted(Bug::ElementsUnbounded)
+        {
             true => Err(self.bounds.elements.into()),
             false => Ok(()),
         }
     }
 
     fn within(&self, bytes: usize) -> Result<(), Unreadable> {
-        match planted::is_too_long(bytes > self.bounds.bytes.limit) {
+        match bytes > self.bounds.bytes.limit && !is_planted(Bug::BytesUnbounded) {
             true => Err(self.bounds.bytes.into()),
             false => Ok(()),
         }

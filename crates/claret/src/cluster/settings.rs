@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{Schema, SchemaDigest};
 use percent_encoding::percent_decode_str;
 use url::Url;
@@ -10,7 +11,6 @@ use url::Url;
 use super::address::Address;
 use super::bounds::ReplyLimits;
 use super::error::ConnectError;
-use super::planted;
 use super::resp::Protocol;
 use super::secret::{Secret, without_passwords};
 use super::tls::{ClientCertificate, Tls};
@@ -69,7 +69,7 @@ pub(super) struct Settings {
 impl Settings {
     /// The user that logs in to the servers.
     pub(super) fn user(&self) -> &str {
-        planted::user(self.user.as_deref()).unwrap_or("default")
+        self.user.as_deref().filter(|_| !is_planted(Bug::UserUnsent)).unwrap_or("default")
     }
 }
 

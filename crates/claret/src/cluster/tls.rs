@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use claret_planted::{Bug, is_planted};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
-use super::planted;
 use super::secret::Secret;
 
 /// A certificate of this process with those that it rests on, the own one first, and its private key: both as PEM, and both
@@ -60,20 +60,26 @@ impl Tls {
         mut self,
         client_certificate: &ClientCertificate,
     ) -> Result<Self, String> {
-        self.connector = connector(&self.roots, planted::certificate(Some(client_certificate)))?;
+        self.connector =
+            connector(&self.roots, Some(client_certificate).filter(|_| !is_planted(Bug::CertificateUnsent)))?;
         Ok(self)
     }
 
     /// The name that a server's certificate must be for.
     pub(super) fn name_of(&self, host: &str) -> Result<ServerName<'static>, String> {
-        let name = planted::name_in_certificate(self.name.as_deref()).unwrap_or(host).to_owned();
+        let name = self
+            .name
+            .as_deref()
+            .filter(|_| !is_planted(Bug::CertificateNameIgnored))
+            .unwrap_or(host)
+            .to_owned();
         ServerName::try_from(name).map_err(|error| format!("'{host}' is no name for TLS: {error}"))
     }
 }
 
 fn roots(ca: Option<&str>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    let Some(path) = planted::authority(ca) else {
+    let Some(path) = ca.filter(|_| !is_planted(Bug::AuthorityIgnored)) else {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(roots);
     };

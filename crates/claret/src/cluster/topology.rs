@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, HashSet};
 
 use claret_core::ShardId;
+use claret_planted::{Bug, is_planted};
 use claret_types::Reply;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::address::Address;
 use super::bounds::{Bound, HOST_BYTES_MAX, ReplyLimits};
-use super::planted;
 use super::resp::{Unreadable, shown};
 
 /// Of a reply that is no topology so much is shown, in bytes.
@@ -23,7 +23,7 @@ pub(super) const SLOTS: usize = 16_384;
 /// The slot of a key, or of the part of it in braces: CRC16 of it, modulo 16,384 (Redis Cluster specification, *Key distribution
 /// model* and *Hash tags*). O(length of the key).
 pub fn slot_of(key: &[u8]) -> u16 {
-    crc16(planted::hashed(tag_of(key), key)) % SLOTS as u16
+    crc16(if is_planted(Bug::TagsIgnored) { key } else { tag_of(key) }) % SLOTS as u16
 }
 
 /// Four bytes at a time, each by what it comes to with those behind it.
@@ -111,14 +111,16 @@ impl Topology {
         let ranges = entries.iter().map(|entry| range(entry, asked).ok_or_else(|| malformed(entry)));
         let mut ranges = ranges.collect::<Result<Vec<_>, _>>()?;
         ranges.sort_by_key(|range| range.first);
-        if let Some(two) = ranges.windows(2).find(|two| planted::overlap(two[0].last >= two[1].first)) {
+        if let Some(two) =
+            ranges.windows(2).find(|two| two[0].last >= two[1].first && !is_planted(Bug::TwoServeOneSlot))
+        {
             let (node, other) = (&two[0].node, &two[1].node);
             let text = format!("CLUSTER SLOTS: slot {} is served by {node} and by {other}", two[1].first);
             return Err(Unreadable::Malformed(text));
         }
         let limit = limits.topology_nodes_max;
         let nodes: HashSet<&Address> = ranges.iter().map(|range| &range.node).collect();
-        if planted::are_too_many_nodes(nodes.len() > limit) {
+        if nodes.len() > limit && !is_planted(Bug::NodesUnbounded) {
             return Err(Bound { name: "topology_nodes_max", limit }.into());
         }
         let members = entries.iter().flat_map(members).collect();
@@ -178,7 +180,7 @@ impl Topology {
             }
             next = next.max(range.last + 1);
         }
-        if planted::are_missing(usize::from(next) < SLOTS) {
+        if usize::from(next) < SLOTS && !is_planted(Bug::LastSlotsUnmissed) {
             missing.push((next, SLOTS as u16 - 1));
         }
         missing
@@ -239,8 +241,13 @@ pub(super) fn channel_at(topology: &Topology, node: &Address, user: &str, secret
     topology.slot_at(node)?;
     // Each try hits a node of n slots with the chance n / 16384.
     let tags = (0..SLOTS as u32 * 16).map(|tag| format!("{tag:x}"));
-    let tag = tags.into_iter().find(|tag| planted::is_served(serves(slot_of(tag.as_bytes()))))?;
-    let user = planted::in_channel(utf8_percent_encode(user, UNCHANGED).to_string(), user);
+    let tag =
+        tags.into_iter().find(|tag| serves(slot_of(tag.as_bytes())) || is_planted(Bug::ChannelElsewhere))?;
+    let user = if is_planted(Bug::UserUnescaped) {
+        user.to_owned()
+    } else {
+        utf8_percent_encode(user, UNCHANGED).to_string()
+    };
     Some(format!("claret:{user}:{{{tag}}}:{secret:016x}"))
 }
 

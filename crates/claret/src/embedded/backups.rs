@@ -10,11 +10,11 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use claret_log::{Folder, LogError, back_up, back_up_folder, create_folder};
+use claret_planted::{Bug, is_planted};
 use parking_lot::Mutex;
 
 use super::durable::{Durable, Shared};
 use crate::durability::BackupError;
-use crate::planted;
 
 /// A backup that is made. Dropped before it is whole, it is given up, and what was copied is removed.
 struct Backup {
@@ -100,7 +100,11 @@ impl Making {
     fn copy(&self) -> Result<(), BackupError> {
         // No snapshot is made meanwhile, and no file goes that is copied.
         let _files = self.shared.files.lock();
-        let position = planted::backed_up(self.shared.position(), self.shared.synced_position());
+        let position = if is_planted(Bug::BackupEndsWhereSynced) {
+            self.shared.synced_position()
+        } else {
+            self.shared.position()
+        };
         if self.shared.is_closing() || !self.shared.wait_until_synced(position) {
             return Err(self.ended());
         }

@@ -21,6 +21,7 @@ use claret_log::{
     Disk, Folder, FolderLock, Gathered, LeftOf, LogError, Recovered, Tail, Writer, create_folder,
     is_of_a_store, recover,
 };
+use claret_planted::{Bug, is_planted};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::lock;
@@ -30,7 +31,6 @@ use crate::backend::UntilDurable;
 use crate::durability::{LogStatus, OpenError, Progress, Sync};
 use crate::error::Error;
 use crate::outcome::{LogPlace, Named, Outcome, OutcomeId};
-use crate::planted;
 
 /// So many bytes may wait to be written before those who commit wait, too.
 pub(super) const WAITING_BYTES_MAX: usize = 32 << 20;
@@ -218,7 +218,7 @@ impl Durable {
     /// Where unique numbers begin.
     pub(super) fn begin_unique(&self) -> u64 {
         let mut tail = self.shared.tail.lock();
-        let begin = planted::begin_of_unique(tail.begin_unique());
+        let begin = if is_planted(Bug::UniqueFromTheBeginning) { 0 } else { tail.begin_unique() };
         self.shared.has_noted(tail);
         begin
     }
@@ -375,7 +375,7 @@ impl Shared {
     }
 
     fn has_stopped(&self) -> bool {
-        !planted::leaves_the_end_untold()
+        !is_planted(Bug::EndUntold)
             && self.is_troubled.load(Ordering::Acquire)
             && matches!(*self.trouble.lock(), Some(Trouble::Stopped(_)))
     }
@@ -419,7 +419,10 @@ impl Shared {
 
     /// Waits until the log is synced up to a position; `false` if the store closes or the log stops.
     pub(super) fn wait_until_synced(self: &Arc<Self>, position: u64) -> bool {
-        self.wanted.fetch_max(planted::wanted(position), Ordering::AcqRel);
+        self.wanted.fetch_max(
+            if is_planted(Bug::SyncWantedForEver) { u64::MAX } else { position },
+            Ordering::AcqRel,
+        );
         drop(self.tail.lock());
         self.gathered.notify_one();
         pollster::block_on(UntilSynced { shared: Arc::clone(self), position, number: None }).is_ok()

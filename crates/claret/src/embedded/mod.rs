@@ -35,6 +35,7 @@ use claret_core::message::{Link, Refusal, Seen};
 use claret_core::{
     CallNo, Delivery, Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time, Waits, key_hash,
 };
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Expiry, OpError, Operation, Reply, Schema, State};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -47,7 +48,6 @@ use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::outcome::{Named, Outcome, OutcomeId};
 use crate::pages::Pages;
-use crate::planted;
 use crate::stats::{Counts, Measured, Stats};
 pub(crate) use backups::of_folder as backup_of_folder;
 use combined::{Combined, SharedClient};
@@ -278,7 +278,7 @@ impl Backend for Embedded {
             let message = "in the mode none each operation is done by itself, and nothing can be expected; use another mode";
             return Err(OpError::Custom(message.into()));
         }
-        if self.log.is_none() || op.is_builtin() || planted::takes_custom_types() {
+        if self.log.is_none() || op.is_builtin() || is_planted(Bug::CustomTypesTaken) {
             return Ok(());
         }
         let kind = op.type_info().name;

@@ -6,10 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use claret_log::{Disk, Gathered, LogError, Writer};
+use claret_planted::{Bug, is_planted};
 
 use super::durable::{Shared, Trouble, WAITING_BYTES_MAX};
 use crate::durability::Sync;
-use crate::planted;
 
 /// How long there is nothing to write before the log says that all of it is synced.
 const MARK_AFTER: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ impl<D: Disk> Writing<D> {
                 self.write()?;
                 is_marked = false;
             }
-            if planted::reports_before_sync() {
+            if is_planted(Bug::ReportedBeforeSync) {
                 self.shared.synced_up_to(self.writer.position());
             }
             let is_closing = self.shared.is_closing();
@@ -74,7 +74,7 @@ impl<D: Disk> Writing<D> {
                 Sync::EachGroup => true,
                 // Well before those who commit have to wait.
                 Sync::Every(_) if unsynced >= WAITING_BYTES_MAX as u64 / 2 => {
-                    !planted::leaves_the_backlog_unsynced()
+                    !is_planted(Bug::BacklogUnsynced)
                 }
                 Sync::Every(time) => is_closing || self.is_wanted() || synced_at.elapsed() >= time,
             };
@@ -87,7 +87,7 @@ impl<D: Disk> Writing<D> {
             let is_all = self.writer.synced() == self.writer.position();
             if !has_some && is_all && !is_marked && (is_closing || synced_at.elapsed() >= MARK_AFTER) {
                 match self.writer.mark() {
-                    Err(error) if !error.is_full() || planted::stops_for_a_mark() => return Err(error),
+                    Err(error) if !error.is_full() || is_planted(Bug::MarkStops) => return Err(error),
                     // Where there is no room the log goes on without it.
                     Ok(()) | Err(_) => is_marked = true,
                 }

@@ -1,10 +1,10 @@
 //! Writes what the fuzzers begin with: every message that the tests of the wire know, each in a file of
 //! `corpus/TARGET`.
 
-#[path = "../../tests/wire/samples.rs"]
+#[path = "../../tests/core/wire/samples.rs"]
 #[allow(dead_code, reason = "the tests use the others")]
 mod samples;
-#[path = "../../tests/wire/told.rs"]
+#[path = "../../tests/core/wire/told.rs"]
 mod told;
 
 use std::path::Path;

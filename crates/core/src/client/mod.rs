@@ -28,13 +28,10 @@ mod gathered;
 mod looks;
 mod outbox;
 mod pipeline;
-mod right;
 mod routes;
 mod stamps;
 mod timers;
 mod transactions;
-#[cfg(feature = "planted-bugs")]
-mod wrong;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -46,20 +43,17 @@ use crate::coordinator::{Closed, Event, TxHandle, Waits};
 use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Refusal, Request, Response};
+use crate::planted::{Bug, is_planted};
 use crate::switches::Switches;
 
 use behind::Asking;
 use looks::Looks;
 use outbox::Outbox;
 pub use pipeline::{Pipeline, Unexpected};
-#[cfg(not(feature = "planted-bugs"))]
-use right as rules;
 use routes::Routes;
 pub use routes::{Node, SlotRange};
 use stamps::{Stamps, Ticked};
 use transactions::{Outlet, Transactions};
-#[cfg(feature = "planted-bugs")]
-use wrong as rules;
 
 /// For each shard so many transactions that are over are worth a heartbeat: with many shards each has a part of them in few.
 const OVER_WORTH_OF_A_SHARD: u64 = 128;
@@ -166,7 +160,8 @@ impl Outlet for Outputs {
         // Not by `outbox`, which would borrow all of it.
         let Some(outbox) = self.outboxes.iter_mut().find(|outbox| outbox.shard == to) else { return };
         if outbox.is_removed {
-            let answer = rules::answer_of_removed(&request, to, outbox.incarnation);
+            let answer = request.answer_of_removed(to, outbox.incarnation);
+            let answer = answer.filter(|_| !is_planted(Bug::RemovedUnanswered));
             self.echoes.extend(answer.map(|response| (to, response)));
             return;
         }
@@ -437,7 +432,10 @@ impl Client {
 
     /// Slots went to other shards.
     fn note_moves(&mut self) {
-        self.moved_under = rules::moved_under(&self.transactions);
+        // Each transaction under way keeps a record's calls at one shard (P44).
+        if !is_planted(Bug::CallsOfOneRecordPart) {
+            self.moved_under = self.transactions.handles();
+        }
     }
 
     /// From now on the client itself answers for removed shards.
@@ -447,7 +445,8 @@ impl Client {
             outbox.clear();
             outbox.connection = None;
             outbox.is_removed = true;
-            outbox.incarnation = rules::incarnation_after(outbox.incarnation);
+            // One that nobody ever relied on (P56).
+            outbox.incarnation.0 += u64::from(!is_planted(Bug::RemovedKeepsIncarnation));
             let incarnation = outbox.incarnation;
             self.transactions.meet(now, shard, incarnation);
         }
@@ -472,20 +471,23 @@ impl Client {
             outputs.outboxes.len() - 1
         });
         let outbox = &mut outputs.outboxes[at];
-        if rules::is_older(connection, outbox) {
+        let is_older = outbox.connection.is_some_and(|newer| newer > connection);
+        if is_older && !is_planted(Bug::OlderHandshakeWins) {
             return; // A handshake that took long: the shard listens to the newer one alone (P29).
         }
-        outputs.ready.extend(rules::end_connection(outbox));
+        outputs.ready.extend(outbox.end_connection());
         outbox.incarnation = incarnation.max(outbox.incarnation);
         outbox.connection = Some(connection);
-        rules::is_back(outbox);
+        outbox.is_removed &= is_planted(Bug::ReturnedStaysRemoved);
         let (live, low_water) = (self.transactions.live(), self.transactions.low_water());
         outbox.put(now, Request::Heartbeat { live, low_water });
         if self.routes.name(node, shard) {
             self.note_moves();
         }
         self.answer_for_removed(now);
-        rules::meet(&mut self.transactions, now, shard, incarnation);
+        if !is_planted(Bug::NotMet) {
+            self.transactions.meet(now, shard, incarnation);
+        }
         self.looks.ask_again(now);
         if lease_us < self.lease_us {
             (self.lease_us, self.heartbeat_at) = (lease_us, Some(now));
@@ -497,7 +499,7 @@ impl Client {
     pub fn disconnected(&mut self, shard: ShardId, connection: u32) {
         self.disband();
         if let Some(outbox) = self.outbox(shard, connection) {
-            rules::end_connection(outbox);
+            outbox.end_connection();
         }
     }
 
@@ -625,7 +627,10 @@ impl Client {
         self.suggest(now);
         self.transactions.handle_timeout(now);
         self.settle(now);
-        rules::end_repetition(&mut self.outputs);
+        // What is sent from now on was not sent before (P42).
+        if !is_planted(Bug::AllIsRepetition) {
+            self.outputs.repeats_after = None;
+        }
     }
 
     fn heartbeat_us(&self) -> u64 {

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use super::Pacing;
 use crate::ids::{Incarnation, ShardId, Time};
 use crate::message::Request;
+use crate::planted::{Bug, is_planted};
 
 /// Requests that wait in one outbox, at most. More are lost, and sent again later.
 const REQUESTS_MAX: usize = 1 << 16;
@@ -138,7 +139,9 @@ impl Outbox {
     /// The connection is closed, and what waits for it and is on its way with it. Returns the one that wanted to hear of
     /// something to take: it hears that it has nothing more to do.
     pub(super) fn end_connection(&mut self) -> Option<u32> {
-        self.clear();
+        if !is_planted(Bug::OutboxOutlivesConnection) {
+            self.clear();
+        }
         self.unbind()
     }
 

@@ -10,9 +10,9 @@ use std::fmt;
 
 use claret_types::{Bytes, OpError};
 
-use super::rules;
 use crate::ids::{AttemptId, Incarnation, ShardId};
 use crate::message::{Refusal, Request, Response, Seen};
+use crate::planted::{Bug, is_planted};
 use crate::wire;
 
 /// Kept for their room, at most.
@@ -151,11 +151,16 @@ impl Pipeline {
     /// [`Unexpected`] when there is none.
     pub fn refused(&mut self, reason: &str) -> Result<Option<Response>, Unexpected> {
         let mut requests = self.sent.pop_front().ok_or(Unexpected)?;
-        let response = match rules::are_suspect(&requests) {
+        // It is not clear which of several is to blame: they go again, each alone (P43).
+        let are_several = requests.len() > 1 || is_planted(Bug::RefusedAloneAgain);
+        let response = match are_several && !is_planted(Bug::FirstIsBlamed) {
             true => {
                 // Of heartbeats the next one says more. This one would come behind requests of transactions that it does
                 // not list.
-                self.suspects.extend(requests.drain(..).filter(rules::goes_again));
+                let goes_again = |request: &Request| {
+                    !matches!(request, Request::Heartbeat { .. }) || is_planted(Bug::HeartbeatSentAgain)
+                };
+                self.suspects.extend(requests.drain(..).filter(goes_again));
                 None
             }
             false => match requests.first() {

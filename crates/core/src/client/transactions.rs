@@ -6,6 +6,7 @@
 //! attempt (P61).
 
 mod batches;
+mod entry;
 mod optimistic;
 mod trial;
 
@@ -15,7 +16,6 @@ use claret_types::{Bytes, Claims, Operation};
 use smallvec::SmallVec;
 
 use super::by_sequence::BySequence;
-use super::rules;
 use super::timers::Timers;
 use crate::asked::Asked;
 use crate::coordinator::{
@@ -24,9 +24,11 @@ use crate::coordinator::{
 use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp, TxId};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Request, Response};
+use crate::planted::{Bug, is_planted};
 use crate::switches::Switches;
 
-pub(super) use batches::{Batches, Carriage, Left};
+use batches::{Batches, Carriage};
+use entry::Entry;
 
 /// Coordinators that are kept for transactions to come, at most.
 const SPARE_MAX: usize = 256;
@@ -70,60 +72,6 @@ pub(super) struct Table {
     unheard: Unheard,
     /// When each is due. A timer counts if its entry names it.
     timers: Timers,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    coordinator: Coordinator,
-    /// Its user knows the end, or is gone.
-    pub(super) ended: bool,
-    pub(super) is_ready: bool,
-    pub(super) timer: Option<Time>,
-    /// It commits in a batch, or waits for others to do so with.
-    pub(super) carriage: Carriage,
-    pub(super) left: Left,
-    /// Since when it is to commit, if its time counts.
-    pub(super) committing_since: Option<Time>,
-    /// When it is given up, as it carries others and waits.
-    pub(super) breaks_at: Option<Time>,
-}
-
-impl Entry {
-    fn new(coordinator: Coordinator) -> Self {
-        Entry {
-            coordinator,
-            ended: false,
-            is_ready: false,
-            timer: None,
-            carriage: Carriage::Alone,
-            left: Left::No,
-            committing_since: None,
-            breaks_at: None,
-        }
-    }
-
-    /// When something is to be done for it.
-    fn poll_timeout(&self) -> Option<Time> {
-        self.coordinator.poll_timeout().into_iter().chain(self.breaks_at).min()
-    }
-
-    /// Whether shards know it by its own name.
-    fn is_known(&self) -> bool {
-        matches!(self.carriage, Carriage::Alone | Carriage::Carries)
-    }
-
-    /// Whether something follows from what its coordinator heard: it has something to say, is over, or is due sooner than was
-    /// promised.
-    fn has_news(&self) -> bool {
-        self.coordinator.has_output()
-            || self.ended && rules::is_forgotten(&self.coordinator)
-            || self.new_due().is_some()
-    }
-
-    /// When it is due, if that is to be promised. A later due than was promised needs no new promise: the old one looks again.
-    fn new_due(&self) -> Option<Time> {
-        self.poll_timeout().filter(|due| self.timer.is_none_or(|timer| *due < timer))
-    }
 }
 
 impl Transactions {
@@ -534,7 +482,11 @@ impl Table {
             let coordinator = Coordinator::new(birth, self.switches, self.limits, seed);
             Box::new(Entry::new(coordinator))
         });
-        rules::renew(&mut entry.coordinator, birth, seed, &self.met);
+        #[cfg(feature = "planted-bugs")]
+        crate::planted::note_heir(entry.coordinator.birth().tx, birth.tx);
+        // It knows the incarnations that are known (P26).
+        let met = if is_planted(Bug::RecycledUnmet) { &[] } else { &self.met[..] };
+        entry.coordinator.renew(birth, seed, met);
         (sequence, entry)
     }
 
@@ -590,7 +542,9 @@ impl Table {
         coordinator.restart(attempt)?;
         let at = self.resolve(ended.0.0);
         let coordinator = &mut self.entries.get_mut(at).ok_or(Closed)?.coordinator;
-        rules::meet_all(coordinator, &self.met);
+        // It knows the incarnations that are known by now (P26).
+        let met = if is_planted(Bug::RecycledUnmet) { &[] } else { &self.met[..] };
+        met.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
         Ok(())
     }
 
@@ -613,7 +567,9 @@ impl Table {
     }
 
     fn abandon(&mut self, now: Time, tx: TxHandle) {
-        rules::abort_abandoned(self, now, tx);
+        if !is_planted(Bug::AbandonedNotAborted) {
+            self.abort(now, tx.0);
+        }
         if let Some(entry) = self.entries.get_mut(tx.0) {
             entry.ended = true;
         }
@@ -646,9 +602,11 @@ impl Table {
         Ok((coordinator, attempt))
     }
 
-    /// Where a transaction is to be looked for: under its handle, and nowhere else.
+    /// Where a transaction is to be looked for: under its handle, and nowhere else (P61).
     fn resolve(&self, tx: u64) -> u64 {
-        rules::place_of(self.session.id(), tx)
+        #[cfg(feature = "planted-bugs")]
+        let tx = crate::planted::heir_of(self.session.id(), tx);
+        tx
     }
 
     fn entry(&mut self, tx: u64) -> Option<&mut Entry> {
@@ -683,7 +641,7 @@ impl Table {
     /// Keeps the coordinator of a transaction that is over.
     fn recycle(&mut self, mut entry: Box<Entry>) {
         if self.spare.len() < SPARE_MAX && entry.coordinator.vacate() {
-            rules::reset(&mut entry);
+            entry.reset();
             self.spare.push(entry);
         }
     }
@@ -754,9 +712,12 @@ impl Table {
                 }
                 outlet.tell(TxHandle(tx), event);
             }
-            if entry.ended && rules::is_forgotten(&entry.coordinator) {
+            if entry.is_forgotten() {
                 self.session.end(entry.coordinator.birth().tx);
-                rules::end_unheard(&mut self.batches, &mut entry.left);
+                // Whoever began it has not heard how it ended: it is not under way any more (B9).
+                if !is_planted(Bug::BatchEndUncounted) {
+                    self.batches.note_end(&mut entry.left);
+                }
                 if let Some(entry) = self.entries.remove(tx) {
                     self.recycle(entry);
                 }

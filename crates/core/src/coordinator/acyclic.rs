@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Coordinator, Delivery, State, rules};
+use super::{Coordinator, Delivery, State};
 use crate::ids::ShardId;
+use crate::planted::{Bug, is_planted};
 use crate::switches::Commit;
 
 /// How a transaction commits.
@@ -41,10 +42,11 @@ impl Coordinator {
     /// Prepares of a chain are sent again. Whether that has been in vain too often, while nobody said that it waits for a lock: then
     /// batons do not arrive, and only the client has another way (K15).
     pub(super) fn is_broken_chain(&mut self) -> bool {
-        if !rules::gives_up_broken_chains()
-            || !self.is_chain()
-            || self.participants.iter().any(|participant| participant.queued)
-        {
+        if !self.is_chain() || self.participants.iter().any(|participant| participant.queued) {
+            return false;
+        }
+        // K15 would mend what these break.
+        if is_planted(Bug::BatonSentOnce) || is_planted(Bug::ResentToUnvoted) {
             return false;
         }
         self.chaining.resends = (self.chaining.resends + 1).min(RESENDS_MAX + 1);
@@ -58,7 +60,7 @@ impl Coordinator {
 
     /// A shard takes no chains.
     pub(super) fn note_unchained(&mut self) {
-        self.chaining.in_rounds |= rules::goes_in_rounds();
+        self.chaining.in_rounds |= !is_planted(Bug::UnchainedAgain);
     }
 
     /// All participants are known, and none is listed: decides whether they are a chain, and brings them into its order (K1, K2).
@@ -96,7 +98,7 @@ impl Coordinator {
         let answering = self.buffered.iter().filter(|(_, it)| it.call.op.returns());
         let answering: BTreeSet<ShardId> = answering.map(|(shard, _)| *shard).collect();
         for participant in &mut self.participants {
-            if rules::is_spoken_for(answering.contains(&participant.shard)) {
+            if !answering.contains(&participant.shard) || is_planted(Bug::LastAnswersForAll) {
                 participant.vote = Some(true);
                 (participant.queued, participant.lost) = (false, false);
             }

@@ -10,21 +10,25 @@ use smallvec::SmallVec;
 use super::outstanding::{Outstanding, REPEATS_MAX};
 use super::reserves::{add_modes, bounded};
 use super::touched::Touched;
-use super::{Cause, Closed, Coordinator, Event, Goal, ParticipantState, State, rules};
+use super::{Cause, Closed, Coordinator, Event, Goal, ParticipantState, State};
 use crate::ids::{AttemptId, CallNo, Member, ShardId, Time};
 use crate::message::{Call, KeyedCall, Listed, Members, Refusal};
+use crate::planted::{Bug, is_planted};
 
 impl Coordinator {
     /// Lets in what names the attempt that runs, and nothing else (P61).
     #[inline]
     pub(super) fn check_running(&self, attempt: AttemptId) -> Result<(), Closed> {
-        if rules::is_named(self, attempt) { self.check_open() } else { Err(Closed) }
+        let running = self.attempt();
+        let is_tx = attempt.tx == running.tx || is_planted(Bug::RenewedTakesStale);
+        let is_attempt = attempt.attempt == running.attempt || is_planted(Bug::EarlierTakenForThis);
+        if is_tx && is_attempt { self.check_open() } else { Err(Closed) }
     }
 
     /// Lets in what is of the attempt that runs.
     #[inline]
     pub(super) fn check_open(&self) -> Result<(), Closed> {
-        if rules::is_open(self) { Ok(()) } else { Err(Closed) }
+        if self.is_running() || is_planted(Bug::ClosedTakesCalls) { Ok(()) } else { Err(Closed) }
     }
 
     /// Sends an operation whose answer is wanted now, behind what the transaction has buffered for its record
@@ -250,7 +254,8 @@ impl Coordinator {
     /// As of [`Self::commit`].
     pub fn check(&mut self, now: Time, attempt: AttemptId, hot: &[ShardId]) -> Result<(), Closed> {
         self.check_commit(attempt)?;
-        self.members = rules::of_check();
+        let nobody = Members::Only(SmallVec::new());
+        self.members = if is_planted(Bug::ChecksApplied) { Members::All } else { nobody };
         self.commit_open(now, hot)
     }
 
@@ -270,7 +275,7 @@ impl Coordinator {
     /// # Errors
     /// [`Closed`] when that attempt does not run (any more).
     pub fn check_commit(&self, attempt: AttemptId) -> Result<(), Closed> {
-        if rules::may_commit(self.check_running(attempt).is_ok()) { Ok(()) } else { Err(Closed) }
+        if is_planted(Bug::ClosedCommits) { Ok(()) } else { self.check_running(attempt) }
     }
 
     /// [`Self::commit`] of the attempt that runs.
@@ -352,7 +357,7 @@ impl Coordinator {
         let buffered = self.buffered.iter().map(|(_, it)| (&it.key, &it.call.op));
         let touched = self.touched.iter().map(|it| (&it.key, &it.op));
         self.reserves.note(self.switches.locks, touched.chain(buffered));
-        self.number = rules::number_after(self.number);
+        self.number += u32::from(!is_planted(Bug::AttemptsShareNumber));
         self.state = State::Running;
         self.members = Members::All;
         self.buffered.clear();

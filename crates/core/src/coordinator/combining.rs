@@ -22,11 +22,12 @@ use smallvec::SmallVec;
 use super::contention::Contention;
 use super::group::{Called, Deferred, FrontendStats, Group, Uses};
 use super::held_reads::HeldReads;
-use super::{Cause, Closed, Coordinator, Event, Session, Unheard, rules};
+use super::{Cause, Closed, Coordinator, Event, Session, Unheard};
 use crate::asked::Asked;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, Timestamp, TxId};
 use crate::limits::Limits;
 use crate::message::{Refusal, Request, Response};
+use crate::planted::{Bug, is_planted};
 use crate::switches::Switches;
 
 /// A transaction of a frontend, over all its attempts. Never given twice.
@@ -473,7 +474,7 @@ impl Frontend {
         self.combines(it)
             && op.returns()
             && op.method().access == Access::Read
-            && rules::may_share(it.log.get(key).is_some_and(|touch| touch.wrote))
+            && (!it.log.get(key).is_some_and(|touch| touch.wrote) || is_planted(Bug::OwnWriterShares))
     }
 
     /// Whether a transaction may combine in this attempt.
@@ -555,7 +556,8 @@ impl Frontend {
         parked.dissolve();
         let group = &mut self.groups[at];
         let member = group.admit(tx);
-        for ((shard, keyed), no) in rules::moved_by_joining(calls).into_iter().zip(numbers) {
+        let moved = if is_planted(Bug::JoinerLosesBuffered) { Vec::new() } else { calls };
+        for ((shard, keyed), no) in moved.into_iter().zip(numbers) {
             if group.coordinator.buffer_for(member, shard, keyed.key, keyed.call.op).is_ok() {
                 group.calls.push(Called { member, no, read: None });
             }
@@ -603,7 +605,8 @@ impl Frontend {
         let (at, member) = it.place.take().expect("a member");
         let group = &mut self.groups[at];
         group.part(member);
-        if rules::leaves_its_id(it.home, at) {
+        // The founder leaves its id behind: the others go on under it (C14).
+        if it.home == Some(at) && !is_planted(Bug::FounderKeepsId) {
             it.home = None;
             group.owner = None;
         }
@@ -664,7 +667,10 @@ impl Frontend {
         if !self.groups[at].is_ready() {
             return;
         }
-        rules::close_before_prepare(self, at);
+        // Nobody joins it from now on, and its reads are shared no more (C5).
+        if !is_planted(Bug::GroupStaysOpen) {
+            self.close(at);
+        }
         let group = &mut self.groups[at];
         let members = group.members();
         let hot = self.contention.arrange(&mut group.coordinator);
@@ -693,7 +699,7 @@ impl Frontend {
     /// Where the named attempt may still do something (P61).
     pub(super) fn running(&self, tx: TxHandle, attempt: u32) -> Result<(usize, Member), Closed> {
         let it = self.txs.get(&tx).ok_or(Closed)?;
-        let is_meant = rules::is_same_attempt(attempt, it.attempt());
+        let is_meant = attempt == it.attempt() || is_planted(Bug::EarlierTakenForThis);
         let (at, member) = it.place.filter(|_| is_meant).ok_or(Closed)?;
         let group = &self.groups[at];
         let is_open = group.coordinator.is_running() && !group.ready.contains(&member);

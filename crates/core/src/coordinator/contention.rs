@@ -15,10 +15,11 @@
 use claret_types::Bytes;
 use smallvec::SmallVec;
 
-use super::{Coordinator, rules};
+use super::Coordinator;
 use crate::ids::{ShardId, Timestamp};
 use crate::limits::Limits;
 use crate::message::{Refusal, Response};
+use crate::planted::{Bug, is_planted};
 use crate::shard::key_hash;
 use crate::switches::{Delivery, Switches};
 
@@ -125,7 +126,7 @@ impl Contention {
             self.lifted = self.lifted.max(Some(at.0.saturating_sub(suggested.0)));
         }
         match response {
-            Response::Refused { refusal: Refusal::Unchained, .. } if rules::goes_in_rounds() => {
+            Response::Refused { refusal: Refusal::Unchained, .. } if !is_planted(Bug::UnchainedAgain) => {
                 self.in_rounds = UNCHAINED_COMMITS;
             }
             Response::Refused { refusal: Refusal::Withdrawn, .. } if coordinator.has_lost_batons() => {

@@ -1,15 +1,22 @@
 //! When an attempt gives way to an elder, and how an attempt ends once its prepares have left (P6, P21, traps 1, 9).
 
-use super::{Cause, Coordinator, Goal, State, rules};
+use super::{Cause, Coordinator, Goal, State};
 use crate::ids::{Incarnation, Time};
 use crate::message::{Refusal, Request};
+use crate::planted::{Bug, is_planted};
 
 impl Coordinator {
     /// Whether it waits for somebody else at a shard, and a vote is missing.
     pub(super) fn may_give_way(&self) -> bool {
         match self.state {
             State::Running => self.participants.iter().any(|participant| participant.waiting > 0),
-            State::Preparing => rules::may_give_way_in_prepare(self),
+            // A participant waits and has not voted, however many have.
+            State::Preparing => {
+                let waits = self.participants.iter().any(|it| it.queued && it.vote.is_none());
+                let stays =
+                    is_planted(Bug::OneVoteStays) && self.participants.iter().any(|it| it.vote.is_some());
+                waits && !stays
+            }
             State::Withdrawing(_) | State::Committed | State::Idle { .. } => false,
         }
     }

@@ -11,11 +11,12 @@ use claret_types::{Access, Bytes, Claims, Held, Mode, Modes, Operation, TypeInfo
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
+use super::Coordinator;
 use super::combining::TxHandle;
-use super::{Coordinator, rules};
 use crate::ids::{CallNo, Member, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::Members;
+use crate::planted::{Bug, is_planted};
 use crate::switches::Locks;
 
 /// Counts since the frontend began.
@@ -225,7 +226,7 @@ impl Uses {
         reads
             .into_iter()
             .chain([&used.writes])
-            .all(|claimed| rules::commutes(claimed, modes, member, &claims))
+            .all(|claimed| claimed.admit(modes, member, &claims) || is_planted(Bug::MembersUnchecked))
     }
 
     pub(super) fn add(&mut self, member: Member, key: &Bytes, op: &Operation) {
@@ -286,7 +287,9 @@ impl Used {
         match (self.kind.common_modes(op.type_info()), locks) {
             (None, _) => Claims::record(Mode::EXCLUSIVE),
             (Some(_), Locks::ReaderWriter) => op.reader_writer(),
-            (Some(_), Locks::Abstract) => rules::claims_of(op),
+            (Some(_), Locks::Abstract) if is_planted(Bug::GroupForgetsExpiry) => op.footprint(),
+            // What the record may do besides: expire (P71).
+            (Some(_), Locks::Abstract) => op.footprint_with_expiry(),
         }
     }
 }

@@ -36,15 +36,12 @@ mod outstanding;
 mod placing;
 mod reserves;
 mod reuse;
-mod right;
 mod session;
 mod touched;
 mod turns;
 mod undoing;
 mod unheard;
 mod waits;
-#[cfg(feature = "planted-bugs")]
-mod wrong;
 
 use std::collections::VecDeque;
 
@@ -55,6 +52,7 @@ use crate::asked::Asked;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, ShardId, Time, Timestamp};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Members, Participants, Refusal, Request, Response, Status, Undone};
+use crate::planted::{Bug, is_planted};
 use crate::switches::{Delivery, Switches};
 
 use acyclic::Chaining;
@@ -66,14 +64,10 @@ pub use group::FrontendStats;
 use outstanding::{Outstanding, Outstandings};
 use placing::Placed;
 use reserves::Reserves;
-#[cfg(not(feature = "planted-bugs"))]
-use right as rules;
 pub use session::Session;
 use touched::Touched;
 pub(crate) use unheard::Unheard;
 pub use waits::Waits;
-#[cfg(feature = "planted-bugs")]
-use wrong as rules;
 
 /// One shard that takes part in the attempt.
 #[derive(Clone, Debug)]
@@ -304,7 +298,10 @@ impl Coordinator {
             Response::Queued { no, .. } => self.on_queued(now, from, no),
             Response::Busy { .. } => self.on_busy(now, from),
             Response::Elder { birth, .. } => {
-                self.elder = rules::eldest_heard_of(self, birth);
+                // It counts whether or not the attempt is blocked by now (P20).
+                if !is_planted(Bug::ElderForgotten) || self.may_give_way() {
+                    self.elder = Some(self.elder.map_or(birth, |known| known.min(birth)));
+                }
                 self.consider_giving_way(now);
             }
             Response::Voted { replies, .. } => self.on_vote(now, from, replies, false),
@@ -643,7 +640,9 @@ impl Coordinator {
                 }
                 for at in 0..self.participants.len() {
                     let has_voted = self.participants[at].vote.is_some();
-                    if rules::is_sent_again(has_voted, self.is_chain()) && self.participants[at].asked {
+                    // In a chain the baton may be lost behind a vote that is known (K8).
+                    let may_be_lost = self.is_chain() && !is_planted(Bug::ResentToUnvoted);
+                    if (may_be_lost || !has_voted) && self.participants[at].asked {
                         self.send_prepare(at);
                     }
                 }

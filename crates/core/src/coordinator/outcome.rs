@@ -7,8 +7,9 @@ use claret_types::{Bytes, Reply};
 use smallvec::SmallVec;
 
 use super::combining::{Frontend, TxHandle};
-use super::{Cause, Event, rules};
+use super::{Cause, Event};
 use crate::ids::{CallNo, Time};
+use crate::planted::{Bug, is_planted};
 
 impl Frontend {
     /// Carries on with a group after something was put into it: hands on what it sends, hears what it tells.
@@ -157,7 +158,9 @@ impl Frontend {
 
     fn bury(&mut self, at: usize) {
         let Some(group) = self.groups.get(at) else { return };
-        if group.owner.is_some() || !group.present.is_empty() || !rules::is_buried(&group.coordinator) {
+        // Every participant knows the end of all its attempts (P28, C14).
+        let is_over = || group.coordinator.is_over() || is_planted(Bug::BuriesEarly);
+        if group.owner.is_some() || !group.present.is_empty() || !is_over() {
             return;
         }
         let id = group.coordinator.birth().tx;

@@ -8,9 +8,10 @@
 
 use claret_types::Reply;
 
-use super::{Coordinator, Event, State, rules};
+use super::{Coordinator, Event, State};
 use crate::ids::{CallNo, ShardId, Time, Timestamp};
 use crate::message::{Asks, Refusal, Request};
+use crate::planted::{Bug, is_planted};
 
 /// What a participant said of its place.
 #[derive(Clone, Debug)]
@@ -54,7 +55,9 @@ impl Coordinator {
     /// The transaction cannot be done. That tells of a state, as an answer does (P78).
     pub(super) fn fail(&mut self, refusal: Refusal) {
         match refusal {
-            Refusal::OperationBehind { behind, .. } if !rules::may_fail(behind, self.horizon) => {
+            Refusal::OperationBehind { behind, .. }
+                if self.horizon < behind && !is_planted(Bug::ErrorToldAtOnce) =>
+            {
                 self.state = State::Idle { again: false };
                 (self.told_at, self.failure) = (Some(behind), Some(refusal));
             }
@@ -112,14 +115,29 @@ impl Coordinator {
     /// All have voted, with timestamps: the largest is final (P74).
     pub(super) fn place_all(&mut self) {
         let placed = || self.participants.iter().filter_map(|participant| participant.placed.as_ref());
-        let at = rules::final_of(placed().map(|placed| placed.at));
-        let behind = |placed: &Placed| rules::behind(placed.at, placed.behind, at);
+        let votes = placed().map(|placed| placed.at);
+        let at = if is_planted(Bug::SmallestVoteIsFinal) { votes.min() } else { votes.max() };
+        let at = at.unwrap_or_default();
+        // Up to where the horizon has to come because of one vote: what it stands behind, if it is the final one (P77).
+        let behind = |placed: &Placed| {
+            let is_final = placed.at == at || is_planted(Bug::BehindBelowFinal);
+            match is_final {
+                true if placed.behind < Timestamp::MAX && is_planted(Bug::UnsettledCounts) => {
+                    Timestamp::default()
+                }
+                true => placed.behind.min(at),
+                false => at,
+            }
+        };
         let until = placed().map(behind).max().unwrap_or_default();
         // One without a timestamp has said so by other ways, such as a question; what it stands behind nobody knows.
         let until = if placed().count() < self.participants.len() { at } else { until };
         for participant in &mut self.participants {
             if let Some(placed) = &mut participant.placed
-                && rules::are_void(placed.is_tentative, placed.at, at)
+                // They were given before the place was final, which is another (P76).
+                && placed.is_tentative
+                && placed.at != at
+                && !is_planted(Bug::TentativeCounts)
                 && !participant.applied
             {
                 placed.replies = None;
@@ -148,7 +166,8 @@ impl Coordinator {
         let is_in = |participant: &super::ParticipantState| {
             participant.placed.as_ref().is_none_or(|placed| placed.replies.is_some())
         };
-        if !rules::is_told(until, self.horizon) || !self.participants.iter().all(is_in) {
+        let is_settled = self.horizon >= until || is_planted(Bug::ToldBeforeHorizon);
+        if !is_settled || !self.participants.iter().all(is_in) {
             return;
         }
         self.told_at = None;

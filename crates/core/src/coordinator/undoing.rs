@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use claret_types::Bytes;
 use smallvec::SmallVec;
 
-use super::{Closed, Coordinator, rules};
+use super::touched::Touched;
+use super::{Closed, Coordinator};
 use crate::ids::{AttemptId, CallNo, ShardId, Time};
 use crate::message::{Call, KeyedCall, Undone};
+use crate::planted::{Bug, is_planted};
 
 impl Coordinator {
     /// From this call on, one that is executed and cannot be done is answered with [`Reply::Failed`](claret_types::Reply) and ends
@@ -102,10 +104,9 @@ impl Coordinator {
             return participant.granted; // Mostly.
         }
         // Who undoes is alone, so all are its own (N9).
-        let kept = self
-            .touched
-            .iter()
-            .filter(|it| it.shard == participant.shard && (it.was_heard || !rules::is_undone(it.is_undone)));
+        let is_undone = |it: &Touched| it.is_undone && !is_planted(Bug::UndoneReliedOn);
+        let here = self.touched.iter().filter(|it| it.shard == participant.shard);
+        let kept = here.filter(|it| it.was_heard || !is_undone(it));
         kept.count() as u32
     }
 
@@ -113,12 +114,12 @@ impl Coordinator {
     pub(super) fn undone_at(&self, at: usize) -> Vec<Undone> {
         let shard = self.participants[at].shard;
         if self.only_checked.is_empty() {
-            return rules::undone(self.participants[at].undone.clone()); // Mostly.
+            return self.participants[at].undone.clone(); // Mostly.
         }
         let sent: BTreeSet<CallNo> =
             self.buffered.iter().filter(|(to, _)| *to == shard).map(|(_, it)| it.call.no).collect();
         let has_some = |range: &&Undone| sent.range(range.from..range.to).next().is_some();
         let only_checked = self.only_checked.iter().filter(has_some);
-        rules::undone(self.participants[at].undone.iter().chain(only_checked).copied().collect())
+        self.participants[at].undone.iter().chain(only_checked).copied().collect()
     }
 }

@@ -4,25 +4,18 @@
 //! [`Observations::to_commit`], or [`Observations::to_check`] where nothing is to be done. The answers that were seen travel with the
 //! calls, so a commit is one for shards that know nothing of optimistic transactions.
 
-mod right;
 mod undoing;
-#[cfg(feature = "planted-bugs")]
-mod wrong;
 
 use std::collections::BTreeSet;
 
-use claret_types::{Access, Bytes, OpError, Operation, Reply};
+use claret_types::{Access, Bytes, OpError, Operation, Reply, Unique};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::ids::CallNo;
 use crate::message::{Refusal, Seen};
+use crate::planted::{Bug, is_planted};
 use crate::wire::LOOK_OPS_MAX;
-
-#[cfg(not(feature = "planted-bugs"))]
-use right as rules;
-#[cfg(feature = "planted-bugs")]
-use wrong as rules;
 
 /// After so many attempts to which something had changed, what had changed is locked (O8).
 const TRIES_MAX: u32 = 3;
@@ -153,12 +146,12 @@ impl Observations {
 
     /// Whether a record is locked in this attempt, from its first touch or by now.
     fn locks(&self, key: &Bytes) -> bool {
-        let is_to_lock =
-            !self.never_locks && self.failures >= rules::tries_max(TRIES_MAX) && self.changed.contains(key);
+        let has_failed = self.failures >= TRIES_MAX && !is_planted(Bug::NeverLocks);
+        let is_to_lock = !self.never_locks && has_failed && self.changed.contains(key);
         is_to_lock
             || self.locks_all
             || self.beside.contains(key)
-            || rules::is_locked(self.locked.contains(key))
+            || self.locked.contains(key) && !is_planted(Bug::LooksBesideLock)
     }
 
     /// The calls on a record.
@@ -184,7 +177,8 @@ impl Observations {
 
     /// What the same question was answered before, if the transaction did nothing to the record since (O6). O(calls on the record).
     pub fn known(&self, key: &Bytes, op: &Operation) -> Option<&Reply> {
-        let is_read = |entry: &&Entry| rules::outlives(entry.op.method().access == Access::Read);
+        let is_read =
+            |entry: &&Entry| entry.op.method().access == Access::Read || is_planted(Bug::KnownThoughChanged);
         let reads = self.of(key).rev().filter(|entry| !entry.is_undone()).take_while(is_read);
         let mut same = reads.filter(|entry| entry.op.plain() == op);
         same.find_map(|entry| entry.answer.as_ref()).filter(|_| op.method().access == Access::Read)
@@ -216,7 +210,7 @@ impl Observations {
         let Some(at) = self.log.iter().rposition(|entry| entry.awaits == Some(no)) else {
             let outrun = self.outrun.iter().find(|(look, _)| *look == no);
             return match (outrun, seen) {
-                (Some((_, key)), _) if rules::is_outrun(true) => {
+                (Some((_, key)), _) if !is_planted(Bug::OutrunLookCounts) => {
                     self.beside.insert(key.clone());
                     Saw::Changed { key: key.clone() }
                 }
@@ -233,7 +227,10 @@ impl Observations {
                 }
                 // What answers nothing was looked at to see whether it can be done, and nothing was seen.
                 if entry.op.returns() {
-                    entry.op = rules::seal(&entry.op, Ok(&reply), unique);
+                    if !is_planted(Bug::SeenUnchecked) {
+                        let unique = Unique(unique ^ u64::from(is_planted(Bug::DrawnAnew)));
+                        entry.op = entry.op.seen(Ok(&reply), unique);
+                    }
                     entry.answer = Some(reply.clone());
                 }
                 entry.awaits = None;
@@ -255,7 +252,8 @@ impl Observations {
                 if entry.was_seen_otherwise(&error) {
                     return Saw::Changed { key };
                 }
-                entry.op = rules::seal(&entry.op, Err(&error), unique);
+                let unique = Unique(unique ^ u64::from(is_planted(Bug::DrawnAnew)));
+                entry.op = entry.op.seen(Err(&error), unique);
                 Saw::Fails { key, error: *error, at: entry.place }
             }
             Seen::Refused(refusal) => Saw::Refused(refusal),
@@ -282,7 +280,8 @@ impl Observations {
         self.has_seen_locked |= own.iter().any(|entry| entry.op.is_seen());
         let outrun = own.iter().filter_map(|entry| Some((entry.awaits?, entry.key.clone())));
         self.outrun.extend(outrun);
-        own.into_iter().map(|entry| entry.op).filter(|_| rules::goes_along(true)).collect()
+        let goes_along = !is_planted(Bug::OwnLeftBehind);
+        own.into_iter().filter(|_| goes_along).map(|entry| entry.op).collect()
     }
 
     /// All calls, in their order.
@@ -297,7 +296,8 @@ impl Observations {
             if entry.op.is_seen() {
                 seen_later.insert(&entry.key);
             }
-            if rules::is_checked(seen_later.contains(&entry.key)) {
+            // What was seen is to be checked before an error is believed (O5).
+            if seen_later.contains(&entry.key) && !is_planted(Bug::ErrorsUnchecked) {
                 counting.push(entry);
             }
         }

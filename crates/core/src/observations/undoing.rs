@@ -6,8 +6,9 @@ use std::ops::Range;
 use claret_types::{Bytes, Operation};
 use smallvec::SmallVec;
 
-use super::{Entry, FIRST, Observations, Place, rules};
+use super::{Entry, FIRST, Observations, Place};
 use crate::ids::CallNo;
+use crate::planted::{Bug, is_planted};
 
 impl Observations {
     /// Where the next call is going to stand: for [`Self::undo`].
@@ -30,7 +31,8 @@ impl Observations {
         for mut entry in std::mem::take(&mut self.log).into_iter().rev() {
             if entry.place >= from {
                 abandoned.extend(entry.awaits.take());
-                if rules::stays_seen(entry.op.is_seen()) {
+                // What was seen is checked though it is undone (N6).
+                if entry.op.is_seen() && !is_planted(Bug::SeenUndoneUnchecked) {
                     seen_later.insert(entry.key.clone());
                 }
                 if !seen_later.contains(&entry.key) {
@@ -43,7 +45,8 @@ impl Observations {
         self.by_key.clear();
         kept.into_iter().rev().for_each(|entry| self.push(entry));
         let is_any = self.log.iter().any(|entry| entry.place >= from);
-        if is_any && rules::is_noted(from < to) {
+        // What is checked and undone is not carried out (N6).
+        if is_any && from < to && !is_planted(Bug::CheckedUndoneApplied) {
             self.undone.push((from, to));
         }
         abandoned

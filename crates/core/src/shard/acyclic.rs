@@ -11,9 +11,10 @@ use std::vec::IntoIter;
 
 use super::following::NAMED_MAX;
 use super::participant::{Calls, Chained, Stage};
-use super::{AttemptId, Bytes, Delivery, Owner, Shard, ShardId, Status, Time, rules};
+use super::{AttemptId, Bytes, Delivery, Owner, Shard, ShardId, Status, Time};
 use crate::ids::SessionId;
 use crate::message::{Asks, Listed, Output, PeerMessage, Response};
+use crate::planted::{Bug, is_planted};
 use crate::switches::Commit;
 
 /// Batons that wait for their prepares (K11), by attempt and by whom they come from: who has a right to one only the prepare tells.
@@ -126,7 +127,7 @@ impl Shard {
             before: at.checked_sub(1).map(|before| list[before].shard),
             next: list.get(at + 1).map(|next| next.shard),
             last: list[list.len() - 1].shard,
-            is_deposited: rules::needs_baton(at),
+            is_deposited: at > 0 && !is_planted(Bug::LocksWithoutBaton),
             said_waits: false,
             is_committed: false,
         })
@@ -136,7 +137,7 @@ impl Shard {
     fn waits_for_baton(&mut self, attempt: AttemptId) -> bool {
         let came = self.batons.take(attempt);
         let Some(chained) = self.participant(attempt).chained() else { return false };
-        let of_right_one = came.into_iter().find(|(from, _)| rules::is_right_before(chained, *from));
+        let of_right_one = came.into_iter().find(|(from, _)| chained.takes_baton_of(*from));
         let is_here = of_right_one.is_some_and(|(_, follows)| self.is_unled(attempt, &follows));
         if is_here && let Some(chained) = self.participant(attempt).chained_mut() {
             chained.is_deposited = false;
@@ -161,8 +162,7 @@ impl Shard {
         match &participant.stage {
             Stage::Open => self.keep_baton(now, attempt, from, follows),
             Stage::Preparing(round) => {
-                let has_right = |chained: Chained| rules::is_right_before(chained, from);
-                let is_taken = round.chained.is_some_and(|it| it.is_deposited && has_right(it));
+                let is_taken = round.chained.is_some_and(|it| it.is_deposited && it.takes_baton_of(from));
                 // Otherwise a double, or of one who has no right to it.
                 if is_taken && self.is_unled(attempt, &follows) {
                     self.go_on_with_baton(now, attempt);
@@ -249,7 +249,8 @@ impl Shard {
     pub(super) fn pass_baton(&mut self, attempt: AttemptId, chained: Option<Chained>) {
         let Some(Chained { next: Some(next), .. }) = chained else { return };
         let follows = match chained.is_some_and(|it| it.is_last_but_one()) {
-            true => rules::named(self.table.followed(&self.attempts[&attempt].held, attempt)),
+            true if is_planted(Bug::FollowedUnnamed) => Vec::new(),
+            true => self.table.followed(&self.attempts[&attempt].held, attempt),
             false => Vec::new(), // It follows nobody.
         };
         let message = PeerMessage::Baton { attempt, from: self.id, follows };
@@ -258,7 +259,9 @@ impl Shard {
 
     /// Yes is written in a chain: others may follow it from now on (K16).
     pub(super) fn lead(&mut self, now: Time, attempt: AttemptId, chained: Option<Chained>) {
-        if let Some(chained) = chained.filter(|it| rules::may_be_followed(*it)) {
+        // It has nothing more to wait for but the place where all of them are decided.
+        let may_be_followed = |it: &Chained| it.is_last_but_one() || is_planted(Bug::FollowsAnyVoted);
+        if let Some(chained) = chained.filter(may_be_followed) {
             let held = std::mem::take(&mut self.participant(attempt).held);
             self.table.lead(now, &held, attempt, chained.last);
             self.participant(attempt).held = held;
@@ -277,7 +280,7 @@ impl Shard {
     /// The prepare came again, after the vote: that is said again, and the baton may be lost (K8).
     pub(super) fn prepared_again(&mut self, attempt: AttemptId) {
         self.vote_again(attempt);
-        if rules::passes_again() {
+        if !is_planted(Bug::BatonSentOnce) {
             let chained = self.participant(attempt).chained();
             self.pass_baton(attempt, chained);
         }

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 use super::history::Place;
-use super::{AttemptId, Output, Participants, PeerMessage, Shard, ShardId, Status, Time, rules};
+use super::{AttemptId, Output, Participants, PeerMessage, Shard, ShardId, Status, Time};
 use crate::backup::Change;
 use crate::ids::{Incarnation, SessionId, TxId};
+use crate::planted::{Bug, is_planted};
 
 /// To ask the others of one decision costs as much as so many calls.
 const ASK_COST: usize = 16;
@@ -154,7 +155,8 @@ impl Shard {
             if self.at_once == 0 {
                 break false;
             }
-            let in_doubt = rules::whom_to_ask(entry);
+            // They may be in doubt about what is decided here: it is forgotten with its session once all of them know (P58).
+            let in_doubt = entry.listed.clone().filter(|_| !is_planted(Bug::ForgetsWithSession));
             match in_doubt {
                 None => {
                     history.forget(place);

@@ -1,12 +1,17 @@
 //! How an attempt ends here: a no is written, or what was voted is applied or dropped; and the decision is
 //! remembered.
 
-use super::participant::Place;
+use std::collections::BTreeSet;
+
+use claret_types::Reply;
+
+use super::participant::{Participant, Place};
 use super::recovery::runs;
 use super::{
-    AttemptId, Decided, Delivery, Fate, Incarnation, Participants, Refusal, Remembered, Response, SessionId,
-    Shard, ShardId, Stage, Status, Time, rules,
+    AttemptId, CallNo, Decided, Delivery, Fate, Incarnation, Participants, RecordIx, Refusal, Remembered,
+    Response, SessionId, Shard, ShardId, Stage, Status, Time,
 };
+use crate::planted::{Bug, is_planted};
 
 impl Shard {
     /// Writes no: everything it held or waited for here is free.
@@ -42,7 +47,7 @@ impl Shard {
             return; // It is as if that word was lost, and nothing is copied for it.
         }
         // It is applied, and what was answered nobody knows any more.
-        let Some(replies) = rules::known_answers(replies) else {
+        let Some(replies) = known_answers(replies) else {
             return self.respond_refused(attempt, Refusal::Unknown);
         };
         if !self.says_again(&replies) {
@@ -94,7 +99,10 @@ impl Shard {
     /// Writes no, unless something is written, and answers with what is.
     pub(super) fn write_no(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) {
         match self.attempts.get(&attempt) {
-            Some(participant) if rules::outlives_withdraw(participant) => self.vote_again(attempt),
+            // It has voted, and says so again (P6).
+            Some(participant) if participant.is_prepared() && !is_planted(Bug::WithdrawUnvotes) => {
+                self.vote_again(attempt);
+            }
             Some(_) => self.refuse(now, attempt, refusal),
             None => match self.decided(attempt) {
                 Some(Decided::Applied { .. }) => self.tell_applied(attempt, false),
@@ -105,7 +113,9 @@ impl Shard {
                 // Nothing is late here: whatever became of it has been said.
                 None if self.switches.delivery == Delivery::Direct => {}
                 // So late that nobody listens; what was written may have been yes.
-                None if rules::is_too_late(self, attempt) => self.respond_refused(attempt, Refusal::Stale),
+                None if self.is_below_low_water(attempt) || is_planted(Bug::NoTombstone) => {
+                    self.respond_refused(attempt, Refusal::Stale);
+                }
                 // Its prepare is late, or lost: a tombstone awaits it.
                 None => self.refuse(now, attempt, refusal),
             },
@@ -167,9 +177,30 @@ impl Shard {
             self.put_off.remove(&turn);
         }
         if self.switches.phasing && !participant.blocked.is_empty() {
-            rules::leave_queues(&mut self.table, now, &participant);
+            self.leave_queues(now, &participant);
         }
-        rules::release_all(&mut self.table, now, &participant, fate);
+        // Its effects are carried out on each of its records, or on none (P3).
+        for (at, record) in participant.held.iter().enumerate() {
+            let fate = if at > 0 && is_planted(Bug::ApplySkipsRecords) { Fate::Drop } else { fate };
+            self.table.release(now, *record, participant.owner.attempt, fate);
+        }
+    }
+
+    /// An attempt that ends leaves all queues in which it waits (P30).
+    fn leave_queues(&mut self, now: Time, participant: &Participant) {
+        let held: BTreeSet<RecordIx> = participant.held.iter().copied().collect();
+        let owner = participant.owner;
+        for record in participant.blocked.values().filter_map(|blocked| blocked.record) {
+            if is_planted(Bug::StepGrantStays) {
+                self.table.leave_queue(now, record, owner);
+            } else if !is_planted(Bug::QueuePlacesStay) {
+                self.table.cancel(record, owner);
+                // It may have been granted already, in this very step: what it got there goes too.
+                if !held.contains(&record) {
+                    self.table.release(now, record, owner.attempt, Fate::Drop);
+                }
+            }
+        }
     }
 
     /// The first incarnation whose votes and decisions are remembered for a session.
@@ -209,7 +240,12 @@ impl Shard {
         let history = self.sessions.entry(attempt.tx.session).or_default();
         let place = (attempt.tx.sequence, attempt.attempt);
         history.close(place);
-        if rules::is_remembered(history, attempt.tx.sequence, &decided) {
+        // A decision is kept until the low-water mark passes it (P28).
+        let is_forgotten = match decided {
+            Decided::Applied { .. } => is_planted(Bug::ForgetsApplied),
+            Decided::Refused(_) => is_planted(Bug::ForgetsRefused),
+        };
+        if attempt.tx.sequence >= history.low_water && !is_forgotten {
             let before = history.bytes();
             match barred {
                 Some(refusal) => history.bar(place, refusal),
@@ -225,4 +261,10 @@ impl Shard {
             }
         }
     }
+}
+
+/// The answers of what is applied, for a prepare that comes again. `None`: nobody knows them any more (P57).
+pub(super) fn known_answers(kept: &Option<Vec<(CallNo, Reply)>>) -> Option<Vec<(CallNo, Reply)>> {
+    let invented = is_planted(Bug::ForgottenAnswersAreNone).then(Vec::new);
+    kept.clone().or(invented)
 }

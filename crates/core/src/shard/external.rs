@@ -7,8 +7,9 @@
 use claret_types::{Bytes, Claims, Operation, TypeInfo};
 
 use super::lock_table::{Notice, RecordIx};
-use super::{AttemptId, Incarnation, Limits, Link, Refusal, Shard, ShardId, Switches, Time, key_hash, rules};
+use super::{AttemptId, Incarnation, Limits, Link, Refusal, Shard, ShardId, Switches, Time, key_hash};
 use crate::ids::Birth;
+use crate::planted::{Bug, is_planted};
 use crate::records::{External, Records};
 
 impl Shard {
@@ -164,7 +165,12 @@ impl Shard {
             self.tell_seen(record);
         }
         for (attempt, key) in refused {
-            if rules::ends_with_its_record(self, attempt) {
+            // It holds the record or waits for it, and has not voted (P36).
+            let is_over = match is_planted(Bug::VanishedRefusesVoted) {
+                true => self.is_open(attempt),
+                false => self.is_unvoted(attempt) && !is_planted(Bug::VanishedRefusesNobody),
+            };
+            if is_over {
                 self.refuse(now, attempt, Refusal::Vanished { key: key.clone() });
             }
         }

@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 
 use super::lock_table::FOLLOWED_MAX;
 use super::participant::Stage;
-use super::{AttemptId, Owner, Response, SessionId, Shard, Time, rules};
+use super::{AttemptId, Owner, Response, SessionId, Shard, Time};
+use crate::planted::{Bug, is_planted};
 
 type Few = SmallVec<[AttemptId; 2]>;
 
@@ -105,8 +106,10 @@ impl Shard {
     /// A baton is here that says whom its attempt follows: whether it goes on at once. Otherwise it awaits them.
     pub(super) fn is_unled(&mut self, attempt: AttemptId, follows: &[AttemptId]) -> bool {
         let is_open = |it: &AttemptId| !self.is_over(*it) && *it != attempt;
-        let open: Few = follows.iter().copied().filter(is_open).collect();
-        let open = rules::awaited(open);
+        let mut open: Few = follows.iter().copied().filter(is_open).collect();
+        if is_planted(Bug::FollowsOne) {
+            open.truncate(1);
+        }
         self.awaited.set(attempt, &open);
         if !open.is_empty() {
             self.note_held_up(attempt);
@@ -149,7 +152,7 @@ impl Shard {
         }
         let held = participant.held.clone();
         let followed = self.table.followed(&held, attempt);
-        if !rules::comes_after(&followed) {
+        if followed.is_empty() || is_planted(Bug::FollowerFirst) {
             return false;
         }
         let Stage::Prepared { round, .. } = &mut self.participant(attempt).stage else { return false };
@@ -175,7 +178,7 @@ impl Shard {
         let births = followers.iter().filter_map(|it| Some(self.attempts.get(it)?.owner.birth));
         let eldest = births.min().filter(|eldest| *eldest < birth);
         followers.into_iter().for_each(|it| self.say_held_up(it));
-        if let Some(elder) = rules::follower_told_of(eldest) {
+        if let Some(elder) = eldest.filter(|_| !is_planted(Bug::FollowersUnheard)) {
             self.respond(attempt, Response::Elder { attempt, shard: self.id, birth: elder.time });
         }
     }
@@ -193,7 +196,7 @@ impl Shard {
         held_up.into_iter().for_each(|it| self.say_held_up(it));
         for it in followed {
             let elder = eldest.filter(|eldest| *eldest < self.attempts[&it].owner.birth);
-            if let Some(elder) = rules::follower_told_of(elder) {
+            if let Some(elder) = elder.filter(|_| !is_planted(Bug::FollowersUnheard)) {
                 self.respond(it, Response::Elder { attempt: it, shard: self.id, birth: elder.time });
             }
         }

@@ -24,6 +24,7 @@ use smallvec::SmallVec;
 use super::recent::{Known, Recent};
 use crate::ids::{CallNo, Incarnation, Sequence, Timestamp};
 use crate::message::{Listed, Participants, Refusal};
+use crate::planted::{Bug, is_planted};
 
 /// A transaction of the session, and the number of an attempt.
 pub(crate) type Place = (Sequence, u32);
@@ -166,6 +167,14 @@ impl History {
             None if self.decided.is_empty() && self.barred.is_none() => None,
             None => self.further_end_of(place),
         }
+    }
+
+    /// What is written of an attempt, for which nobody is let in any more (P2).
+    pub(crate) fn bars(&self, place: Place) -> Option<&Decided> {
+        self.end_of(place).filter(|decided| match decided {
+            Decided::Refused(_) => !is_planted(Bug::RefusedLetIn),
+            Decided::Applied { .. } => !is_planted(Bug::PrepareTwice),
+        })
     }
 
     fn further_end_of(&self, place: Place) -> Option<&Decided> {

@@ -26,24 +26,19 @@ mod hot;
 mod instant;
 mod leaving;
 mod line;
+mod lock;
 mod looking;
 mod replicating;
-mod right;
 mod top;
 mod undoing;
 mod versions;
-#[cfg(feature = "planted-bugs")]
-mod wrong;
 
 use std::any::TypeId;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-use claret_types::{
-    Bytes, Claims, Effect, Expiry, Held, Mode, Modes, OpError, Reply, State, TypeInfo, Unique,
-};
+use claret_types::{Bytes, Claims, Effect, Expiry, Held, Mode, Modes, OpError, Reply, State, Unique};
 use hashbrown::HashTable;
-use indexmap::IndexMap;
 use slab::Slab;
 use smallvec::SmallVec;
 
@@ -52,17 +47,13 @@ pub(crate) use deciding::{Answers, Stop};
 use expiring::expiry_of;
 pub(crate) use following::FOLLOWED_MAX;
 use heat::Heat;
-use holder::Holder;
 pub(crate) use holder::Item;
+use holder::{Holder, Used};
 use hot::Hot;
 pub use hot::Waited;
 pub(crate) use line::Carried;
-use line::Line;
+use lock::Lock;
 pub(crate) use looking::Look;
-#[cfg(not(feature = "planted-bugs"))]
-use right as rules;
-#[cfg(feature = "planted-bugs")]
-use wrong as rules;
 
 use super::key_hash;
 use super::phaser::{Phaser, Waiter, Wanted, same};
@@ -71,6 +62,7 @@ use crate::ids::{AttemptId, Birth, CallNo, Member, SessionId, ShardId, Time};
 use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::message::{Call, Members};
+use crate::planted::{Bug, is_planted};
 use crate::records::{External, Read};
 use crate::switches::{Locks, Ordered, Switches};
 use crate::versions::Versions;
@@ -125,56 +117,6 @@ pub(crate) struct Notice {
 pub(crate) enum Fate<'a> {
     Apply(&'a Members),
     Drop,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Lock {
-    /// The type whose modes are held: the first holder's that has modes of its own.
-    kind: Option<&'static TypeInfo>,
-    held: Held,
-    holders: IndexMap<AttemptId, Holder, foldhash::fast::FixedState>,
-    /// Nobody who holds the record was born later.
-    youngest: Option<Birth>,
-    /// Somebody was found to claim more than a footprint says, for the record expires: see [`footprint`].
-    expires: bool,
-    /// The record vanished by itself: who holds it still has voted and comes before that, everybody else after (P36).
-    vanished: bool,
-    /// What it held, while somebody is still to be executed on that.
-    before_it_vanished: Option<State>,
-    /// Those who claim it in order.
-    line: Option<Box<Line>>,
-    /// How many of its holders follow others (K16).
-    followers: usize,
-    phaser: Phaser,
-}
-
-impl Lock {
-    /// Whether another process holds some of it, as far as those tell that came first and last.
-    fn is_held_by_another(&self, session: SessionId) -> bool {
-        let mut ends = self.holders.first().into_iter().chain(self.holders.last());
-        ends.any(|(attempt, _)| attempt.tx.session != session)
-    }
-
-    /// Somebody is granted a call of this type. Until one of a type with modes of its own is, there are none.
-    fn take_modes_of(&mut self, kind: &'static TypeInfo) {
-        if self.kind.is_none_or(TypeInfo::is_of_any) {
-            self.kind = Some(kind);
-        }
-    }
-
-    /// Whether the next record that takes this lock finds nothing of the last one in it.
-    fn is_blank(&self) -> bool {
-        self.kind.is_none()
-            && self.held.is_empty()
-            && self.holders.is_empty()
-            && self.youngest.is_none()
-            && !self.vanished
-            && !self.expires
-            && self.line.is_none()
-            && self.before_it_vanished.is_none()
-            && self.followers == 0
-            && self.phaser.is_quiet()
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -420,14 +362,15 @@ impl LockTable {
     /// P17: whether a request that the holders admit may pass those who wait.
     fn may_join(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call) -> bool {
         let Some(lock) = &mut self.records[record].lock else { return true };
-        if lock.phaser.is_empty() || rules::passes_waiters(lock, owner) {
+        if lock.phaser.is_empty() || lock.passes_waiters(owner) {
             return true;
         }
         let footprint = footprint(&self.switches, call, lock.expires);
         let Some(eldest) = lock.phaser.eldest_conflicting(call.op.type_info(), &footprint, false) else {
             return true;
         };
-        if !rules::is_capped(&lock.phaser, now, &self.limits) {
+        let is_capped = lock.phaser.is_capped(now, self.limits.phase_joins_max, self.limits.phase_us_max);
+        if !is_capped || is_planted(Bug::NeverCapped) {
             lock.phaser.joins += 1;
             return true;
         }
@@ -443,7 +386,9 @@ impl LockTable {
         let in_any_state = match self.switches.ordering {
             Ordered::Never => None,
             _ if in_order => None,
-            _ => rules::used_in_any_state(&self.switches, call, expires()),
+            _ if is_planted(Bug::ClocksOfTheMoment) => None,
+            // Where that counts for clocks: claims of the moment say what commutes in one state.
+            _ => Some(Used::by(&self.switches, call, expires())),
         };
         let idle = &mut self.idle;
         let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
@@ -454,8 +399,11 @@ impl LockTable {
         }
         lock.youngest = lock.youngest.max(Some(owner.birth));
         let holder = lock.holders.entry(owner.attempt).or_insert_with(|| Holder::new(owner.birth));
+        // The elder of which a new holder is told, who knows of one already or of none (P20).
+        let is_news = |elder: &Birth| *elder < owner.birth && holder.told.is_none_or(|told| *elder < told);
         if !lock.phaser.is_empty()
-            && let Some(elder) = rules::elder_to_tell_of(&lock.phaser, owner.birth, holder.told)
+            && let Some(elder) = lock.phaser.eldest().filter(is_news)
+            && !is_planted(Bug::GrantTellsNoElder)
         {
             holder.told = Some(elder);
             self.notices.push(Notice { attempt: owner.attempt, elder });
@@ -499,7 +447,7 @@ impl LockTable {
             return Stop::Crowded;
         }
         let footprint = footprint(&self.switches, call, lock.expires);
-        let upgrade = rules::passes_waiters(lock, owner);
+        let upgrade = lock.passes_waiters(owner);
         let kind = call.op.type_info();
         let follows_at = owner.follows_at;
         let waiter = Waiter { call: call.clone(), footprint, kind, in_order, follows_at };
@@ -517,7 +465,8 @@ impl LockTable {
             return;
         }
         let mut leading = true;
-        while rules::is_to_look_again(self.settle_once(now, record, &mut leading)) {}
+        // Once more if somebody moved, who may have been in another's way (P16).
+        while self.settle_once(now, record, &mut leading) && !is_planted(Bug::SettlesOnce) {}
         if let Some(lock) = &mut self.records[record].lock {
             lock.phaser.tidy();
         }
@@ -676,7 +625,8 @@ impl LockTable {
 
     fn next_unique(&mut self) -> Unique {
         self.unique += 1;
-        rules::unique(self.unique)
+        let is_anew = is_planted(Bug::UniqueStartsAnew); // Without the bits of the incarnation.
+        Unique(if is_anew { self.unique & !(0xfff << 31) } else { self.unique })
     }
 
     /// Gives back the memory of an idle lock, and the record of a key that does not exist.

@@ -36,14 +36,11 @@ mod recent;
 mod recovery;
 mod replicating;
 mod restart;
-mod right;
 mod top;
 mod undoing;
 mod undone;
 mod versions;
 mod waking;
-#[cfg(feature = "planted-bugs")]
-mod wrong;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
@@ -59,6 +56,7 @@ use crate::message::{
     Asks, Call, KeyedCall, Link, Members, Output, Participants, PeerMessage, Refusal, Request, Response,
     Status, Undone,
 };
+use crate::planted::{Bug, is_planted};
 use crate::switches::{Delivery, Switches};
 
 use acyclic::{Batons, asked_of};
@@ -69,17 +67,13 @@ use history::{Decided, History, Remembered};
 use horizon::Horizon;
 pub use lock_table::Waited;
 use lock_table::{Answers, Fate, LockTable, Owner, RecordIx, Stop, Woken};
-use participant::{Blocked, Calls, Heard, Participant, Round, Stage, by_key};
+use participant::{Blocked, Calls, Heard, Participant, Round, Stage, by_key, queues_of};
 pub use picture::{Stats, Wait};
 use recovery::{Deserted, runs};
 use replicating::Replication;
 pub use restart::Survives;
-#[cfg(not(feature = "planted-bugs"))]
-use right as rules;
 pub use top::{Behind, Counted, HotRecord, Top};
 use waking::Ran;
-#[cfg(feature = "planted-bugs")]
-use wrong as rules;
 
 /// The hash that places a key: the same everywhere, so that hosts may choose shards by it and hand it on.
 pub fn key_hash(key: &[u8]) -> u64 {
@@ -273,7 +267,8 @@ impl Shard {
     pub fn handle_further(&mut self, now: Time, link: Link, request: Request) {
         match request {
             // As if it was lost: it comes again.
-            Request::Execute { .. } | Request::Prepare { .. } if rules::is_in_doubt(self) => {}
+            Request::Execute { .. } | Request::Prepare { .. }
+                if self.is_in_doubt() && !is_planted(Bug::BeginsUnasked) => {}
             Request::Execute { attempt, birth, incarnation, key, calls, undone } => {
                 if let Some(owner) = self.admit(now, link, attempt, birth, incarnation) {
                     if self.has_forgotten_undone(attempt, &undone, calls.iter().map(|call| call.no)) {
@@ -393,7 +388,8 @@ impl Shard {
         if participant.is_held_back() {
             return; // It is committed, and those whom it follows ask.
         }
-        if rules::outlives_lease(participant) {
+        // It has voted, and asks the others (P23).
+        if participant.is_prepared() && !is_planted(Bug::LeaseEndsPrepared) {
             self.inquire(now, attempt);
         } else {
             self.refuse(now, attempt, Refusal::LeaseExpired);
@@ -476,9 +472,10 @@ impl Shard {
         }
         let own = history.met_as.map_or(self.incarnation, |met_as| met_as.max(self.incarnation));
         let let_in = Some((history.account, own));
-        let refusal = if rules::is_below_low_water(history, attempt.tx.sequence) {
+        let is_stale = attempt.tx.sequence < history.low_water && !is_planted(Bug::BelowLowWaterIsNew);
+        let refusal = if is_stale {
             Refusal::Stale
-        } else if let Some(decided) = rules::end_of(history, place) {
+        } else if let Some(decided) = history.bars(place) {
             match decided {
                 Decided::Refused(refusal) => refusal.clone(),
                 Decided::Applied { .. } => return None,
@@ -515,7 +512,7 @@ impl Shard {
         self.leave_out_undone(attempt, key, &mut calls);
         let participant = self.attempts.get_mut(&attempt).expect("admitted");
         let mut asked: SmallVec<[CallNo; 4]> = calls.iter().map(|call| call.no).collect();
-        let fresh = rules::unseen(participant, &self.switches, calls);
+        let fresh = participant.unseen(&self.switches, calls);
         if fresh.is_empty() {
             asked.sort_unstable();
             asked.dedup(); // Each is said once, however often it was asked for.
@@ -531,7 +528,8 @@ impl Shard {
             // Not before they are taken in: what is left out or refused is not kept.
             undone.note_calls(key, fresh.iter().map(|call| call.no));
         }
-        if let Some(blocked) = rules::waiting_for(participant, key) {
+        let waiting = participant.blocked.get_mut(key).filter(|_| !is_planted(Bug::WaitsTwice));
+        if let Some(blocked) = waiting {
             blocked.calls.extend(fresh); // A transaction waits at most once on one record.
             return self.say_queued(attempt, Some(key));
         }
@@ -614,7 +612,8 @@ impl Shard {
             self.put_off.remove(&turn);
         }
         if self.switches.phasing {
-            rules::queues_of(&left).for_each(|record| self.table.leave_queue(now, record, owner));
+            // Members waited there that left their group (C13).
+            queues_of(&left).for_each(|record| self.table.leave_queue(now, record, owner));
         }
         let owner = self.let_follow(attempt, records.len());
         self.begin_to_lock(now, owner, records.into_iter());
@@ -672,7 +671,7 @@ impl Shard {
     fn vote(&mut self, now: Time, attempt: AttemptId) {
         self.undo_all(attempt);
         let participant = self.attempts.get_mut(&attempt).expect("preparing");
-        if !rules::may_vote(participant) {
+        if !participant.may_vote() {
             debug_assert!(false, "{attempt} votes and has calls left");
             return self.refuse(now, attempt, Refusal::LostLocks); // No is always safe.
         }
@@ -685,7 +684,7 @@ impl Shard {
         if let Asks::Place(suggested) = asks {
             return self.vote_in_place(now, attempt, suggested);
         }
-        if !rules::may_vote_unstamped(self) {
+        if !self.may_vote_unstamped() && !is_planted(Bug::UnstampedVotesBeside) {
             self.ask_clocks(now, false);
             return self.refuse(now, attempt, Refusal::Unstamped); // Meanwhile somebody was ordered.
         }
@@ -712,7 +711,8 @@ impl Shard {
         self.tell_vote(attempt);
         self.pass_baton(attempt, chained);
         self.lead(now, attempt, chained);
-        if rules::says_vote(chained, &replies) {
+        // In a chain the client hears of a vote only where it would not do without (K5).
+        if chained.is_none_or(|chained| chained.said_waits || !replies.is_empty()) {
             self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
         }
     }

@@ -8,7 +8,7 @@
 //!
 //! Invariant: `Prepared` is yes; once there, only a decision ends it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque, btree_map};
 
 use claret_types::{Bytes, Reply};
 use hashbrown::HashMap;
@@ -19,6 +19,8 @@ use super::lock_table::{Owner, RecordIx};
 use super::undone::Undoing;
 use crate::ids::{CallNo, Incarnation, ShardId, Time, Timestamp};
 use crate::message::{Asks, Call, KeyedCall, Members, Participants, Status};
+use crate::planted::{Bug, is_planted};
+use crate::switches::{Delivery, Switches};
 
 /// Calls on one record, in their order. Mostly one.
 pub(crate) type Calls = SmallVec<[Call; 1]>;
@@ -41,6 +43,11 @@ impl Blocked {
 
 /// By key: at most one wait a record.
 pub(crate) type AllBlocked = IndexMap<Bytes, Blocked, foldhash::fast::FixedState>;
+
+/// The records where these wait.
+pub(crate) fn queues_of(blocked: &AllBlocked) -> impl Iterator<Item = RecordIx> {
+    blocked.values().filter_map(|it| it.record).filter(|_| !is_planted(Bug::PartedWaits))
+}
 
 /// What became of a call that came.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +91,11 @@ pub(crate) struct Chained {
 }
 
 impl Chained {
+    /// Whether a baton comes from who may pass it on to this participant (K10).
+    pub(crate) fn takes_baton_of(&self, from: ShardId) -> bool {
+        self.before == Some(from) || is_planted(Bug::AnyBatonCounts)
+    }
+
     /// Whether the next one decides.
     pub(crate) fn is_last_but_one(&self) -> bool {
         self.next == Some(self.last)
@@ -196,9 +208,27 @@ impl Participant {
         left
     }
 
-    /// Whether it has all that it waited for.
-    pub(crate) fn lacks_nothing(&self) -> bool {
-        self.blocked.is_empty() && self.behind.len() == 0 && !self.is_deposited()
+    /// Whether it may vote: everything is locked and executed (P1).
+    pub(crate) fn may_vote(&self) -> bool {
+        let has_all = self.blocked.is_empty() && self.behind.len() == 0 && !self.is_deposited();
+        has_all || is_planted(Bug::VoteBeforeLastGrant)
+    }
+
+    /// The calls that did not come before. They come again when a message is doubled or sent again, and, without phases, when one of
+    /// them was busy (P10).
+    pub(crate) fn unseen(&mut self, switches: &Switches, mut calls: Calls) -> Calls {
+        let comes_once = switches.delivery == Delivery::Direct && switches.phasing;
+        if comes_once || is_planted(Bug::ExecuteTwice) {
+            return calls;
+        }
+        calls.retain(|call| match self.seen.entry(call.no) {
+            btree_map::Entry::Vacant(entry) => {
+                entry.insert(Heard::Waits);
+                true
+            }
+            btree_map::Entry::Occupied(_) => false,
+        });
+        calls
     }
 
     /// Where it stands, if its commit is a chain and its prepare is here.

@@ -3,11 +3,13 @@
 use claret_types::{Bytes, OpError};
 use smallvec::SmallVec;
 
+use super::ends::known_answers;
 use super::lock_table::Carried;
 use super::participant::{Calls, Place, Said};
-use super::{AttemptId, Decided, Fate, RecordIx, Refusal, Response, Shard, Stage, Time, key_hash, rules};
+use super::{AttemptId, Decided, Fate, RecordIx, Refusal, Response, Shard, Stage, Time, key_hash};
 use crate::ids::{Birth, Timestamp};
 use crate::message::Asks;
+use crate::planted::{Bug, is_planted};
 use crate::switches::Ordered;
 
 impl Shard {
@@ -32,7 +34,9 @@ impl Shard {
     /// Keys came from another shard, on which timestamps were used up to this one. Whether that is settled is not known.
     pub fn take_over(&mut self, used: Timestamp) {
         if self.can_order() {
-            self.clock = rules::clock_of_taker(self.clock, used);
+            if !is_planted(Bug::TakerStaysLow) {
+                self.clock = self.clock.max(used);
+            }
             self.table.clocks.begin_at(self.clock);
         }
     }
@@ -58,7 +62,10 @@ impl Shard {
             return Refusal::Operation { key, error };
         }
         let behind = self.table.latest_clock(key_hash(&key));
-        rules::note_error(&mut self.table, key_hash(&key));
+        // It tells of all of the record: whoever votes from now on has a larger timestamp than what it tells of (P78).
+        if !is_planted(Bug::ErrorUnnoted) {
+            self.table.seal(key_hash(&key));
+        }
         Refusal::OperationBehind { key, error, behind }
     }
 
@@ -82,7 +89,7 @@ impl Shard {
     /// Whether a coordinator is believed what the final timestamp is: one further ahead is no node's that began anew just now, and no
     /// other shard said that it is there.
     fn is_likely(&self, now: Time, at: Timestamp) -> bool {
-        rules::is_likely(at, self.ahead_by(now, 2))
+        at <= self.ahead_by(now, 2) || is_planted(Bug::AnyFinalBelieved)
     }
 
     /// Whether no node is so far ahead while clocks agree: with one that began anew, and gave keys to another that took more for used.
@@ -120,7 +127,7 @@ impl Shard {
     /// The same for its vote, which may come long after it.
     #[inline]
     pub(super) fn may_vote_unstamped(&self) -> bool {
-        !self.can_order() || rules::takes_unstamped(self.is_settled())
+        !self.can_order() || self.is_settled()
     }
 
     /// Keys came from another shard, which does not say up to where timestamps were used on them: further than it can have gone.
@@ -132,8 +139,8 @@ impl Shard {
     /// Another incarnation begins: behind all that an earlier one may have published, voted or carried out (P85).
     pub fn begin_clock(&mut self, now: Time) {
         if self.can_order() {
-            let first = rules::clock_at_first(Timestamp(now.0), self.far_ahead(now));
-            self.begin_at(first);
+            let restarts_low = is_planted(Bug::RestartsAtOwnTime);
+            self.begin_at(if restarts_low { Timestamp(now.0) } else { self.far_ahead(now) });
             self.doubt(now);
         }
     }
@@ -144,24 +151,36 @@ impl Shard {
         self.table.clocks.begin_at(self.clock);
     }
 
+    /// The timestamp of a vote: not below what is suggested, and above the shard's clock and those of its records (P73). Nobody votes
+    /// before the own time: so what is long ago is settled, whoever is silent (P79).
+    fn vote_after(&self, now: Time, suggested: Timestamp, before: Timestamp) -> Timestamp {
+        let suggested = suggested.min(self.ahead(now));
+        let least = if is_planted(Bug::VotesInThePast) { suggested } else { suggested.max(Timestamp(now.0)) };
+        let clock = if is_planted(Bug::VoteBelowClock) { Timestamp::default() } else { self.clock };
+        let before = if is_planted(Bug::VoteBelowRecords) { Timestamp::default() } else { before };
+        least.max(clock.next()).max(before.next())
+    }
+
     /// Writes yes with a timestamp (P73).
     pub(super) fn vote_in_place(&mut self, now: Time, attempt: AttemptId, suggested: Timestamp) {
         let held = self.attempts[&attempt].held.clone();
         let in_order = held.iter().filter(|record| self.table.stands_in(**record, attempt)).count();
-        if rules::is_torn(self.is_single(attempt), in_order, held.len()) {
+        // A single participant would carry out some of its calls at once, and others in their turn: what was all to be ordered cannot be any more (P83).
+        if self.is_single(attempt) && in_order > 0 && in_order < held.len() {
             return self.refuse(now, attempt, Refusal::Unstamped);
         }
         let before = held.iter().map(|record| self.table.clock_before(*record, attempt)).max();
         let before = before.unwrap_or_default();
-        let suggested = rules::not_in_the_past(suggested.min(self.ahead(now)), now);
-        let at = rules::vote_after(suggested, self.clock, before);
+        let at = self.vote_after(now, suggested, before);
         let mut is_alone = true;
         for record in &held {
             is_alone &= self.table.take_place(now, *record, attempt, at);
         }
         let horizon = self.horizon();
         self.clock = self.clock.max(self.table.clocks.forget(self.clock, horizon));
-        let behind = rules::stands_behind(before, is_alone);
+        // The clocks of its records, or everything, if somebody who conflicts is present (P77).
+        let is_settled = is_alone || is_planted(Bug::PresentIsSettled);
+        let behind = if is_settled { before } else { Timestamp::MAX };
         let said = self.answer_in_order(attempt, &held, is_alone);
         let participant = self.participant(attempt);
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
@@ -191,8 +210,11 @@ impl Shard {
 
     /// Who goes before an attempt in some line is in the way of whoever waits for it (P81).
     pub(super) fn pass_on(&mut self, attempt: AttemptId, elder: Birth) {
+        if is_planted(Bug::ElderNotPassedOn) {
+            return;
+        }
         for record in self.attempts[&attempt].held.clone() {
-            rules::pass_on(&mut self.table, record, attempt, elder);
+            self.table.pass_on(record, attempt, elder);
         }
     }
 
@@ -251,7 +273,7 @@ impl Shard {
         };
         let mut said = voted.said;
         if let Said::Tentative { locked } = said {
-            if rules::are_good(voted.at, at) {
+            if voted.at == at || is_planted(Bug::TentativeCounts) {
                 said = Said::All;
             } else {
                 participant.replies.truncate(locked);
@@ -269,7 +291,8 @@ impl Shard {
         participant.held.clone_from(&in_order);
         self.tell_place(attempt, voted.at, at);
         for record in locked {
-            self.table.raise(record, attempt, rules::locked_until(voted.at, at));
+            // Before the lock goes (P75, P84).
+            self.table.raise(record, attempt, if is_planted(Bug::LockedKeepVote) { voted.at } else { at });
             self.table.release(now, record, attempt, Fate::Apply(&members));
         }
         // It goes with all of its records at once: who waits for one of them waits for who goes before it on another.
@@ -304,7 +327,9 @@ impl Shard {
             }
         }
         for (record, watchers) in behind {
-            self.table.look_at(now, record, rules::who_stood_behind(watchers));
+            // Who stood behind one that has been carried out is looked at again (P75).
+            let watchers = watchers.into_iter().filter(|_| !is_planted(Bug::WatchersForgotten));
+            self.table.look_at(now, record, watchers.collect());
         }
         self.done_if_carried_out(now, attempt);
     }
@@ -335,7 +360,7 @@ impl Shard {
         let (at, replies) = match self.decided(attempt) {
             Some(Decided::Applied { replies, at, .. }) => {
                 // What was answered nobody knows any more.
-                let Some(replies) = rules::known_answers(replies) else {
+                let Some(replies) = known_answers(replies) else {
                     return self.respond_refused(attempt, Refusal::Unknown);
                 };
                 (at.unwrap_or(Timestamp::MAX), Some(replies))

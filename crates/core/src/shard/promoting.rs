@@ -10,10 +10,11 @@ use claret_types::{Bytes, TypeInfo};
 
 use super::history::Remembered;
 use super::participant::{Participant, Place, Round, Said, Stage};
-use super::{Decided, Incarnation, Limits, Refusal, SessionId, Shard, Switches, Time, rules};
+use super::{Decided, Incarnation, Limits, Refusal, SessionId, Shard, Switches, Time};
 use crate::backup::{Backup, HeldRecord, Known, Vote, VotedAnswers};
 use crate::ids::Timestamp;
 use crate::message::Asks;
+use crate::planted::{Bug, is_planted};
 use crate::records::Records;
 
 /// The types of held records. No shard lets two in that share no modes; the tables of one are not for the other.
@@ -53,7 +54,7 @@ impl Shard {
     ) -> Option<Shard> {
         let (id, since) = backup.of?;
         let heard_of = backup.incarnation.unwrap_or(since);
-        let incarnation = rules::incarnation_after(heard_of, incarnation);
+        let incarnation = heard_of.next(incarnation);
         let mut shard = match records {
             Some(records) => Shard::over(records, id, incarnation, switches, limits),
             None => Shard::new(id, incarnation, switches, limits),
@@ -66,7 +67,7 @@ impl Shard {
         let mut used = backup.used;
         let mut placed = backup.placed;
         let mut kinds = Kinds::default();
-        for vote in backup.votes.into_values().filter(rules::is_restored) {
+        for vote in backup.votes.into_values().filter(is_restored) {
             if !kinds.admit(&vote.held) {
                 continue;
             }
@@ -98,7 +99,8 @@ impl Shard {
         let history = self.sessions.entry(session).or_default();
         (history.account, history.since) = (known.account, known.since);
         history.raise(known.low_water);
-        for (place, it) in known.decided.into_iter().filter(|(_, it)| rules::restores(it.is_applied)) {
+        let decided = known.decided.into_iter().filter(|_| !is_planted(Bug::PromotedForgetsDecisions));
+        for (place, it) in decided {
             let decided = match it.is_applied {
                 true => Decided::Applied { replies: it.replies, at: it.at, is_unheard: false },
                 false => Decided::Refused(Refusal::Unknown),
@@ -124,8 +126,9 @@ impl Shard {
         participant.replies = replies;
         participant.bytes = bytes as usize;
         let place = place.map(|place| {
-            let said = match rules::answers_again(place.answers) {
+            let said = match place.answers {
                 VotedAnswers::All => Said::All,
+                VotedAnswers::Tentative(_) if is_planted(Bug::PromotedAnswersAnew) => Said::All,
                 VotedAnswers::Tentative(locked) => Said::Tentative { locked: locked as usize },
                 VotedAnswers::Later => Said::Nothing,
             };
@@ -146,4 +149,12 @@ impl Shard {
         self.attempts.insert(attempt, Box::new(participant));
         self.renew(now, attempt);
     }
+}
+
+/// Whoever is promoted holds again what had voted (S3).
+fn is_restored(vote: &Vote) -> bool {
+    let writes =
+        |held: &HeldRecord| !held.in_order.is_empty() || held.granted.iter().any(|it| it.effect.is_some());
+    let forgets_reads = is_planted(Bug::PromotedForgetsReads) && !vote.held.iter().any(writes);
+    !forgets_reads && !is_planted(Bug::PromotedForgetsVotes)
 }

@@ -19,11 +19,12 @@ use std::ops::Bound;
 
 use super::{
     AttemptId, Attempts, Decided, Delivery, Fate, Incarnation, Link, Refusal, Response, Shard, ShardId,
-    Stage, Status, Time, rules,
+    Stage, Status, Time,
 };
 use crate::asked::{Told, Written};
 use crate::backup::Change;
-use crate::ids::{Birth, Sequence, SessionId, TxId};
+use crate::ids::{Birth, Sequence, SessionId, Timestamp, TxId};
+use crate::planted::{Bug, is_planted};
 
 /// A deserted session whose leases are being ended: after which attempt, and up to which.
 #[derive(Clone, Debug)]
@@ -152,8 +153,7 @@ impl Shard {
             Status::PreparedAt(at) => Some(*at),
             _ => None,
         });
-        let final_at =
-            place.map(|place| applied_at.unwrap_or_else(|| rules::final_after_death(place.at, voted_at)));
+        let final_at = place.map(|place| applied_at.unwrap_or_else(|| final_after_death(place.at, voted_at)));
         let everybody = answers.len() == others;
         let refusal = if any(Status::Applied) || applied_at.is_some() {
             None
@@ -209,8 +209,12 @@ impl Shard {
             if live.contains(&attempt) {
                 self.renew(now, attempt);
                 self.tell_again(attempt);
-            } else if !self.attempts.get(&attempt).is_some_and(|it| rules::outlives_heartbeat(it)) {
-                self.refuse(now, attempt, Refusal::Stale);
+            } else {
+                // It stays if it has voted (P23).
+                let is_prepared = self.attempts.get(&attempt).is_some_and(|it| it.is_prepared());
+                if !is_prepared || is_planted(Bug::UnlistedPreparedEnds) {
+                    self.refuse(now, attempt, Refusal::Stale);
+                }
             }
         }
     }
@@ -283,4 +287,9 @@ impl Shard {
 /// Whether an attempt's time still runs until then.
 pub(super) fn runs(attempts: &Attempts) -> impl Fn(&(Time, AttemptId)) -> bool {
     |(due, attempt)| attempts.get(attempt).is_some_and(|it| it.deadline == Some(*due))
+}
+
+/// The final timestamp of whom its participants decide: the largest of their votes (P84).
+fn final_after_death(own: Timestamp, others: impl Iterator<Item = Timestamp>) -> Timestamp {
+    if is_planted(Bug::OwnVoteAfterDeath) { own } else { others.fold(own, Timestamp::max) }
 }

@@ -11,11 +11,10 @@ use std::collections::VecDeque;
 use claret_types::Bytes;
 
 use super::participant::{Place, Said, Stage};
-use super::{
-    AttemptId, Decided, Output, Participants, PeerMessage, RecordIx, Refusal, Response, Shard, rules,
-};
+use super::{AttemptId, Decided, Output, Participants, PeerMessage, RecordIx, Refusal, Response, Shard};
 use crate::backup::{Change, Changes, Vote, VotedAnswers, VotedPlace};
-use crate::ids::Timestamp;
+use crate::ids::{Time, Timestamp};
+use crate::planted::{Bug, is_planted};
 
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
@@ -86,9 +85,10 @@ impl Replication {
 
     fn waits(&self, output: &Output) -> bool {
         match leaves(output) {
-            Leaves::AtOnce => rules::waits_for_replicas(false),
-            Leaves::Counts => rules::waits_for_replicas(true),
-            Leaves::WithClock(clock) => rules::clock_waits(clock, self.known),
+            Leaves::AtOnce => false,
+            Leaves::Counts => !is_planted(Bug::AnswersBeforeReplicas),
+            // The replicas do not all know that it may be used (S17).
+            Leaves::WithClock(clock) => clock > self.known && !is_planted(Bug::ClockBeforeReplicas),
         }
     }
 }
@@ -184,11 +184,11 @@ impl Shard {
     pub(super) fn tell_used(&mut self) {
         let used = self.hand_over();
         let Some(replication) = &mut self.replication else { return };
-        let told = rules::told_after(replication.told, used, self.latest, self.limits.told_ahead_us);
+        let told = told_after(replication.told, used, self.latest, self.limits.told_ahead_us);
         if told > replication.told {
             replication.told = told;
             replication.untold.push_back((replication.taken + 1, told));
-            replication.changes.extend(rules::told_used(told).map(Change::Used));
+            replication.changes.extend((!is_planted(Bug::UsedUntold)).then_some(Change::Used(told)));
         }
     }
 
@@ -253,7 +253,7 @@ impl Shard {
 
     /// The final timestamp of an attempt, which has just got it.
     pub(super) fn tell_place(&mut self, attempt: AttemptId, voted: Timestamp, at: Timestamp) {
-        let at = rules::told_place(voted, at);
+        let at = if is_planted(Bug::FinalToldAsVoted) { voted } else { at };
         self.tell_replicas(|_| Some(Change::Placed { attempt, at }));
     }
 
@@ -331,8 +331,9 @@ impl Shard {
             Some(Change::Placed { attempt, at })
         });
         let seen = self.table.all_seen().map(|(key, seen)| Change::Vanished { key, seen: Some(seen) });
-        let used = Some(self.told_used()).filter(|used| *used > Timestamp::default());
-        let used = used.and_then(rules::told_used).map(Change::Used);
+        let used = self.told_used();
+        let is_told = used > Timestamp::default() && !is_planted(Bug::UsedUntold);
+        let used = is_told.then_some(Change::Used(used));
         let ordered = placed.chain(seen).chain(used);
         let of_host = self.replication.as_ref().map(|replication| replication.of_host.clone());
         let of_host = of_host.filter(|note| !note.is_empty()).map(Change::OfHost);
@@ -347,4 +348,13 @@ fn change_of(attempt: AttemptId, decided: &Decided, listed: Option<&Participants
     };
     let listed = listed.filter(|listed| listed.len() > 1).cloned();
     Change::Decided { attempt, is_applied, replies, listed, at }
+}
+
+/// Up to where the replicas are told that timestamps may be used, in time before they are (S17).
+fn told_after(told: Timestamp, used: Timestamp, now: Time, ahead_us: u64) -> Timestamp {
+    // Not ahead of what is ahead of the time already: or each promotion would come further.
+    let next = used.max(Timestamp(now.plus(ahead_us).0));
+    let half = ahead_us / 2;
+    let is_soon = used.0.saturating_add(half) > told.0 && next.0 > told.0.saturating_add(half);
+    if used > told || used > Timestamp::default() && is_soon { next } else { told }
 }

@@ -7,7 +7,7 @@
 use crate::backup::Change;
 
 use super::lock_table::{Fate, LockTable};
-use super::{AllDeparted, AttemptId, Awaited, Batons, Incarnation, Shard, Time, VecDeque, rules};
+use super::{AllDeparted, AttemptId, Awaited, Batons, Incarnation, Shard, Time, VecDeque};
 
 /// What a restart leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Survives {
 impl Shard {
     /// Goes on as another incarnation, which was never used before. O(everything that is held).
     pub fn restart(&mut self, now: Time, incarnation: Incarnation, survives: Survives) {
-        let incarnation = rules::incarnation_after(self.incarnation, incarnation);
+        let incarnation = self.incarnation.next(incarnation);
         let mut fresh = Shard::new(self.id, incarnation, self.switches, self.limits);
         fresh.attach(self.table.external);
         fresh.horizon = std::mem::take(&mut self.horizon);

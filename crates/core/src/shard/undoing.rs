@@ -12,10 +12,11 @@ use super::lock_table::{Item, Stop};
 use super::undone::Undoing;
 use super::{
     AttemptId, Bytes, Call, Calls, Heard, KeyedCall, Members, Owner, Participant, Ran, RecordIx, Refusal,
-    Response, Shard, Stage, Time, Undone, key_hash, rules,
+    Response, Shard, Stage, Time, Undone, key_hash,
 };
 use crate::ids::CallNo;
 use crate::message::Bound;
+use crate::planted::{Bug, is_planted};
 use crate::switches::Delivery;
 use crate::wire::UNDONE_MAX;
 
@@ -156,7 +157,7 @@ impl Shard {
     pub(super) fn leave_out_undone(&mut self, attempt: AttemptId, key: &Bytes, calls: &mut Calls) {
         let Some(undone) = &self.participant(attempt).undone else { return };
         let came = calls.len();
-        calls.retain(|call| !rules::is_undone_late(undone, call.no));
+        calls.retain(|call| !undone.has(call.no) || is_planted(Bug::LateUndoneExecuted));
         if calls.len() < came {
             while calls.last().is_some_and(|call| !call.op.returns()) {
                 calls.pop();
@@ -203,7 +204,7 @@ impl Shard {
         let Some(undone) = &participant.undone else {
             return Ok((calls, Grants { granted: participant.granted, undone: 0, known: 0 })); // Mostly.
         };
-        let counts = |item: &Item| !rules::does_not_count(undone, item.no);
+        let counts = |item: &Item| !undone.has(item.no);
         let items = || participant.held.iter().flat_map(|record| self.table.calls(*record, attempt));
         let (granted, all) = (items().filter(|item| counts(item)).count(), items().count());
         let (known, came): (BTreeSet<CallNo>, _) = (items().map(|item| item.no).collect(), calls.len());
@@ -258,7 +259,7 @@ impl Shard {
         let participant = self.participant(attempt);
         let Some(undone) = participant.undone.take() else { return }; // Mostly.
         for record in participant.held.clone() {
-            self.table.undo_calls(record, attempt, |no| rules::is_dropped(&undone, no));
+            self.table.undo_calls(record, attempt, |no| undone.has(no) && !is_planted(Bug::UndoneApplied));
         }
         self.participant(attempt).undone = Some(undone);
     }

@@ -11,7 +11,7 @@ use std::vec;
 use super::lock_table::Notice;
 use super::{
     Answers, Blocked, Bytes, Call, CallNo, Calls, Delivery, Heard, Owner, Participant, RecordIx, Refusal,
-    Reply, Response, Shard, Stage, Stop, Time, Woken, key_hash, rules,
+    Reply, Response, Shard, Stage, Stop, Time, Woken, key_hash,
 };
 use crate::ids::AttemptId;
 
@@ -376,7 +376,7 @@ impl Shard {
         if !matches!(participant.stage, Stage::Preparing(_)) {
             return;
         }
-        if rules::may_vote(participant) {
+        if participant.may_vote() {
             self.vote(now, owner.attempt);
         } else if participant.blocked.is_empty() {
             self.going_on.push_back(owner.attempt);

@@ -1,6 +1,4 @@
 //! What letters need of the module, by the paths that they use there.
 
-#[path = "planted.rs"]
-pub(crate) mod planted;
 #[path = "../../src/parts/seals.rs"]
 pub(crate) mod seals;

@@ -6,12 +6,12 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use claret_planted::{Bug, is_planted};
 use redis_module::raw;
 
 use super::{entry, files, keyspace, with_node};
 use crate::ffi::{Arg, Ctx, Rejected, api};
 use crate::node::Node;
-use crate::parts::planted::sessions as planted;
 use crate::parts::vanished::Change;
 
 /// Asks to be told.
@@ -151,7 +151,7 @@ unsafe extern "C" fn looked_around(
 /// before it is done.
 fn note(ctx: Ctx, change: Change) {
     keyspace().note(change);
-    with_node(|node| node.come_back(ctx, planted::soon(0)));
+    with_node(|node| node.come_back(ctx, if is_planted(Bug::IdleNodeUntold) { 3_600_000 } else { 0 }));
 }
 
 unsafe extern "C" fn key_vanished(
@@ -180,7 +180,7 @@ unsafe extern "C" fn flushed(
     // SAFETY: with this event the server hands over what it says of a flush, which lives until this returns, as the context.
     let (ctx, database) = unsafe { (Ctx::new(ctx), (*what.cast::<raw::RedisModuleFlushInfo>()).dbnum) };
     // A negative number is all of them.
-    if !planted::is_of_records(database <= 0) {
+    if database > 0 || is_planted(Bug::FlushUnheard) {
         return;
     }
     entry(ctx, "a flush", |ctx| {

@@ -2,13 +2,13 @@
 
 use claret_core::wire;
 use claret_identity::{PublicKey, Signature};
+use claret_planted::{Bug, is_planted};
 
 use super::{keyspace, with_node};
 use crate::ffi::{Arg, Ctx, Denial, Flag};
 use crate::node::rights::Caller;
 use crate::node::{Hello, Welcome, limits, settings};
 use crate::parts::error::{Error, Outcome};
-use crate::parts::planted::sessions as planted;
 use crate::parts::sessions::{Handshake, Way};
 
 /// `CLARET.HELLO wire-version public-key connection [PUSH channel | POLL | LISTEN] [PROOF signature]`
@@ -84,7 +84,7 @@ fn reply(ctx: Ctx, welcome: Welcome) {
 fn push_to(ctx: Ctx, caller: &Caller, channel: Arg<'_>) -> Result<Way, Error> {
     let (channel, user) = (channel.to_bytes(), caller.name());
     let own = own_channels(ctx.user().bytes());
-    if !planted::is_own_channel(channel.starts_with(own.as_bytes())) {
+    if !(channel.starts_with(own.as_bytes()) || is_planted(Bug::ChannelsOfOthers)) {
         return Err(Error::OthersChannel { user: user.clone(), own, channel });
     }
     if !caller.may_subscribe(&channel) {
@@ -119,7 +119,7 @@ fn own_channels(user: &[u8]) -> String {
 
 /// Records are those of the first database alone.
 pub(super) fn in_first_database(ctx: Ctx) -> Outcome {
-    match planted::database(ctx.database()) {
+    match if is_planted(Bug::AnyDatabaseTaken) { 0 } else { ctx.database() } {
         0 => Ok(()),
         other => Err(Error::OtherDatabase(other)),
     }
@@ -130,7 +130,7 @@ pub(super) fn frame(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let [_, bytes] = arguments else { return Err(Error::FrameWords) };
     in_first_database(ctx)?;
     let bytes = bytes.bytes();
-    let limit = planted::frame_bytes_max(settings::FRAME_BYTES_MAX.get());
+    let limit = if is_planted(Bug::FramesUnbounded) { u64::MAX } else { settings::FRAME_BYTES_MAX.get() };
     if bytes.len() as u64 > limit {
         return Err(Error::FrameTooLong { size: bytes.len(), limit });
     }

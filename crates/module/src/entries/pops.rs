@@ -8,6 +8,7 @@
 
 use std::ffi::c_int;
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{Access, Bytes};
 use redis_module::raw;
 
@@ -15,7 +16,6 @@ use super::{entry, keyspace, with_node};
 use crate::ffi::{Answered, Arg, Ctx, Flag, Kind, Text, User};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::plain::is_move;
-use crate::parts::planted::guard as planted;
 
 /// Takes something if there is something to take; otherwise waits for it. `words` are the plain command's.
 pub(super) fn pop(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
@@ -79,9 +79,10 @@ fn time_of(words: &[Arg<'_>]) -> Option<u64> {
     let name = words.first()?;
     let is_first = name.is("BLMPOP") || name.is("BZMPOP");
     let seconds = if is_first { words.get(1)? } else { words.last()? }.float()?;
-    (0.0..=i64::MAX as f64 / 1e3)
-        .contains(&seconds)
-        .then(|| planted::millis((seconds * 1e3).ceil() as u64, seconds))
+    (0.0..=i64::MAX as f64 / 1e3).contains(&seconds).then(|| {
+        let ms = seconds * 1e3;
+        (if is_planted(Bug::ShortPopsWaitForEver) { ms } else { ms.ceil() }) as u64
+    })
 }
 
 fn keys_of(ctx: Ctx, words: &[Arg<'_>]) -> Vec<(Bytes, Access)> {
@@ -118,7 +119,9 @@ fn wakes(ctx: Ctx, words: &[Arg<'_>]) -> bool {
     let is_of_sets = name.bytes().get(1).is_some_and(|letter| letter.eq_ignore_ascii_case(&b'z'));
     let kind = if is_of_sets { Kind::Zset } else { Kind::List };
     let ready = ctx.ready_key().map(|key| Text::new(key.bytes()));
-    ready.and_then(|key| ctx.open(&key)).is_some_and(|key| planted::is_of_kind(key.kind() == kind))
+    ready
+        .and_then(|key| ctx.open(&key))
+        .is_some_and(|key| key.kind() == kind || is_planted(Bug::AnyKindWakesPop))
 }
 
 /// Runs the command again. Redis 7.0 serves from the key that is ready, whatever else there is by now; later servers

@@ -1,16 +1,17 @@
 //! What a primary tells its replicas, and what a replica is told that comes too early (`docs/replication.md`).
 
+use claret_planted::{Bug, is_planted};
+
 use super::with_node;
 use crate::ffi::{Arg, Ctx, Flag};
 use crate::parts::error::{Error, Outcome};
-use crate::parts::planted::replicas as planted;
 use crate::parts::seals::Position;
 
 /// `CLARET.CHANGES form node incarnation batch changes`
 ///
 /// Whoever is no primary of this node, and no file of its own, could make it forget what it knows.
 pub(super) fn changes(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
-    if !planted::is_told(ctx.is(Flag::Replicated) || ctx.is(Flag::Loading)) {
+    if !(ctx.is(Flag::Replicated) || ctx.is(Flag::Loading) || is_planted(Bug::ClientsTellChanges)) {
         return Err(Error::NotForClients);
     }
     const USAGE: Error = Error::Usage("CLARET.CHANGES form node incarnation batch changes");

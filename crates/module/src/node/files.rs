@@ -3,10 +3,10 @@
 //! In an RDB file: a form, and after the first form a node, an incarnation, a batch, and changes in parts, of which the last is empty.
 
 use claret_core::{Backup, Change, wire};
+use claret_planted::{Bug, is_planted};
 
 use super::{Node, settings};
 use crate::ffi::{Ctx, Flag, Loaded, Log, Saved};
-use crate::parts::planted::replicas as planted;
 use crate::parts::seals::{self, Position};
 
 /// What is told has this form; another one is not read.
@@ -76,7 +76,7 @@ impl Node {
                 backup = backup.and_then(|backup| read_changes(backup, &part));
             }
         }
-        if !settings::is_strict() || !planted::is_of_use(true) {
+        if !settings::is_strict() || is_planted(Bug::FilesHaveNothing) {
             return Some(());
         }
         match backup {
@@ -122,7 +122,7 @@ impl Node {
     /// RDB file.
     pub(crate) fn forked(&mut self, ctx: Ctx) {
         let is_rewritten = settings::is_strict() && ctx.is(Flag::Aof) && begins_with_commands(ctx);
-        if !planted::is_to_be_told(is_rewritten) {
+        if !is_rewritten || is_planted(Bug::RewriteUntold) {
             return;
         }
         match &self.shard {

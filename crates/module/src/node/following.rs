@@ -3,13 +3,13 @@
 
 use claret_core::wire::{self, WireError};
 use claret_core::{Backup, Change, Incarnation, Shard};
+use claret_planted::{Bug, is_planted};
 
 use super::files::FORM;
 use super::{Node, settings, unix_time};
 use crate::ffi::{Ctx, Flag, Log, Text};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::following::Following;
-use crate::parts::planted::replicas as planted;
 use crate::parts::seals::{Letter, Position};
 use crate::parts::stranded::is_any_untold;
 
@@ -26,7 +26,7 @@ impl Node {
         (source, position): (&[u8], Position),
         bytes: &[u8],
     ) -> Outcome {
-        if !settings::is_strict() || ctx.is(Flag::Loading) && !planted::is_of_use(true) {
+        if !settings::is_strict() || ctx.is(Flag::Loading) && is_planted(Bug::FilesHaveNothing) {
             return Ok(());
         }
         if position.is_of_no_shard() {
@@ -153,7 +153,7 @@ impl Node {
         self.following.known.retain(|node, _| followers.iter().any(|(id, _)| id == node));
         let configured = settings::REPLICAS.get() as usize;
         let (said, all) = (self.following.known.len(), followers.len().max(configured));
-        if planted::may_know_more(said < all) {
+        if said < all && !is_planted(Bug::BeginsUnproven) {
             let text = format!(
                 "no transactions are served: {said} of {all} replicas have said what they know (claret.replicas is {configured})"
             );

@@ -3,13 +3,13 @@
 use claret_core::message::{Call, PeerMessage, Refusal, Request, Response};
 use claret_core::{AttemptId, Incarnation, SessionId, Shard, ShardId, Time};
 use claret_identity::{Challenge, Signature};
+use claret_planted::{Bug, is_planted};
 use claret_types::Operation;
 
 use super::keyspace::Keyspace;
 use super::{Caller, Node, settings, unix_time};
 use crate::ffi::{Blocked, Ctx, Denial};
 use crate::parts::error::Error;
-use crate::parts::planted::sessions as planted;
 use crate::parts::queue::OWN;
 use crate::parts::sessions::{Handshake, SessionBounds, Way};
 use crate::parts::slots::Slots;
@@ -138,7 +138,7 @@ impl Node {
             | Request::ApplyAt { attempt, .. } => attempt.tx.session != link.session,
             Request::Tick { .. } | Request::Look { .. } => false,
         };
-        if planted::is_foreign(requests.iter().any(foreign)) {
+        if requests.iter().any(foreign) && !is_planted(Bug::SpeaksForOthers) {
             return Err(Error::OtherSession);
         }
         self.are_replicas_there()?;
@@ -156,7 +156,8 @@ impl Node {
         let sums = keyspace.keep_sums();
         for mut request in requests {
             if let Request::Execute { birth, .. } | Request::Prepare { birth, .. } = &mut request {
-                birth.time = planted::birth(birth.time.max(eldest), birth.time);
+                birth.time =
+                    if is_planted(Bug::BirthsUnbounded) { birth.time } else { birth.time.max(eldest) };
             }
             self.counts.operations += resolve(&mut request);
             match unlisted(keyspace, shard.id(), &request) {
@@ -205,8 +206,10 @@ impl Node {
 
     /// A client's connection closed. What follows may write, and so waits for a timer.
     pub(crate) fn closed(&mut self, ctx: Ctx, client: u64) {
-        self.open_multis.end(crate::parts::planted::guard::ended_by_close(Some(client)));
-        if let Some(session) = planted::deserted(self.sessions.closed(self.now(), client)) {
+        self.open_multis.end(Some(client).filter(|_| !is_planted(Bug::ClosedMultiStays)));
+        if let Some(session) =
+            self.sessions.closed(self.now(), client).filter(|_| !is_planted(Bug::DeadClientHolds))
+        {
             self.deserted.push(session);
             self.come_back(ctx, 0);
         }
@@ -257,7 +260,7 @@ fn unlisted(keyspace: &Keyspace, own: ShardId, request: &Request) -> Option<Atte
     let is_own = participants.iter().any(|listed| listed.shard == own && listed.incarnation.is_some());
     let knows_all =
         || keyspace.view(|view| participants.iter().all(|it| it.shard == own || view.knows(it.shard)));
-    planted::is_unlisted(!is_own || knows_all() != Some(true)).then_some(*attempt)
+    ((!is_own || knows_all() != Some(true)) && !is_planted(Bug::StrangersListed)).then_some(*attempt)
 }
 
 /// Makes times absolute that are relative to now (P71). Returns how many operations there are.

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use claret_core::message::Refusal;
 use claret_core::{Applied, HeldEnd, Incarnation, Read, Records, Shard, ShardId, Time};
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
 use smallvec::SmallVec;
 
@@ -25,7 +26,6 @@ use crate::parts::adding::{Adding, Kept, amount_of, effect_of};
 use crate::parts::command_table::{Row, Table};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::native::{self, HeldEnds, OpenKey, Server};
-use crate::parts::planted;
 use crate::parts::slots::{Closed, Slots, slot_of};
 use crate::parts::users::Users;
 use crate::parts::vanished::{Change, Changes, Expiring};
@@ -149,7 +149,7 @@ impl Keyspace {
     /// Whether what is decided now could not be carried out: clients are paused, which nobody but a client may ignore, or
     /// the cluster is down. A write from a timer or from the bus would end a server whose clients are paused.
     pub(crate) fn is_barred(&self, ctx: Ctx) -> bool {
-        planted::records::is_barred(Ctx::must_not_write() || self.may_write(ctx).is_err())
+        (Ctx::must_not_write() || self.may_write(ctx).is_err()) && !is_planted(Bug::WritesWhilePaused)
     }
 
     // --- what changes behind the shard's back ---
@@ -161,7 +161,7 @@ impl Keyspace {
 
     /// What changed before a shard begins concerns nobody: of what a replica's primary has lost its votes say so themselves.
     pub(super) fn forget_changes(&self) {
-        if planted::replicas::are_forgotten() {
+        if !is_planted(Bug::VanishedBeforePromotion) {
             self.changes.with(std::mem::take);
         }
     }
@@ -170,9 +170,9 @@ impl Keyspace {
     /// it gone, and whoever had held it would have had its end noted.
     pub(crate) fn is_found_gone(&self, key: &Bytes) -> bool {
         let is_ripe = |expiring: &mut Expiring| expiring.is_ripe(Ctx::millis(), key);
-        planted::sessions::is_found_gone(
-            self.is_looking.load(Ordering::Relaxed) && self.expiring.with(is_ripe) == Some(false),
-        )
+        self.is_looking.load(Ordering::Relaxed)
+            && self.expiring.with(is_ripe) == Some(false)
+            && !is_planted(Bug::FoundGoneTold)
     }
 
     /// Tells the shard what has changed. Before anything else goes into it, within every entry.
@@ -190,7 +190,10 @@ impl Keyspace {
             };
             shard.vanished(now, &gone);
             // Whoever may not change them may try to.
-            if is_of_rights && planted::sessions::have_changed(self.have_rights_changed(ctx)) {
+            if is_of_rights
+                && (self.have_rights_changed(ctx) || is_planted(Bug::RefusedChangeCounts))
+                && !is_planted(Bug::LostRightsUntold)
+            {
                 shard.refuse_unvoted(now, &Refusal::LostLocks);
             }
         }
@@ -204,7 +207,7 @@ impl Keyspace {
         }
         let is_held = |key: &Bytes| shard.is_held(key);
         let ripe = self.expiring.with(|it| it.take_ripe(Ctx::millis(), is_held)).unwrap_or_default();
-        for key in planted::sessions::touched(ripe) {
+        for key in ripe.into_iter().filter(|_| !is_planted(Bug::EndsUntouched)) {
             if let Some(end) = ctx.open(&Text::new(&key)).and_then(|key| key.expires_at()) {
                 self.note_end(&key, end);
             }
@@ -302,12 +305,12 @@ impl Records for Keyspace {
     }
 
     fn admit(&self, key: &Bytes, op: &Operation) -> Result<(), Refusal> {
-        assert!(!is_planted(key), "planted");
+        assert!(!panics_on(key), "planted");
         self.admits(Ctx::current(), key, op)
     }
 
     fn judge(&self, key: &Bytes, op: &Operation) -> Result<(), OpError> {
-        planted::records::judged(self.fits_schema(key, op))
+        if is_planted(Bug::SchemaUnasked) { Ok(()) } else { self.fits_schema(key, op) }
     }
 
     fn partial_state(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
@@ -349,7 +352,7 @@ impl Records for Keyspace {
 
     fn may_order(&self, key: &Bytes, op: &Operation) -> bool {
         // What the server may throw away at any moment vanishes before anybody hears of it.
-        if planted::records::is_evicting(self.is_evicting.load(Ordering::Relaxed)) {
+        if self.is_evicting.load(Ordering::Relaxed) && !is_planted(Bug::EvictedOrdered) {
             return false;
         }
         self.carry_out_sum(key);
@@ -378,7 +381,7 @@ impl Records for Keyspace {
 }
 
 /// Whether to panic at this key, so that a test sees what becomes of it: the environment names it, in builds for tests.
-fn is_planted(key: &Bytes) -> bool {
+fn panics_on(key: &Bytes) -> bool {
     let planted = || std::env::var("CLARET_PLANTED_PANIC");
     cfg!(debug_assertions) && planted().is_ok_and(|planted| *planted.as_bytes() == **key)
 }
@@ -405,7 +408,7 @@ impl Server for KeyspaceServer<'_> {
     }
 
     fn note_end(&self, key: &Bytes, end: i64) {
-        if let Some(end) = planted::sessions::end(Some(end)) {
+        if !is_planted(Bug::EndUnnoted) {
             self.keyspace.note_end(key, end);
         }
     }
@@ -439,7 +442,11 @@ impl Server for KeyspaceServer<'_> {
         let mut words: SmallVec<[&[u8]; 8]> = SmallVec::new();
         words.push(key);
         words.extend(arguments.into_iter().map(|word| -> &[u8] { word }));
-        self.ctx.run(command, planted::records::is_passed_on(command), &words)
+        let stays = |bug, name: &CStr| is_planted(bug) && command == name;
+        let stays_here = stays(Bug::HdelUnreplicated, c"HDEL")
+            || stays(Bug::SremUnreplicated, c"SREM")
+            || stays(Bug::DelUnreplicated, c"DEL");
+        self.ctx.run(command, !stays_here, &words)
     }
 
     fn write_as_is<'b>(

@@ -8,13 +8,13 @@
 //! closed and free.
 
 use claret_core::{Shard, Time};
+use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 
 use super::{Node, settings};
 use crate::ffi::{Blocked, Ctx, Filtered, Log, Text, User};
 use crate::parts::error::Error;
 use crate::parts::leaving::{LeaveStage, Uses, slot_that_leaves, slot_that_stays};
-use crate::parts::planted::guard as planted;
 use crate::parts::slots::{Closed, slot_of};
 use crate::parts::stranded::Stranded;
 
@@ -69,10 +69,15 @@ impl Node {
     pub(crate) fn takes_slot(&self, words: &[&[u8]]) -> Taking {
         let slot = slot_that_leaves(|at| words.get(at).copied()).filter(|slot| self.is_mine(*slot));
         let Some(slot) = slot else { return Taking::Runs };
-        if planted::is_unknown(self.is_unknown()) {
+        if self.is_unknown() && !is_planted(Bug::SlotLeavesUnknown) {
             return Taking::NotReady;
         }
-        match planted::in_use(self.shard.as_ref().and_then(|shard| key_in_use(shard, slot))) {
+        match self
+            .shard
+            .as_ref()
+            .and_then(|shard| key_in_use(shard, slot))
+            .filter(|_| !is_planted(Bug::SlotLeavesInUse))
+        {
             None if !self.lacks(slot) => Taking::Runs,
             key => Taking::Waits { slot, key },
         }
@@ -111,7 +116,7 @@ impl Node {
             }
             let is_there = match leave.batch() {
                 Some(batch) => shard.is_replicated_to(batch),
-                None => planted::waits_for(shard.is_replicated().then_some(0)).is_none(),
+                None => !shard.is_replicated() || is_planted(Bug::SlotLeavesUnconfirmed),
             };
             if !is_there {
                 return Err(Error::SlotUnconfirmed);
@@ -142,7 +147,8 @@ impl Node {
     /// Whether the server would make the client of a `CLUSTER SETSLOT` wait now: if it has replicas.
     pub(crate) fn would_wait(&self, ctx: Ctx) -> bool {
         self.may_wait_itself
-            && planted::would_wait(ctx.info("replication", "connected_slaves").as_deref() != Some("0"))
+            && ctx.info("replication", "connected_slaves").as_deref() != Some("0")
+            && !is_planted(Bug::SlotWaitsForReplicas)
     }
 
     /// The slots that a note of the former primary names are nobody's here, until their moves go on.

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use claret_core::message::Refusal;
 use claret_core::{Incarnation, SessionId, Shard, ShardId, Survives, Time};
+use claret_planted::{Bug, is_planted};
 
 use super::serving::replicas_may_leave;
 use super::{Node, limits, settings, unix_time};
 use crate::ffi::{Ctx, Flag, Log};
 use crate::parts::incarnations::Incarnations;
 use crate::parts::owner::Name;
-use crate::parts::planted::sessions as planted;
 use crate::parts::slots::Namesake;
 use crate::parts::stranded::Stranded;
 
@@ -30,7 +30,7 @@ impl Node {
             .as_ref()
             .is_some_and(|before| self.keyspace.view(|view| view.takes(before)).unwrap_or(false));
         self.note_whom_it_follows();
-        if planted::is_no_primary(ctx.is(Flag::Replica) || ctx.is(Flag::Loading)) {
+        if (ctx.is(Flag::Replica) || ctx.is(Flag::Loading)) && !is_planted(Bug::ReplicaServes) {
             return self.end(ctx);
         }
         // Of an older view nothing follows.
@@ -73,7 +73,11 @@ impl Node {
     fn go_on(&mut self, ctx: Ctx) {
         let (now, next) = (self.now(), self.incarnations.next(unix_time()));
         let Some(shard) = &mut self.shard else { return };
-        shard.restart(now, next, planted::survives(Survives::Votes));
+        shard.restart(
+            now,
+            next,
+            if is_planted(Bug::VotesForgotten) { Survives::Records } else { Survives::Votes },
+        );
         self.become_one(ctx, next);
         self.counts.incarnations += 1;
         self.dismiss();
@@ -179,7 +183,7 @@ impl Node {
     /// the setting nobody has a lock that it could still vote for.
     pub(crate) fn drain(&mut self, now: Time) {
         self.refuse_late(now);
-        let is_draining = planted::is_draining(settings::DRAIN.get() == 1);
+        let is_draining = settings::DRAIN.get() == 1 && !is_planted(Bug::DrainIgnored);
         if let Some(shard) = self.shard.as_mut().filter(|_| is_draining && !self.is_drained) {
             shard.refuse_unvoted(now, &Refusal::ReadOnly);
         }

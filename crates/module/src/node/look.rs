@@ -6,6 +6,7 @@
 //! client's own cache.
 
 use claret_core::Shard;
+use claret_planted::{Bug, is_planted};
 use claret_types::{Access, Bytes, Operation, TypeInfo};
 
 use super::{Node, settings};
@@ -14,7 +15,6 @@ use crate::parts::command_table::{Keys, Row, Special};
 use crate::parts::open_multis::Queued;
 use crate::parts::owner::{Name, Owner};
 use crate::parts::plain;
-use crate::parts::planted::guard as planted;
 use crate::parts::queue::is_in_use;
 use crate::parts::vanished::Change;
 use crate::parts::verdict::{Asked, Asker, Locks, Look, Standing, Verdict};
@@ -39,7 +39,7 @@ impl Node {
     pub(crate) fn fast_path(&mut self, filtered: &Filtered) -> Option<Row> {
         let name = filtered.word(0)?;
         let Some(is_busy) = self.is_busy() else { return self.row_of_slots(name) };
-        let passes = !is_busy && !planted::is_never_passed(is_never_passed(name));
+        let passes = !is_busy && (!is_never_passed(name) || is_planted(Bug::IdleMultiUnseen));
         if passes && !self.keyspace.has_versions() {
             return None;
         }
@@ -130,9 +130,8 @@ impl Node {
             // What its user may not run is not queued, and its keys are nobody's concern.
             (Queues::Yes, Some(client)) => {
                 let user = ctx.user_of(client).and_then(|name| User::named(&name));
-                planted::may_note(
-                    user.is_some_and(|user| user.may_run(&filtered.words().iter().collect::<Vec<_>>())),
-                )
+                user.is_some_and(|user| user.may_run(&filtered.words().iter().collect::<Vec<_>>()))
+                    || is_planted(Bug::NotedWhoeverAsks)
             }
             (Queues::Yes | Queues::Perhaps, _) => true,
         };
@@ -141,7 +140,8 @@ impl Node {
         }
         let words = filtered.len();
         let held = self.held_uses(ctx, filtered, row, notes.then_some(client));
-        let is_queued = planted::is_queued(queues == Queues::Yes, row.special == Special::Pop);
+        let is_judged = row.special == Special::Pop && is_planted(Bug::QueuedPopsJudged);
+        let is_queued = queues == Queues::Yes && !is_judged;
         let is_pop = row.special == Special::Pop && !is_queued && row.fits(words);
         let standing = Standing {
             asker: Asker::Filter,
@@ -156,7 +156,8 @@ impl Node {
         let single = row.places(words).take(2).count() == 1;
         let locks = self.locks_of(shard);
         let conflict = || {
-            planted::judged(held).into_iter().find(|(place, access)| {
+            let most = if is_planted(Bug::FirstHeldKeyAlone) { 1 } else { usize::MAX };
+            held.into_iter().take(most).find(|(place, access)| {
                 let key = filtered.word(*place).unwrap_or_default();
                 let as_one = single && *place == 1;
                 let op = as_one.then(|| operation_of(filtered, shard.held_as(key))).flatten();
@@ -198,8 +199,10 @@ impl Node {
         let mut held = Vec::new();
         let Some(shard) = &self.shard else { return held };
         let keyspace = self.keyspace;
-        let name = || filtered.word(0).unwrap_or_default();
-        let notes = planted::noted_for(notes, row.keys == Keys::Asked, name);
+        let is = |name: &str| filtered.word(0).unwrap_or_default().eq_ignore_ascii_case(name.as_bytes());
+        let is_left_out = row.keys == Keys::Asked && is_planted(Bug::AskedKeysUnnoted)
+            || is_planted(Bug::UnlinkUnnoted) && is("UNLINK");
+        let notes = notes.filter(|_| !is_left_out);
         let mut look = |place: usize, access: Access| {
             let Some(key) = filtered.word(place) else { return };
             if let Some(client) = notes {
@@ -212,7 +215,10 @@ impl Node {
         match row.keys {
             Keys::None => {}
             Keys::Fixed { .. } => {
-                planted::places(row.places(filtered.len()), name).for_each(|place| look(place, row.access));
+                const MOVES: [&str; 5] = ["BLMOVE", "BRPOPLPUSH", "SMOVE", "LMOVE", "RPOPLPUSH"];
+                let moves = || MOVES.iter().any(|it| is(it));
+                let most = if is_planted(Bug::SourceAlone) && moves() { 1 } else { usize::MAX };
+                row.places(filtered.len()).take(most).for_each(|place| look(place, row.access));
             }
             Keys::Asked => {
                 let places = ctx.keys_of(&filtered.words());
@@ -253,7 +259,8 @@ impl Node {
         }
         let held = self.held_of_exec(client);
         self.changes_by_exec(client);
-        self.open_multis.end(planted::ended_by_exec(client, held.is_some()));
+        let keeps_keys = held.is_some() && is_planted(Bug::RefusedExecKeepsKeys);
+        self.open_multis.end(client.filter(|_| !keeps_keys));
         let Some(held) = held else { return };
         // Only what its client may know of is a reason.
         let Some((keys, is_sure)) = self.own_keys(ctx, client, held) else { return };
@@ -316,7 +323,9 @@ impl Node {
         }
         let users: Vec<User> = senders.iter().filter_map(User::named).collect();
         let is_any = keys.is_empty();
-        let may_see = |key: &Bytes| planted::may_see(users.iter().any(|user| user.may_see(&Text::new(key))));
+        let may_see = |key: &Bytes| {
+            users.iter().any(|user| user.may_see(&Text::new(key))) || is_planted(Bug::KeysOfOthersRefuse)
+        };
         let own: Vec<(Bytes, Access)> = keys.into_iter().filter(|(key, _)| may_see(key)).collect();
         // Where it is not known which keys are held, it is only known that somebody has a MULTI open.
         (!own.is_empty() || is_any && !users.is_empty()).then_some((own, senders.len() == 1))

@@ -2,12 +2,12 @@
 
 use claret_core::message::{Output, PeerMessage, Request, Response, Status};
 use claret_core::{SessionId, Shard, ShardId, wire};
+use claret_planted::{Bug, is_planted};
 
 use super::peers::Sent;
 use super::{BARRED_MS, Node, settings};
 use crate::ffi::Ctx;
 use crate::parts::one_shots::Next;
-use crate::parts::planted::sessions as planted;
 use crate::parts::queue::OWN;
 use crate::parts::sessions::{Delivery, OutboxBounds};
 
@@ -60,7 +60,9 @@ impl Node {
                     self.counts.pushes += 1;
                     if ctx.publish(&channel, &wire::encode_responses(&responses)) == 0 {
                         self.counts.pushes_unheard += 1;
-                        self.sessions.put_back(session, planted::unheard(responses));
+                        let is_lost = is_planted(Bug::UnheardPushLost);
+                        let unheard = if is_lost { Vec::new() } else { responses };
+                        self.sessions.put_back(session, unheard);
                     }
                 }
             }

@@ -3,6 +3,7 @@
 
 use claret_core::TxId;
 use claret_core::message::Request;
+use claret_planted::{Bug, is_planted};
 use claret_types::{Access, Bytes};
 
 use super::{Node, limits, settings, unix_time};
@@ -11,7 +12,6 @@ use crate::parts::command_table::Row;
 use crate::parts::error::Error;
 use crate::parts::owner::{Name, Owner};
 use crate::parts::plain;
-use crate::parts::planted::guard as planted;
 use crate::parts::queue::{Asking, Left, Stage, Want, is_in_use, take_alone, wants_of};
 use crate::parts::sleepers::sleeps;
 use crate::parts::verdict::{Asked, Look, Standing, Verdict};
@@ -132,7 +132,7 @@ impl Node {
     pub(crate) fn plain_granted(&mut self, ctx: Ctx, number: u64) -> Waited {
         let stage = self.queue.stage(number);
         // Clients may have been paused since it was let go, and a write would end the server.
-        let is_paused = planted::is_paused(Ctx::must_not_write() && ctx.blocked_answers());
+        let is_paused = Ctx::must_not_write() && ctx.blocked_answers() && !is_planted(Bug::GrantedInPause);
         if stage == Stage::Granted && !is_paused {
             // What it uses is its own meanwhile, also where a script uses it.
             self.queue.lend(number);
@@ -144,7 +144,9 @@ impl Node {
             Stage::Waits(_) | Stage::Settles | Stage::Granted | Stage::Refused | Stage::Over if is_paused => {
                 Error::Paused
             }
-            Stage::Waits(_) | Stage::Settles | Stage::Granted | Stage::Refused | Stage::Over => {
+            // The queue knows nothing of it: the shard that had it is gone.
+            Stage::Over => Error::BeganAnew,
+            Stage::Waits(_) | Stage::Settles | Stage::Granted | Stage::Refused => {
                 Error::NotFree(settings::PLAIN_WAIT_MS.get())
             }
         })
@@ -289,9 +291,8 @@ impl Node {
         self.carry_out(ctx, None);
         let shard = self.shard.as_ref();
         let free = self.passed_over.take(|key| shard.is_none_or(|shard| !is_in_use(shard, key)));
-        let free = planted::signalled(free);
         self.tick_again(ctx);
-        free
+        if is_planted(Bug::PassedOverForgotten) { Vec::new() } else { free }
     }
 
     /// Looks after them again soon, if anybody waits.
@@ -320,7 +321,10 @@ fn keys_here(ctx: Ctx, row: Row, words: &[Text]) -> Vec<(&[u8], Access)> {
     let writes_elsewhere = |name: &Text| {
         name.bytes().eq_ignore_ascii_case(b"MOVE") || name.bytes().eq_ignore_ascii_case(b"COPY")
     };
-    match planted::is_of_records(ctx.database() == 0) || words.first().is_some_and(writes_elsewhere) {
+    match ctx.database() == 0
+        || is_planted(Bug::OtherDatabasesWait)
+        || words.first().is_some_and(writes_elsewhere)
+    {
         true => row.keys(words, |words| ctx.keys_of(words)),
         false => Vec::new(),
     }

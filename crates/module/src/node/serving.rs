@@ -1,9 +1,10 @@
 //! Whether transactions are served here, and why not: what `INFO claret` and `CLARET.TOP` tell operators.
 
+use claret_planted::{Bug, is_planted};
+
 use super::{Node, settings};
 use crate::ffi::{Ctx, Flag};
 use crate::parts::error::Error;
-use crate::parts::planted::replicas as planted;
 
 /// What is said where transactions are served.
 pub(crate) const SERVED: &str = "ok";
@@ -13,7 +14,9 @@ impl Node {
     ///
     /// Some of it was seen at the last check, at most `claret.topology-ms` ago.
     pub(crate) fn not_served(&self) -> Option<String> {
-        let because = self.why_no_shard().or_else(|| planted::why_refused(self.why_refused()))?;
+        let because = self
+            .why_no_shard()
+            .or_else(|| self.why_refused().filter(|_| !is_planted(Bug::RefusesInSilence)))?;
         // In one line without zeros, whatever the server said.
         let because = because.replace(char::is_control, " ");
         Some(format!("no transactions are served here, because {because}"))

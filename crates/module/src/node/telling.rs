@@ -5,12 +5,12 @@
 //! replica acknowledges as soon as it has carried it out; the filter sees that, and the server is asked who has how much.
 
 use claret_core::{Shard, Time};
+use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 
 use super::{BARRED_MS, Node, files, settings};
 use crate::ffi::{Ctx, Filtered, Flag, Log};
 use crate::parts::error::{Error, Outcome};
-use crate::parts::planted::replicas as planted;
 use crate::parts::questions::Owed;
 use crate::parts::replicas::{Replicas, Telling, Told};
 use crate::parts::seals::Position;
@@ -125,7 +125,8 @@ impl Node {
     fn are_replicas_late(&self, now: Time) -> bool {
         let is_long = |since: Time| now.since(since) > settings::REPLICA_MS.get() * 1_000;
         let Telling { waits_since, missing_since, .. } = self.telling;
-        planted::are_late([waits_since, missing_since].into_iter().flatten().any(is_long))
+        [waits_since, missing_since].into_iter().flatten().any(is_long)
+            && !is_planted(Bug::ServesWithoutReplicas)
     }
 
     /// Whether further transactions may come: a primary without its replicas takes none, which would only wait.
@@ -209,10 +210,12 @@ impl Node {
         if is("REPLCONF") && acknowledges() && self.telling.told.waiting() > 0 {
             self.look_at_replicas_soon(ctx, 0);
         } else if (is("PSYNC") || is("SYNC"))
-            && planted::is_held_off(self.is_unproven() && !ctx.is(Flag::Replica))
+            && self.is_unproven()
+            && !ctx.is(Flag::Replica)
+            && !is_planted(Bug::ReplicaLetIn)
         {
             filtered.insert(0, b"CLARET.UNPROVEN");
-        } else if is("RESTORE-ASKING") && planted::waits_to_take(!ctx.is(Flag::Replica))
+        } else if is("RESTORE-ASKING") && !ctx.is(Flag::Replica) && !is_planted(Bug::TakenAtOnce)
             || is("MIGRATE") && self.questions.is_any_taken()
         {
             filtered.insert(0, b"CLARET.TAKE");

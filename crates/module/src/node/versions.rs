@@ -9,13 +9,13 @@
 //! paused) no version is kept: each one that is told is that of nothing.
 
 use claret_core::Versions;
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, State};
 
 use super::keyspace::Keyspace;
 use super::settings;
 use crate::ffi::{Ctx, Filtered, Flag, Text};
 use crate::parts::command_table::{Keys, Row};
-use crate::parts::planted::records as planted;
 
 /// The versions that were told, and how events are asked for.
 pub(crate) struct Told {
@@ -37,8 +37,12 @@ impl Told {
         let sees_next = self.is_subscribed
             && !Ctx::must_not_write()
             && ![Flag::Multi, Flag::Lua].into_iter().any(|flag| ctx.is(flag));
-        self.versions.set_bytes_max(planted::versions_bytes(settings::VERSIONS_BYTES_MAX.get() as usize));
-        match planted::sees_next(sees_next) {
+        self.versions.set_bytes_max(if is_planted(Bug::VersionsUnbounded) {
+            usize::MAX
+        } else {
+            settings::VERSIONS_BYTES_MAX.get() as usize
+        });
+        match sees_next || is_planted(Bug::VersionWhereNobodyLooks) {
             true => self.versions.of(key),
             false => self.versions.of_nothing(),
         }
@@ -57,7 +61,7 @@ impl Keyspace {
 
     /// A key was changed, or is about to be.
     pub(crate) fn has_changed(&self, key: &[u8]) {
-        if !planted::keeps_version() {
+        if !is_planted(Bug::VersionOutlivesChange) {
             self.told.with(|told| told.versions.changed(key));
         }
     }
@@ -79,7 +83,7 @@ impl Keyspace {
     /// A command is about to run, of which the server may tell nothing.
     pub(crate) fn runs(&self, ctx: Ctx, row: Row, words: &[Text]) {
         match row.keys {
-            _ if !planted::is_silent(row.is_silent) || !self.has_versions() => {}
+            _ if !row.is_silent || is_planted(Bug::SilentChangesMissed) || !self.has_versions() => {}
             Keys::None => self.all_changed(),
             Keys::Fixed { .. } | Keys::Asked => {
                 row.keys(words, |words| ctx.keys_of(words)).iter().for_each(|(key, _)| self.has_changed(key));
@@ -89,7 +93,7 @@ impl Keyspace {
 
     /// The same of one that the filter sees.
     pub(super) fn is_about_to_run(&self, ctx: Ctx, row: Row, filtered: &Filtered) {
-        if planted::is_silent(row.is_silent) && self.has_versions() {
+        if row.is_silent && !is_planted(Bug::SilentChangesMissed) && self.has_versions() {
             self.runs(ctx, row, &filtered.words());
         }
     }

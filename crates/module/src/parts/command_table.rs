@@ -1,11 +1,11 @@
 //! What the guard knows of each command of the server: where its keys are, and whether it writes. The server is asked
 //! once, so that a look at a command costs no call into it.
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{Access, Bytes};
 use hashbrown::HashMap;
 
 use crate::ffi::{Answer, Place, Text};
-use crate::parts::planted::guard as planted;
 
 /// Where the keys of a command are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,9 @@ fn row(parts: Vec<Answer>) -> Option<(Bytes, Row)> {
     let (first, last, step) = (number()?, number()?, number()?);
     let is = |flag: &str| flags.iter().any(|known| **known == *flag.as_bytes());
     let subcommands = parts.nth(3).map_or_else(Vec::new, Answer::items);
-    let keys = if is("movablekeys") || planted::have_keys(subcommands.into_iter().any(has_keys)) {
+    let keys = if is("movablekeys")
+        || subcommands.into_iter().any(has_keys) && !is_planted(Bug::SubcommandsUnseen)
+    {
         Keys::Asked
     } else if first > 0 {
         Keys::Fixed { first, last, step: step.max(1) }
@@ -123,7 +125,7 @@ fn has_keys(subcommand: Answer) -> bool {
 fn takes_no_part(name: &[u8]) -> bool {
     // A shard channel stands where keys do, and is none.
     let is_channel = matches!(name, b"ssubscribe" | b"sunsubscribe" | b"spublish");
-    planted::is_channel(is_channel)
+    is_channel && !is_planted(Bug::ChannelsAreKeys)
         || matches!(name, b"watch" | b"asking" | b"pfdebug" | b"debug")
         || (name.starts_with(b"claret.") && !is_own(name))
 }
@@ -171,7 +173,7 @@ impl Row {
     pub(crate) fn places(self, words: usize) -> impl Iterator<Item = usize> {
         let (first, last, step) = match self.keys {
             Keys::Fixed { first, last, step } if last < 0 => {
-                (first, planted::last(words as i32 + last, first), step)
+                (first, if is_planted(Bug::LastKeysUnseen) { first } else { words as i32 + last }, step)
             }
             Keys::Fixed { first, last, step } => (first, last.min(words as i32 - 1), step),
             Keys::None | Keys::Asked => (1, 0, 1),

@@ -165,6 +165,10 @@ pub(crate) enum Error {
         "transactions hold keys of the command; nothing was done within {0} ms (claret.plain-wait-ms), try again"
     )]
     NotFree(u64),
+    #[error(
+        "slots left this node, or its shard began anew, while the command waited; nothing was done, try again"
+    )]
+    BeganAnew,
     #[error("clients are paused; nothing was done")]
     Paused,
     #[error("an operator ended it; nothing was done")]
@@ -240,6 +244,7 @@ impl Error {
             | Error::KeyHeld
             | Error::HeldKey(_)
             | Error::NotFree(_)
+            | Error::BeganAnew
             | Error::Paused
             | Error::SlotInUse(_)
             | Error::SlotUnconfirmed

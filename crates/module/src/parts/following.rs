@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use claret_core::Backup;
+use claret_planted::{Bug, is_planted};
 
 use crate::ffi::Timer;
-use crate::parts::planted::replicas as planted;
 use crate::parts::seals::Position;
 
 /// What a replica keeps.
@@ -52,7 +52,7 @@ impl Following {
     /// than what was acknowledged.
     pub(crate) fn whole(&self) -> Option<Position> {
         let is_of_primary = self.source.is_some() && self.source == self.followed;
-        let is_of_primary = is_of_primary && !planted::may_be_old(self.is_of_file);
+        let is_of_primary = is_of_primary && (!self.is_of_file || is_planted(Bug::FileSaysAll));
         self.complete().filter(|_| is_of_primary)
     }
 

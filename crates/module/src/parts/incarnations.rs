@@ -9,8 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use claret_core::{Incarnation, Time};
-
-use crate::parts::planted::sessions as planted;
+use claret_planted::{Bug, is_planted};
 
 /// So far ahead the file is written, in microseconds. It is less than a promoted replica is ahead of its primary.
 const AHEAD_US: u64 = 600_000_000;
@@ -54,7 +53,11 @@ impl Incarnations {
         // Nothing is kept in it yet.
         self.below = Incarnation(0);
         let below = told?;
-        self.last = self.last.max(planted::of_file(Incarnation(below.saturating_sub(1))));
+        self.last = self.last.max(if is_planted(Bug::EarlierLivesForgotten) {
+            Incarnation(0)
+        } else {
+            Incarnation(below.saturating_sub(1))
+        });
         Ok(())
     }
 

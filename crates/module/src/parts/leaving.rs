@@ -1,10 +1,10 @@
 //! Slots that are about to leave (`CLUSTER SETSLOT`), each closed to newcomers until it has left or its command gives up.
 
 use claret_core::Time;
+use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 
 use crate::ffi::Blocked;
-use crate::parts::planted::guard as planted;
 use crate::parts::slots::{Closed, SLOTS};
 
 /// See the module's text.
@@ -77,7 +77,7 @@ impl Leave {
             return true;
         }
         if self.batch.is_none() {
-            self.batch = planted::waits_for(uses.ask_replicas());
+            self.batch = uses.ask_replicas().filter(|_| !is_planted(Bug::SlotLeavesUnconfirmed));
         }
         self.batch.is_some_and(|batch| !uses.have_replicas(batch))
     }
@@ -108,7 +108,7 @@ impl Leaving {
     pub(crate) fn leave(&mut self, client: Blocked) -> bool {
         let is_its = |leave: &mut Leave| match &leave.stage {
             LeaveStage::Waits(blocked, _) => *blocked == client,
-            LeaveStage::Released(blocked) => planted::is_gone(*blocked == client),
+            LeaveStage::Released(blocked) => *blocked == client && !is_planted(Bug::GoneLeavesSlotClosed),
             LeaveStage::Server(_) | LeaveStage::Again => false,
         };
         let left: Vec<Leave> = self.list.extract_if(.., is_its).collect();

@@ -17,7 +17,6 @@ pub(crate) mod outbox;
 pub(crate) mod owner;
 pub(crate) mod passed_over;
 pub(crate) mod plain;
-pub(crate) mod planted;
 pub(crate) mod questions;
 pub(crate) mod queue;
 pub(crate) mod replicas;

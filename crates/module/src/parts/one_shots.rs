@@ -12,13 +12,13 @@ use claret_core::message::{Asks, Call, KeyedCall, Link, Listed, Members, Refusal
 use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
 };
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Operation, Reply};
 use hashbrown::HashMap;
 
 use crate::ffi::Blocked;
 use crate::parts::error::Error;
 use crate::parts::owner::{Name, Owner};
-use crate::parts::planted::sessions as planted;
 
 /// The operations with their keys.
 pub(crate) type Calls = Vec<(Bytes, Operation)>;
@@ -181,7 +181,9 @@ impl OneShots {
                 None
             }
             Response::Refused { refusal, .. }
-                if is_passing(&refusal) && !one.late && planted::may_try(one.attempt < ATTEMPTS_MAX) =>
+                if is_passing(&refusal)
+                    && !one.late
+                    && (one.attempt < ATTEMPTS_MAX || is_planted(Bug::TriedForEver)) =>
             {
                 one.attempt += 1;
                 one.is_stamped |= refusal == Refusal::Unstamped;
@@ -263,7 +265,7 @@ impl OneShots {
         self.is_any_late = true;
         let mut waits = self.open.values_mut().filter(|one| one.blocked == Some(blocked));
         waits.next().is_some_and(|one| {
-            (one.blocked, one.late) = (None, planted::is_departed(true));
+            (one.blocked, one.late) = (None, !is_planted(Bug::DepartedExecGoesOn));
             true
         })
     }
@@ -295,7 +297,7 @@ impl OneShots {
         }
         self.since_low_water = 0;
         let eldest = self.open.keys().next().copied().unwrap_or(self.next);
-        let low_water = Sequence(planted::low_water(eldest, self.next));
+        let low_water = Sequence(if is_planted(Bug::LowWaterAboveOpen) { self.next } else { eldest });
         let live =
             self.open.iter().map(|(number, one)| AttemptId { tx: self.tx(*number), attempt: one.attempt });
         Some(Request::Heartbeat { live: live.collect(), low_water })

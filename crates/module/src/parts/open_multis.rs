@@ -10,10 +10,9 @@
 //! MULTIs are closed, an EXEC is refused while anything is held.
 
 use claret_core::Limits;
+use claret_planted::{Bug, is_planted};
 use claret_types::{Access, Bytes};
 use hashbrown::HashMap;
-
-use crate::parts::planted::guard as planted;
 
 /// What the keys of one MULTI may take, in bytes; of one with more any key counts.
 const BYTES_MAX: usize = 4 << 20;
@@ -99,7 +98,10 @@ impl OpenMultis {
     /// Commands are looked at from now on, and were not before.
     pub(crate) fn begin_to_look(&mut self) {
         // What was known of an earlier shard's time may be over.
-        *self = OpenMultis { unseen: planted::at_first(Unseen::Anybody), ..OpenMultis::default() };
+        *self = OpenMultis {
+            unseen: if is_planted(Bug::OlderMultiUnseen) { Unseen::default() } else { Unseen::Anybody },
+            ..OpenMultis::default()
+        };
     }
 
     pub(crate) fn begin(&mut self, client: Option<u64>) {
@@ -123,14 +125,14 @@ impl OpenMultis {
             None => &mut self.pooled,
         };
         if let Some(known) = multi.used.get_mut(key) {
-            if planted::becomes_written(access == Access::Write) {
+            if access == Access::Write && !is_planted(Bug::ReadThenWrittenIsRead) {
                 *known = access;
             }
             return;
         }
         let bytes = key.len() + ENTRY_BYTES;
         if multi.bytes + bytes > BYTES_MAX || self.bytes + bytes > ALL_BYTES_MAX {
-            multi.is_overfull = planted::is_overfull(true);
+            multi.is_overfull = !is_planted(Bug::OverfullForgotten);
             return;
         }
         multi.used.insert(Bytes::copy_from(key), access);

@@ -4,8 +4,7 @@
 use std::collections::VecDeque;
 
 use claret_core::message::Response;
-
-use crate::parts::planted::sessions as planted;
+use claret_planted::{Bug, is_planted};
 
 /// See the module's text.
 #[derive(Default)]
@@ -36,8 +35,10 @@ impl Outbox {
     pub(crate) fn put_back(&mut self, responses: Vec<Response>) {
         for response in responses.into_iter().rev() {
             self.bytes += response.size();
-            self.responses.push_front(response);
-            planted::put_back(&mut self.responses);
+            match is_planted(Bug::PutBackBehind) {
+                true => self.responses.push_back(response),
+                false => self.responses.push_front(response),
+            }
         }
     }
 
@@ -52,8 +53,9 @@ impl Outbox {
         while self.responses.len() > 1
             && (self.responses.len() as u64 > count_max || self.bytes as u64 > bytes_max)
         {
-            let oldest = self.responses.pop_front();
-            let Some(oldest) = planted::dropped(oldest, &mut self.responses) else { break };
+            let newest_first = is_planted(Bug::NewestDropped);
+            let oldest = if newest_first { self.responses.pop_back() } else { self.responses.pop_front() };
+            let Some(oldest) = oldest else { break };
             self.bytes -= oldest.size();
             dropped += 1;
         }

@@ -3,9 +3,8 @@
 use std::fmt;
 
 use claret_core::key_hash;
+use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
-
-use crate::parts::planted::sessions as planted;
 
 /// What a user is called: any bytes. Two names that look alike are two.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -13,7 +12,10 @@ pub(crate) struct Name(Bytes);
 
 impl Name {
     pub(crate) fn new(bytes: &[u8]) -> Self {
-        Name(planted::name(Bytes::copy_from(bytes)))
+        match is_planted(Bug::NamesLossy) {
+            true => Name(Bytes::copy_from(String::from_utf8_lossy(bytes).as_bytes())),
+            false => Name(Bytes::copy_from(bytes)),
+        }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -15,13 +15,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use claret_core::message::{Link, Refusal, Request, Response};
 use claret_core::{Cause, Coordinator, Event, Limits, Session, SessionId, Shard, ShardId, Switches, Time};
+use claret_planted::{Bug, is_planted};
 use claret_types::{Access, Bytes, Operation};
 use hashbrown::{HashMap, HashSet};
 
 use crate::ffi::Blocked;
 use crate::parts::owner::Owner;
 use crate::parts::plain::whole;
-use crate::parts::planted::guard as planted;
 
 /// The session of the node's own transactions. No client can say hello with it.
 pub(crate) const OWN: SessionId = SessionId(0);
@@ -195,7 +195,7 @@ impl Queue {
 
     /// Lets those go whose time is over.
     pub(crate) fn expire(&mut self, now: Time) {
-        let is_late = |waiting: &Waiting| planted::is_late(waiting.until <= now);
+        let is_late = |waiting: &Waiting| waiting.until <= now && !is_planted(Bug::WaitsForEver);
         for (number, waiting) in self.waiting.iter_mut().filter(|(_, waiting)| is_late(waiting)) {
             waiting.let_go(*number, &mut self.released);
         }
@@ -231,7 +231,7 @@ impl Queue {
     pub(crate) fn end_later(&mut self, shard: Option<&mut Shard>, number: u64) {
         if let Some(waiting) = self.waiting.get_mut(&number) {
             (waiting.client, waiting.ends) = (None, true);
-            if let Some(shard) = planted::lets_on(shard) {
+            if let Some(shard) = shard.filter(|_| !is_planted(Bug::LeaverHoldsOff)) {
                 waiting.let_on(shard);
             }
         }
@@ -241,7 +241,7 @@ impl Queue {
     pub(crate) fn end(&mut self, now: Time, shard: &mut Shard, number: u64) {
         let Some(waiting) = self.waiting.get_mut(&number) else { return };
         if let Some(reservation) = waiting.reservation.take() {
-            self.reservations -= planted::over(1);
+            self.reservations -= u64::from(!is_planted(Bug::ReservationsStayCounted));
             if reservation.counts {
                 unreserve_all(&mut self.reserved, &waiting.wants);
             }
@@ -290,7 +290,11 @@ impl Queue {
         if let Some(reservation) = &mut waiting.reservation {
             let granted = waiting.stage == Stage::Granted;
             if granted && !reservation.counts {
-                reservation.ends = planted::kept_until(now.plus(reservation.hold_us), reservation.ends);
+                reservation.ends = if is_planted(Bug::KeptFromTheAsking) {
+                    reservation.ends
+                } else {
+                    now.plus(reservation.hold_us)
+                };
                 reserve_all(&mut self.reserved, &waiting.wants);
             } else if reservation.counts && !granted {
                 unreserve_all(&mut self.reserved, &waiting.wants);
@@ -302,7 +306,7 @@ impl Queue {
 
     /// Whether keys may be kept for one more that does not wait.
     pub(crate) fn may_reserve(&self, reservations_max: u64) -> bool {
-        planted::may_reserve(self.reservations < reservations_max)
+        self.reservations < reservations_max || is_planted(Bug::ReservationsUnbounded)
     }
 
     /// Makes a reservation of it, which is given up if it is not granted by `ends`.
@@ -369,7 +373,7 @@ fn unreserve_all(reserved: &mut Reserved, wants: &[Want]) {
     for Want { key, .. } in wants {
         if let Some(count) = reserved.get_mut(key) {
             *count -= 1;
-            if planted::is_free(*count == 0) {
+            if *count == 0 || is_planted(Bug::FreeAtFirstEnd) {
                 reserved.remove(key);
             }
         }
@@ -407,7 +411,10 @@ impl Waiting {
             return;
         }
         let asked = self.wants.len();
-        let mut more = planted::held_of_rest(held_of(&self.rest, shard));
+        let mut more = held_of(&self.rest, shard);
+        if is_planted(Bug::RestUnasked) {
+            more.clear();
+        }
         if !more.is_empty() {
             let known: HashSet<&Bytes, foldhash::fast::FixedState> =
                 self.wants.iter().map(|want| &want.key).collect();
@@ -465,7 +472,7 @@ impl Waiting {
                     self.stage = Stage::Refused;
                 }
                 // It gave way to an elder, or the record vanished: from the beginning, with the same birth.
-                Event::Restart { .. } if planted::asks_again(self.stage != Stage::Over) => {
+                Event::Restart { .. } if self.stage != Stage::Over && !is_planted(Bug::VanishedUnasked) => {
                     self.begin_again(now, shard);
                 }
                 // The command will fail by itself, once it may run: as one that uses the whole record.
@@ -511,7 +518,7 @@ pub(crate) fn held_of(keys: &[(Bytes, Access)], shard: &Shard) -> Vec<Want> {
 
 /// Whether a command that uses a key may have to wait: somebody holds it, or what was ordered on it is not settled.
 pub(crate) fn is_in_use(shard: &Shard, key: &[u8]) -> bool {
-    shard.is_held(key) || !planted::is_settled(shard.is_settled_on(key))
+    shard.is_held(key) || !(shard.is_settled_on(key) || is_planted(Bug::UnsettledTold))
 }
 
 /// While calls are ordered, a command takes its keys alone: others that it let in would go on being ordered, and what it waits for
@@ -528,7 +535,7 @@ pub(crate) fn wants_of<'a>(keys: impl Iterator<Item = (&'a [u8], Access)>) -> Ve
     let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
     for (key, access) in keys {
         if let Some(known) = places.get(key) {
-            if planted::wants_to_write(access == Access::Write) {
+            if access == Access::Write && !is_planted(Bug::ReadAndWrittenAskedAsRead) {
                 let known = &mut wants[*known];
                 (known.access, known.op) = (access, whole(access));
             }

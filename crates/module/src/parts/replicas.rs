@@ -7,10 +7,10 @@
 use std::collections::VecDeque;
 
 use claret_core::Time;
+use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 
 use crate::ffi::{Answer, Timer};
-use crate::parts::planted::replicas as planted;
 
 /// The replicas of this node at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,11 @@ impl Replicas {
         let acked = |address: String| {
             // The newest connection, where an older one has not been given up yet.
             let found = connected.iter().rev().find(|(of, _)| *of == address);
-            planted::acked(found.map(|it| it.1), connected.first().map(|it| it.1))
+            if is_planted(Bug::AnybodyCounts) {
+                connected.first().map(|it| it.1)
+            } else {
+                found.map(|it| it.1)
+            }
         };
         Some(Replicas { offset: u64::try_from(offset).ok()?, acked: followers.map(acked).collect() })
     }
@@ -80,7 +84,7 @@ impl Told {
 
     /// A replica came, which may know nothing.
     pub(crate) fn came(&mut self) {
-        self.is_whole_due = planted::is_whole_due(true);
+        self.is_whole_due = !is_planted(Bug::NewcomerUntold);
     }
 
     /// Whether the next batch has to say everything.
@@ -96,14 +100,14 @@ impl Told {
     /// Looks. `configured`: so many replicas must there be. Up to which batch all of them have what was told, if that is news.
     pub(crate) fn look(&mut self, seen: Replicas, configured: usize) -> Option<u64> {
         for (_, end) in self.batches.iter_mut().rev().take_while(|(_, end)| end.is_none()) {
-            *end = Some(planted::end(seen.offset));
+            *end = Some(if is_planted(Bug::EndUnsought) { 0 } else { seen.offset });
         }
         self.seen = seen;
         if self.is_whole_due || !self.are_all_there(configured) {
             return None;
         }
         let acked = || self.seen.acked.iter().flatten().copied();
-        let least = planted::least(acked().min(), acked().max())?;
+        let least = (if is_planted(Bug::FastestDecides) { acked().max() } else { acked().min() })?;
         let mut confirmed = None;
         while let Some((batch, _)) =
             self.batches.front().filter(|(_, end)| end.is_some_and(|end| end <= least))
@@ -112,13 +116,13 @@ impl Told {
             self.batches.pop_front();
         }
         // What came before all was told counts with that alone.
-        confirmed.filter(|batch| *batch >= planted::whole(self.whole))
+        confirmed.filter(|batch| *batch >= if is_planted(Bug::WholeUncounted) { 0 } else { self.whole })
     }
 
     /// Whether so many follow this node at least, and all of them are connected.
     pub(crate) fn are_all_there(&self, configured: usize) -> bool {
-        planted::are_enough(self.seen.acked.len() >= configured)
-            && planted::are_connected(self.seen.acked.iter().all(Option::is_some))
+        (self.seen.acked.len() >= configured || is_planted(Bug::ConfiguredIgnored))
+            && (self.seen.acked.iter().all(Option::is_some) || is_planted(Bug::AwayUncounted))
     }
 
     /// Whether all configured replicas know what was told, but for what is on its way: this node may die.

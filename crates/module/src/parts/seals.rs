@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use claret_core::{Incarnation, ShardId};
 use claret_identity::PeerSecret;
-
-use crate::parts::planted::replicas as planted;
+use claret_planted::{Bug, is_planted};
 
 /// The form of letters, of what a primary tells its replicas, and of what is in files (`claret_core::Change`): another one for each
 /// change of any. A replica with another form is not heard, and so it does not count as one.
@@ -139,7 +138,9 @@ impl Seals {
         if said.first() != Some(&FORM) {
             return Err(Refused::Form);
         }
-        if !planted::is_signed(self.secret.verify(from.as_bytes(), own.as_bytes(), said, signature)) {
+        if !(self.secret.verify(from.as_bytes(), own.as_bytes(), said, signature)
+            || is_planted(Bug::LetterUnsigned))
+        {
             return Err(Refused::Signature);
         }
         let mut rest = &said[1..];
@@ -151,10 +152,10 @@ impl Seals {
         let (life, meant, count) = (number()?, number()?, number()?);
         let letter = read(rest).ok_or(Refused::Form)?;
         let is_greeting = matches!(letter, Letter::Greeting(_));
-        let is_meant = planted::is_meant(meant == self.life || is_greeting);
+        let is_meant = meant == self.life || is_greeting || is_planted(Bug::OtherLifeMeant);
         let peer = self.peers.entry(from.to_owned()).or_default();
-        let is_over = planted::is_over(peer.past.contains(&life));
-        let came_before = planted::came_before(life == peer.life && count <= peer.heard);
+        let is_over = peer.past.contains(&life) && !is_planted(Bug::PastLifeCounts);
+        let came_before = life == peer.life && count <= peer.heard && !is_planted(Bug::LetterCountsAgain);
         if !is_meant || life == 0 || is_over || came_before {
             return Err(Refused::Late);
         }

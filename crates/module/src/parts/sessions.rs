@@ -9,13 +9,13 @@
 use claret_core::message::{Link, Response};
 use claret_core::{SessionId, ShardId, Time, wire};
 use claret_identity::{Challenge, PublicKey, Signature, Statement};
+use claret_planted::{Bug, is_planted};
 use hashbrown::HashMap;
 
 use crate::ffi::Blocked;
 use crate::parts::error::{Error, Outcome};
 use crate::parts::outbox::Outbox;
 use crate::parts::owner::{Name, Owner};
-use crate::parts::planted::sessions as planted;
 
 /// How a session hears what arises later.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,12 +165,13 @@ impl Sessions {
     pub(crate) fn prove(&mut self, handshake: &Handshake<'_>, shard: ShardId, proof: &Signature) -> Outcome {
         let challenge = self.challenge(handshake.client)?.ok_or(Error::NothingToProve)?;
         // Until it is let in, whatever is wrong.
-        let meanwhile = planted::until_let_in(Progress::Refused, Progress::Asked(challenge));
+        let meanwhile =
+            if is_planted(Bug::ProvesAgain) { Progress::Asked(challenge) } else { Progress::Refused };
         self.clients.insert(handshake.client, meanwhile);
         let Link { session, connection } = handshake.link();
         let version = wire::VERSION;
         let statement = Statement { version, shard, challenge, session, connection, way: handshake.words };
-        match planted::is_proved(handshake.key.verify(&statement, proof)) {
+        match handshake.key.verify(&statement, proof) || is_planted(Bug::ProofUnchecked) {
             true => Ok(()),
             false => Err(Error::HelloFailed),
         }
@@ -199,12 +200,12 @@ impl Sessions {
     fn speak(&mut self, handshake: &Handshake<'_>, way: Way, bounds: SessionBounds) -> Result<Bound, Error> {
         let (link, user) = (handshake.link(), handshake.user);
         if !self.known.contains_key(&link.session) {
-            if planted::are_many(self.known.len() as u64 >= bounds.sessions_max) {
+            if self.known.len() as u64 >= bounds.sessions_max && !is_planted(Bug::SessionsUnbounded) {
                 return Err(Error::TooManySessions(bounds.sessions_max));
             }
             let limit = bounds.user_sessions_max;
             let of_user = self.users.entry(user.clone()).or_default();
-            if planted::has_many(*of_user >= limit) {
+            if *of_user >= limit && !is_planted(Bug::UserSessionsUnbounded) {
                 return Err(Error::TooManySessionsOfUser(limit));
             }
             *of_user += 1;
@@ -225,7 +226,7 @@ impl Sessions {
         }
         let session = self.known.get_mut(&link.session).expect("just put there");
         session.is_of(handshake)?;
-        if planted::is_old(link.connection < session.connection) {
+        if link.connection < session.connection && !is_planted(Bug::OldConnectionLetIn) {
             return Err(Error::OldConnection { newer: session.connection });
         }
         session.connection = link.connection;
@@ -266,7 +267,8 @@ impl Sessions {
         let bound = self.bound(client);
         self.clients.remove(&client);
         let Bound { link, listens } = bound?;
-        (!planted::listens(listens) && self.unbind(link.session, now)).then_some(link.session)
+        ((!listens || is_planted(Bug::ListenerEndsSession)) && self.unbind(link.session, now))
+            .then_some(link.session)
     }
 
     /// Whether it said hello, and is not forgotten.
@@ -297,7 +299,7 @@ impl Sessions {
         for (_, session) in &gone {
             self.outbox_bytes -= session.outbox.bytes();
             if let Some(count) = self.users.get_mut(&session.user) {
-                *count -= planted::forgotten(1);
+                *count -= u64::from(!is_planted(Bug::ForgottenStayCounted));
                 if *count == 0 {
                     self.users.remove(&session.user);
                 }
@@ -326,10 +328,11 @@ impl Sessions {
         }
         let before = known.outbox.bytes();
         known.outbox.push(response);
-        let bytes_max = match planted::is_over_all(self.outbox_bytes as u64 > bounds.all_bytes_max) {
-            true => bounds.bytes_max.min(bounds.all_bytes_max / sessions.max(1)),
-            false => bounds.bytes_max,
-        };
+        let bytes_max =
+            match self.outbox_bytes as u64 > bounds.all_bytes_max && !is_planted(Bug::ShareIgnored) {
+                true => bounds.bytes_max.min(bounds.all_bytes_max / sessions.max(1)),
+                false => bounds.bytes_max,
+            };
         self.dropped += known.outbox.keep_within(bounds.count_max, bytes_max);
         self.outbox_bytes = self.outbox_bytes + known.outbox.bytes() - before;
     }
@@ -345,7 +348,7 @@ impl Sessions {
     /// All that waits for a session.
     pub(crate) fn take(&mut self, session: SessionId) -> Vec<Response> {
         let Some(known) = self.known.get_mut(&session) else { return Vec::new() };
-        self.outbox_bytes -= planted::taken(known.outbox.bytes());
+        self.outbox_bytes -= if is_planted(Bug::TakenStayCounted) { 0 } else { known.outbox.bytes() };
         known.outbox.take()
     }
 
@@ -385,7 +388,7 @@ impl Sessions {
         let session = self.known.get_mut(&id)?;
         session.polls_until = until;
         self.next_late = Some(self.next_late.map_or(until, |next| next.min(until)));
-        planted::replaced(session.poller.replace(poller))
+        session.poller.replace(poller).filter(|_| !is_planted(Bug::EarlierPollForgotten))
     }
 
     /// Takes those whose time is over.
@@ -396,7 +399,7 @@ impl Sessions {
         let (mut late, mut next) = (Vec::new(), None::<Time>);
         // In any order: each is looked at by itself.
         for (id, session) in &mut self.known {
-            if planted::is_late(session.polls_until <= now) {
+            if session.polls_until <= now && !is_planted(Bug::PollsForEver) {
                 late.extend(session.poller.take().map(|poller| (*id, poller)));
             } else if session.poller.is_some() {
                 next = Some(next.map_or(session.polls_until, |next| next.min(session.polls_until)));
@@ -414,13 +417,13 @@ impl Sessions {
     /// A waiting client is gone, or its time is over. Whether it still waited: it may have been let go already.
     pub(crate) fn stop_waiting(&mut self, poller: Blocked) -> bool {
         let mut waits = self.known.values_mut().filter(|session| session.poller == Some(poller));
-        planted::waited(waits.next().is_some_and(|session| session.poller.take().is_some()))
+        waits.next().is_some_and(|session| session.poller.take().is_some()) && !is_planted(Bug::DeadPollKept)
     }
 }
 
 impl ClientProcess {
     fn belongs_to(&self, user: &Name) -> Outcome {
-        if planted::is_its_user(self.user == *user) { Ok(()) } else { Err(Error::OtherUser) }
+        if self.user == *user || is_planted(Bug::AnybodysSession) { Ok(()) } else { Err(Error::OtherUser) }
     }
 
     fn is_of(&self, handshake: &Handshake<'_>) -> Outcome {

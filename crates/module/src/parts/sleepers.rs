@@ -13,11 +13,11 @@
 //!   anything. This happens once in the life of a server.
 
 use claret_core::TxId;
+use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 use hashbrown::HashMap;
 
 use crate::ffi::ClientInfo;
-use crate::parts::planted::guard as planted;
 
 /// More keys than these are not told apart.
 const KEYS_MAX: usize = 16_384;
@@ -121,7 +121,8 @@ impl Sleepers {
         let Some(known) = self.keys.get_mut(key) else { return false };
         let other = known.last.replace((tx, entry)).filter(|(last, _)| *last != tx);
         let is_in_the_way = |(_, at): (TxId, u64)| is_held || is_stirred || at == entry;
-        planted::is_target(known.is_target) || planted::is_in_the_way(other.is_some_and(is_in_the_way))
+        known.is_target && !is_planted(Bug::TargetsLetBe)
+            || other.is_some_and(is_in_the_way) && !is_planted(Bug::SecondComerLetBe)
     }
 }
 

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use claret_core::{Incarnation, ShardId};
+use claret_planted::{Bug, is_planted};
 
 use crate::parts::members::Members;
-use crate::parts::planted::{guard as planted, sessions};
 
 /// How many slots there are.
 pub(crate) const SLOTS: usize = 16_384;
@@ -233,7 +233,7 @@ impl Slots {
             slots.served[usize::from(slot)] = slots.is_mine(slot);
         }
         for slot in slots.moving.iter().filter(|slot| usize::from(**slot) < SLOTS) {
-            slots.served[usize::from(*slot)] = planted::is_served(false);
+            slots.served[usize::from(*slot)] = is_planted(Bug::SlotOnItsWayServed);
         }
         slots
     }
@@ -348,7 +348,8 @@ impl Slots {
 
     /// Whether every slot that `before` had here is here still.
     pub(crate) fn keeps(&self, before: &Slots) -> bool {
-        sessions::keeps((0..SLOTS as u16).all(|slot| self.is_mine(slot) || !before.is_mine(slot)))
+        (0..SLOTS as u16).all(|slot| self.is_mine(slot) || !before.is_mine(slot))
+            || is_planted(Bug::LostSlotsUnseen)
     }
 
     /// Whom to ask for a shard. A primary that serves nothing may have given its slots away, and remembers; one that
@@ -363,7 +364,7 @@ impl Slots {
         let node = self.nodes.iter().find(|node| node.shard() == Some(shard));
         match node.filter(|node| !node.has_failed || !node.ranges.is_empty()) {
             Some(node) => Bearer::Primary(node),
-            None if sessions::was_heard_of(self.heard_of.contains(&shard)) => Bearer::Gone,
+            None if self.heard_of.contains(&shard) && !is_planted(Bug::GoneUnheardOf) => Bearer::Gone,
             None => Bearer::Unheard,
         }
     }

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use claret_core::Time;
+use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 
-use crate::parts::planted::guard as planted;
 use crate::parts::slots::{Closed, SLOTS, Slots};
 
 /// Whoever is promoted so soon after a slot has gone may not have heard of that, in microseconds.
@@ -26,7 +26,9 @@ pub(crate) struct Stranded {
 impl Stranded {
     /// Those of a note, as far as the server itself does not know that they are on their way.
     pub(crate) fn of_note(note: &[u8], slots: &Slots) -> Stranded {
-        let list = planted::stranded(slots_of(note)).into_iter().filter(|slot| is_stranded(*slot, slots));
+        let list = (if is_planted(Bug::StrandedServed) { Vec::new() } else { slots_of(note) })
+            .into_iter()
+            .filter(|slot| is_stranded(*slot, slots));
         Stranded { closed: list.map(|slot| slots.close(slot)).collect(), ..Stranded::default() }
     }
 
@@ -66,7 +68,9 @@ impl Stranded {
         let mut note = vec![0; 2 * SET_BYTES];
         let (first, second) = note.split_at_mut(SET_BYTES);
         own.for_each(|slot| put(first, slot));
-        planted::told(on_their_way.collect()).into_iter().for_each(|slot| put(second, slot));
+        (if is_planted(Bug::SlotOnItsWayUntold) { Vec::new() } else { on_their_way.collect() })
+            .into_iter()
+            .for_each(|slot| put(second, slot));
         note.into()
     }
 }

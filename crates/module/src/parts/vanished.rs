@@ -3,9 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
-
-use crate::parts::planted::sessions as planted;
 
 /// Something that the shard has to hear of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,24 +55,30 @@ impl Expiring {
 
     /// Whether the key is among those whose time has come.
     pub(crate) fn is_ripe(&self, now: i64, key: &Bytes) -> bool {
-        self.by_end.range(..(planted::ends_before(now + 1), Bytes::default())).any(|(_, ripe)| ripe == key)
+        self.by_end.range(..first_after(now)).any(|(_, ripe)| ripe == key)
     }
 
     /// Takes those whose time has come and that somebody holds.
     pub(crate) fn take_ripe(&mut self, now: i64, is_held: impl Fn(&Bytes) -> bool) -> Vec<Bytes> {
         let is_ripe = |(end, _): &&(i64, Bytes)| *end <= now;
-        let next = planted::next_end(self.by_end.first(), self.by_end.last());
+        let next = if is_planted(Bug::LatestEndCounts) { self.by_end.last() } else { self.by_end.first() };
         if next.filter(is_ripe).is_none() && self.by_end.len() <= self.prune_at {
             return Vec::new();
         }
-        let later = self.by_end.split_off(&(planted::ends_before(now + 1), Bytes::default()));
+        let later = self.by_end.split_off(&first_after(now));
         let ripe = std::mem::replace(&mut self.by_end, later);
         if self.by_end.len() > self.prune_at {
             self.by_end.retain(|(_, key)| is_held(key));
             self.prune_at = KEPT_MIN.max(2 * self.by_end.len());
         }
-        planted::ripe(ripe.into_iter()).map(|(_, key)| key).filter(|key| is_held(key)).collect()
+        let most = if is_planted(Bug::OneExpiresAtATime) { 1 } else { usize::MAX };
+        ripe.into_iter().take(most).map(|(_, key)| key).filter(|key| is_held(key)).collect()
     }
+}
+
+/// The first of those whose time has not come, in milliseconds.
+fn first_after(now: i64) -> (i64, Bytes) {
+    (now + i64::from(!is_planted(Bug::GoneForAMillisecond)), Bytes::default())
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@
 //! and pops that wake ask only that.
 
 use claret_core::Shard;
+use claret_planted::{Bug, is_planted};
 use claret_types::{Access, Bytes, Mode, Operation, Scope, TypeInfo};
 
 use crate::parts::command_table::{Row, Special};
 use crate::parts::error::Error;
 use crate::parts::plain::{self, Plain};
-use crate::parts::planted::guard as planted;
 use crate::parts::queue::Queue;
 use crate::parts::sleepers::Sleepers;
 
@@ -37,10 +37,11 @@ impl Locks<'_> {
     /// does. `op`: the operation that the use is, if it is one; otherwise the whole record is used, and what is in it
     /// does not matter, which may be much.
     pub(crate) fn conflict(&self, key: &[u8], access: Access, op: Option<&Operation>, look: Look) -> bool {
+        let is_reserved = || self.queue.is_reserved(key) && !is_planted(Bug::ReservedInTheWay);
         let Some(held) = self.shard.held_as(key) else {
-            return !self.shard.is_settled_on(key) && !planted::is_kept(self.queue.is_reserved(key));
+            return !self.shard.is_settled_on(key) && !is_reserved();
         };
-        if planted::is_kept(self.queue.is_reserved(key)) {
+        if is_reserved() {
             return false;
         }
         self.is_unsettled(key, op) || self.is_held_in_conflict(key, held, access, op, look)
@@ -63,7 +64,8 @@ impl Locks<'_> {
         look: Look,
     ) -> bool {
         // What is brought would go to who sleeps, while somebody relies on the key.
-        let brings = |access| planted::brings(access == Access::Write && self.sleepers.is_on(key));
+        let brings =
+            |access| access == Access::Write && self.sleepers.is_on(key) && !is_planted(Bug::SleeperGetsHeld);
         match op {
             // By its own type's table.
             Some(op) if op.type_info().common_modes(held).is_some() && !brings(op.method().access) => {
@@ -75,15 +77,16 @@ impl Locks<'_> {
                 }
             }
             _ => {
-                brings(access) || planted::conflicts_as_a_whole(self.conflicts_as_a_whole(key, held, access))
+                brings(access)
+                    || self.conflicts_as_a_whole(key, held, access) && !is_planted(Bug::OtherTypesPass)
             }
         }
     }
 
     fn conflicts_as_a_whole(&self, key: &[u8], held: &'static TypeInfo, access: Access) -> bool {
         let op = match access {
-            Access::Read => planted::read(plain::whole_read(held)),
-            Access::Write => plain::whole(Access::Write),
+            Access::Read if !is_planted(Bug::ReadsExclude) => plain::whole_read(held),
+            Access::Read | Access::Write => plain::whole(Access::Write),
         };
         // Its claims are in the modes of its type; where it has none of its own, in the holder's.
         let is_plain = op.type_info().id == TypeInfo::of::<Plain>().id;
@@ -158,11 +161,12 @@ impl Asked<'_> {
             return Verdict::Refused(error);
         }
         // EXEC does not look at the keys of a slot.
-        let takes_slot = planted::takes_slot(row.special == Special::Cluster);
-        let is_looked_at = planted::passes_in_exec(standing.in_exec && !takes_slot);
+        let takes_slot = row.special == Special::Cluster && !is_planted(Bug::SlotLeavesInExec);
+        let is_looked_at = standing.in_exec && !takes_slot && !is_planted(Bug::JudgedAgainInExec);
         // The server refuses at once what it can never run; and who may not run a command makes nobody wait, and does not
         // learn what is held.
-        let is_run = planted::fits(row.fits(words)) && planted::is_allowed(standing.is_allowed);
+        let is_run = (row.fits(words) || is_planted(Bug::ArityUnchecked))
+            && (standing.is_allowed || is_planted(Bug::ForbiddenWaits));
         if is_looked_at || row.special == Special::Own || !is_run {
             return Verdict::Passes;
         }
@@ -178,7 +182,7 @@ impl Asked<'_> {
             | Special::Rights
             | Special::Own => match conflict() {
                 None => Verdict::Passes,
-                Some(key) if planted::may_wait(standing.may_wait) => Verdict::Waits(key),
+                Some(key) if standing.may_wait || is_planted(Bug::AlwaysWaits) => Verdict::Waits(key),
                 Some(key) => Verdict::TriesAgain(key),
             },
         }
@@ -190,11 +194,12 @@ impl Asked<'_> {
         if !is_known {
             return Some(Error::NoAuth);
         }
-        if planted::only_reads(only_reads) && self.row.access == Access::Write {
+        if only_reads && !is_planted(Bug::WritesBehindRead) && self.row.access == Access::Write {
             return Some(Error::Writes(Bytes::copy_from(self.name)));
         }
         // The server does not look, and a script within a script ends it.
-        let is_forbidden = planted::is_forbidden(self.row.no_script && self.standing.in_script);
+        let is_forbidden =
+            self.row.no_script && self.standing.in_script && !is_planted(Bug::ScriptRunsForbidden);
         is_forbidden.then(|| Error::NoScript(Bytes::copy_from(self.name)))
     }
 }

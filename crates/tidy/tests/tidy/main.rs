@@ -4,8 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod api;
 mod claims;
 mod defaults;
+mod dependencies;
 mod guarantees;
 mod layers;
 mod links;
@@ -258,7 +260,7 @@ fn versions_in_pages_are_the_codes() {
         rust.clone(),
         "README.md",
     ));
-    rust.extend(one("crates/tidy/tests/api.rs", "LISTED_WITH: &str = \"", "\""));
+    rust.extend(one("crates/tidy/tests/tidy/api.rs", "LISTED_WITH: &str = \"", "\""));
     assert_none(numbered(
         "Rust's version",
         &[("with Rust ", ""), ("Rust is ", "")],

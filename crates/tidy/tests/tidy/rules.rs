@@ -247,14 +247,14 @@ fn faults(rule: fn(&File) -> Vec<String>, text: &str) -> Vec<usize> {
 
 #[test]
 fn planted_faults_are_found() {
-    assert_eq!(faults(opens_with_its_purpose, "//! What for.\n"), []);
+    assert!(faults(opens_with_its_purpose, "//! What for.\n").is_empty());
     assert_eq!(faults(opens_with_its_purpose, "//! .\n"), [1]);
     assert_eq!(faults(opens_with_its_purpose, "use x;\n//! Late.\n"), [1]);
 
     let function = |lines: usize| format!("//! A.\nfn a() {{\n{}}}\n", "a();\n".repeat(lines - 2));
-    assert_eq!(faults(is_short, &function(FUNCTION_LINES_MAX)), []);
+    assert!(faults(is_short, &function(FUNCTION_LINES_MAX)).is_empty());
     assert_eq!(faults(is_short, &function(FUNCTION_LINES_MAX + 1)), [2]);
-    assert_eq!(faults(is_short, &"use a;\n".repeat(FILE_LINES_MAX - 1)), []);
+    assert!(faults(is_short, &"use a;\n".repeat(FILE_LINES_MAX - 1)).is_empty());
     assert_eq!(faults(is_short, &"use a;\n".repeat(FILE_LINES_MAX)), [0]);
 
     let marks = concat!("a\n// TO", "DO b\ntodo!();\n#[ignore]\n// todo!, XX", "XL\n");
@@ -262,13 +262,13 @@ fn planted_faults_are_found() {
 
     let public = "/// See the module's text.\n/// More.\n#[derive(Debug)]\npub struct A;\n";
     assert_eq!(faults(public_items_have_own_texts, public), [1]);
-    assert_eq!(faults(public_items_have_own_texts, &public.replace("pub ", "pub(crate) ")), []);
-    assert_eq!(faults(public_items_have_own_texts, "/// What it is.\npub struct A;\n"), []);
+    assert!(faults(public_items_have_own_texts, &public.replace("pub ", "pub(crate) ")).is_empty());
+    assert!(faults(public_items_have_own_texts, "/// What it is.\npub struct A;\n").is_empty());
 
     let impure = "// Instant\nuse std::time::Instant;\nlet instant = now;\nuse std::{thread};\nprintln!();\n";
     assert_eq!(faults(is_pure_code, impure), [2, 5, 4]);
     assert_eq!(faults(is_pure_code, "let log = self.print();\nlog::warn!();\nrand::random();\n"), [2, 3]);
-    assert_eq!(faults(is_pure_code, "use std::time::Duration;\nlet catalog = environment;\n"), []);
+    assert!(faults(is_pure_code, "use std::time::Duration;\nlet catalog = environment;\n").is_empty());
 
     assert_eq!(faults(names_no_machine, concat!("a\nsee /ho", "me/ada/x\n")), [2]);
     let manifest =
@@ -298,7 +298,7 @@ fn manifests_that_plant_bugs_are_found() {
     let right = "[features]\ndefault = [\"a\"]\n# planted-bugs\nplanted-bugs = [\n  \"claret-core/planted-bugs\",\n]\n\
         [[test]]\nrequired-features = [\"planted-bugs\"]\n\
         [dev-dependencies]\nclaret-sim = { path = \".\", features = [\"planted-bugs\"] }\n";
-    assert_eq!(faults(plants_no_bugs, right), []);
+    assert!(faults(plants_no_bugs, right).is_empty());
     let by_feature = "[features]\ndefault = [\n  \"a\",\n  \"planted-bugs\",\n]\na = [\"claret-core/planted-bugs\"]\n\
         planted-bugs = [\"claret-planted/planted-bugs\"]\n";
     assert_eq!(faults(plants_no_bugs, by_feature), [4, 6, 7]);

@@ -13,6 +13,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use claret_planted::{Bug, is_planted};
 use claret_types::Reply;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -23,7 +24,6 @@ use crate::cluster::address::Address;
 use crate::cluster::connection::{Connection, Handler};
 use crate::cluster::error::ConnectError;
 use crate::cluster::net::Service;
-use crate::cluster::planted;
 use crate::cluster::resp::{self, Reader, Said, ServerError};
 use crate::cluster::settings::Settings;
 use crate::cluster::topology::{SLOTS, Topology};
@@ -296,7 +296,7 @@ impl Pool {
 
     /// Commands may overtake others from now on. The queues are locked.
     fn count_up_if(&self, may_overtake: bool) {
-        if planted::is_counted(may_overtake) {
+        if may_overtake && !is_planted(Bug::OvertakingUncounted) {
             self.version.fetch_add(1, Ordering::Release);
         }
     }
@@ -330,12 +330,12 @@ impl Pool {
     fn redirect(self: &Arc<Self>, mut waiting: Waiting, error: &ServerError) -> Option<Waiting> {
         let code = error.code();
         let goes = resp::is_redirection(code) && !waiting.is_for_node;
-        let is_too_often = planted::is_too_often(waiting.tries >= TRIES_MAX);
+        let is_too_often = waiting.tries >= TRIES_MAX && !is_planted(Bug::CirclesForEver);
         if !goes || is_too_often || matches!(waiting.to, To::Nobody) {
             return Some(waiting);
         }
         waiting.tries += 1;
-        if planted::is_doubtful(code != "ASK") {
+        if code != "ASK" && !is_planted(Bug::MovedUndoubted) {
             self.doubts.notify_one();
         }
         let target = error.words().nth(1).filter(|_| matches!(code, "MOVED" | "ASK"));
@@ -348,14 +348,16 @@ impl Pool {
                 }
                 return;
             };
-            if planted::is_announced(code == "ASK") {
+            if code == "ASK" && !is_planted(Bug::AskUnannounced) {
                 queues.put(at, Waiting::asking(), after);
             } else if let Some(slot) = waiting.slot.filter(|_| code != "ASK") {
                 let slot = usize::from(slot);
                 self.count_up_if(queues.slots[slot] != at);
-                queues.slots[slot] = planted::queue_of_moved(at, queues.slots[slot]);
+                queues.slots[slot] = if is_planted(Bug::MovedForgotten) { queues.slots[slot] } else { at };
             }
-            planted::moved(Some(waiting)).into_iter().for_each(|waiting| queues.put(at, waiting, after));
+            if !is_planted(Bug::MovedLost) {
+                queues.put(at, waiting, after);
+            }
         });
         None
     }
@@ -363,7 +365,8 @@ impl Pool {
     async fn wake_resting(self: Arc<Self>) {
         tokio::time::sleep(REST).await;
         self.with(|queues, after| {
-            for waiting in planted::rested(std::mem::take(&mut queues.resting)) {
+            let rested = std::mem::take(&mut queues.resting);
+            for waiting in rested.into_iter().filter(|_| !is_planted(Bug::RestingForgotten)) {
                 queues.place(waiting, after);
             }
         });
@@ -410,7 +413,7 @@ impl Service for Pool {
             let queue = &mut queues.queues[at];
             let since = *queue.away_since.get_or_insert_with(Instant::now);
             let is_long = since.elapsed() >= self.settings.response_timeout;
-            if planted::is_told(is_long || !error.is_retryable()) {
+            if (is_long || !error.is_retryable()) && !is_planted(Bug::AwayUntold) {
                 let ended = queue.drain().into_iter();
                 after.ended.extend(ended.map(|waiting| (waiting, PlainError::Away(error.clone()))));
             }
@@ -421,10 +424,11 @@ impl Service for Pool {
     fn is_gone(&self, node: &Address) {
         self.with(|queues, after| {
             let Some(at) = queues.nodes.iter().position(|known| known.as_ref() == Some(node)) else { return };
-            queues.nodes[at] = planted::queue_owner(None, node);
+            queues.nodes[at] = if is_planted(Bug::GoneKeepsQueue) { Some(node.clone()) } else { None };
             let has_moved = queues.assign();
             self.count_up_if(has_moved);
-            for waiting in planted::queued(std::mem::take(&mut queues.queues[at]).queued) {
+            let queued = std::mem::take(&mut queues.queues[at]).queued;
+            for waiting in queued.into_iter().filter(|_| !is_planted(Bug::QueueGoesWithNode)) {
                 match waiting.may_go_elsewhere() {
                     true => queues.place(waiting, after),
                     false => after.ended.push((waiting, PlainError::NoSuchNode(node.to_string()))),
@@ -472,8 +476,11 @@ impl CommandHandler {
             node: self.node.to_string(),
             reason: "a reply that nobody waits for".into(),
         };
-        let first = self.in_flight.pop_front();
-        let (_, waiting) = planted::answered(first, &mut self.in_flight).ok_or_else(unasked)?;
+        let answered = match is_planted(Bug::LastAskedAnswered) {
+            true => self.in_flight.pop_back(),
+            false => self.in_flight.pop_front(),
+        };
+        let (_, waiting) = answered.ok_or_else(unasked)?;
         match value.reply() {
             Ok(reply) => waiting.end(reply, &input[..length], woken),
             Err(error) => {
@@ -496,7 +503,7 @@ impl CommandHandler {
         }
         let reply = &input[..raw.length];
         let Some((_, waiting)) = self.in_flight.pop_front() else { return Ok(None) };
-        let left = match planted::redirection(resp::redirection_in(reply)) {
+        let left = match resp::redirection_in(reply).filter(|_| !is_planted(Bug::RedirectionHandedOver)) {
             None => Some(waiting),
             Some(error) => self.pool.redirect(waiting, &error),
         };
@@ -578,7 +585,7 @@ impl Drop for CommandHandler {
             None => format!("{node} was left"),
         };
         let mut in_flight = std::mem::take(&mut self.in_flight);
-        if planted::sends_lost_again() {
+        if is_planted(Bug::LostSentAgain) {
             in_flight.drain(..).for_each(|(_, waiting)| self.pool.send([waiting]));
         }
         for (_, waiting) in in_flight {

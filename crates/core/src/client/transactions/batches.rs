@@ -10,11 +10,11 @@ use claret_types::Reply;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::super::rules;
 use super::trial::{Size, Trial, Window};
 use super::{Entry, Outlet, Table};
 use crate::coordinator::{Event, TxHandle};
 use crate::ids::{CallNo, ShardId, Time};
+use crate::planted::{Bug, is_planted};
 use crate::switches::{Delivery, Switches};
 
 /// A transaction of more calls goes alone: others would wait for it, and it has little to save.
@@ -242,7 +242,10 @@ impl Table {
             carried.push(Carried { tx: *tx, first, regrets: false });
             first = entry.coordinator.buffer_all_of(&member.coordinator);
         }
-        rules::keep_order(&mut entry.coordinator);
+        #[cfg(feature = "planted-bugs")]
+        if is_planted(Bug::BatchReversed) {
+            entry.coordinator.reverse_buffered();
+        }
         self.batches.carried.insert(carrier, carried);
         self.entries.insert(carrier, entry);
         self.commit_entry(now, carrier);
@@ -260,7 +263,7 @@ impl Table {
                 self.batches.gathered.retain(|gathered| *gathered != tx);
                 false
             }
-            Carriage::In(_) if rules::is_told_at_once() => {
+            Carriage::In(_) if is_planted(Bug::RegretToldAtOnce) => {
                 entry.carriage = Carriage::Alone;
                 false
             }
@@ -297,7 +300,7 @@ impl Table {
                 }
                 self.unload_committed(now, &members, replies, outlet);
             }
-            event if rules::is_unknown(&event) => {
+            Event::Unknown if !is_planted(Bug::BatchUnknownAgain) => {
                 let asked = self.unheard.take(TxHandle(carrier));
                 for it in &members {
                     asked.iter().for_each(|asked| self.unheard.note(TxHandle(it.tx), asked.clone()));
@@ -335,7 +338,9 @@ impl Table {
             let behind = carried.get(at + 1).map_or(u32::MAX, |next| next.first);
             let mut own = Vec::new();
             while let Some((no, reply)) = replies.next_if(|(no, _)| no.0 < behind) {
-                own.push((rules::own_number(no, it.first), reply));
+                // As its transaction numbers it, whose first call in the batch has the number `it.first` (B4).
+                let own_no = if is_planted(Bug::BatchNumbersShared) { no } else { CallNo(no.0 - it.first) };
+                own.push((own_no, reply));
             }
             let since = self.entries.get(it.tx).and_then(|entry| entry.committing_since);
             since.into_iter().for_each(|since| self.batches.note_time(now.since(since)));

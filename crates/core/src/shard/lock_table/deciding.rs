@@ -5,13 +5,16 @@
 //! own, one after another, and at the end all are undone, before anybody else looks. So n calls cost n executions,
 //! not n times what the transaction did there before.
 
-use claret_types::{Claims, Effect, Executed, Mode, Modes, OpError, Operation, Reply, Room, State, Unique};
+use claret_types::{
+    Access, Claims, Effect, Executed, Mode, Modes, OpError, Operation, Reply, Room, State, Unique,
+};
 use smallvec::SmallVec;
 
 use super::{
     AttemptId, Call, External, Holder, Item, Lock, LockTable, Locks, Member, Owner, Read, Record, RecordIx,
-    Time, rules, same, union,
+    Time, same, union,
 };
+use crate::planted::{Bug, is_planted};
 
 /// Why no further call was granted.
 #[derive(Debug)]
@@ -126,7 +129,8 @@ impl LockTable {
                 return (None, at + 1);
             }
             if let Some(effect) = effect
-                && !rules::extend(self, record, &mut view, call, effect)
+                && !is_planted(Bug::NoOverlay)
+                && !self.extend(record, &mut view, call, effect)
             {
                 return (None, at + 1);
             }
@@ -189,13 +193,14 @@ impl LockTable {
             Err(OpError::Changed) => return Err(OpError::Changed),
             // An error tells of the state, too: what others hold may be committed already and told their users,
             // so it counts only once they are gone.
-            Err(_) if !rules::does_error_count(alone) => return Ok(None),
+            Err(_) if !alone && !is_planted(Bug::ErrorCountsAtOnce) => return Ok(None),
             Err(error) => return Err(error),
         };
         let kind = call.op.type_info();
         let lock_kind = lock.as_ref().and_then(|lock| lock.kind).unwrap_or(kind);
+        let shares_modes = lock_kind.common_modes(kind).is_some() || is_planted(Bug::TwoTypesShare);
         let mut claims = match (&self.switches.locks, &call.reserve) {
-            _ if !rules::share_modes(lock_kind, kind) => Claims::record(Mode::EXCLUSIVE),
+            _ if !shares_modes => Claims::record(Mode::EXCLUSIVE),
             (Locks::ReaderWriter, None) => call.op.reader_writer(),
             (Locks::ReaderWriter, Some(reserve)) => union(call.op.reader_writer(), reserve),
             (Locks::Abstract, None) => executed.claims,
@@ -204,7 +209,10 @@ impl LockTable {
         if own.is_some_and(|mates| mates.overdraws_with(call.member, &claims, room)) {
             return Err(OpError::Overflow("what one group draws".into(), format!("{:?}", call.op)));
         }
-        claims = rules::of_compared(&call.op, claims);
+        let is_compared_read = call.op.is_seen() && call.op.method().access == Access::Read;
+        if is_compared_read && is_planted(Bug::ComparedUnlocked) {
+            claims = Claims::none();
+        }
         let modes = lock_kind.common_modes(kind).unwrap_or(&lock_kind.modes);
         let claims_all = claims.list.iter().any(|claim| claim.mode == Mode::EXCLUSIVE);
         let admitted = match lock {
@@ -249,7 +257,10 @@ impl LockTable {
         let commutes = commutes && lock.admits_beside_line(modes, claims);
         let drawn = || own.map_or((0, 0), |own| own.drawn_by(member));
         let draws = claims.draw.down > 0 || claims.draw.up > 0;
-        commutes && (!draws || rules::admits_draw(lock, claims.draw, room, drawn()))
+        let room = if is_planted(Bug::DepositsCount) { room_with_deposits(lock, room) } else { room };
+        let fits =
+            || lock.held.admits_draw_beside(claims.draw, room, drawn()) || is_planted(Bug::DrawsNotSummed);
+        commutes && (!draws || fits())
     }
 
     /// Executes a call on top of its owner's effects, and says what room there is then.
@@ -263,7 +274,7 @@ impl LockTable {
             return Ok((call.op.execute(Some(&of_own_change(unique)), unique)?, Room::UNBOUNDED));
         }
         if let Some(External(records)) = self.external {
-            let own = rules::own_effects(own, call.member, [&call.op].into_iter());
+            let own = own_effects(own, call.member, [&call.op].into_iter());
             self.replays += own.len() as u64;
             let partial = records.partial_state(key, &call.op, &own);
             self.read += records.take_read();
@@ -277,7 +288,7 @@ impl LockTable {
             let told = State::of_version(self.versions.of(key));
             return Ok((call.op.execute(Some(&told), unique)?, Room::UNBOUNDED));
         }
-        let undo = overlay(rules::own_effects(own, call.member, [&call.op].into_iter()), state);
+        let undo = overlay(own_effects(own, call.member, [&call.op].into_iter()), state);
         self.replays += undo.len() as u64;
         let executed = call.op.execute(state.as_ref(), unique);
         let room = call.op.room(state.as_ref());
@@ -308,7 +319,7 @@ impl LockTable {
         let Record { key, state, lock, .. } = &mut self.records[record];
         let own = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
         if let Some(External(records)) = self.external {
-            let own = rules::own_effects(own, first.member, ops.iter().copied());
+            let own = own_effects(own, first.member, ops.iter().copied());
             self.replays += own.len() as u64;
             // What cannot be done shows once more when the call is decided by itself.
             let partial = records.partial_state_for_all(key, &ops, &own);
@@ -317,7 +328,7 @@ impl LockTable {
             first.op.add_to_partial(&mut partial, &own).ok()?;
             return Some((View::Partial(partial), covered.clamp(1, ops.len())));
         }
-        let undo = overlay(rules::own_effects(own, first.member, ops.iter().copied()), state);
+        let undo = overlay(own_effects(own, first.member, ops.iter().copied()), state);
         self.replays += undo.len() as u64;
         Some((View::InPlace(undo), ops.len()))
     }
@@ -357,10 +368,32 @@ impl LockTable {
         }
     }
 
-    pub(super) fn undo(&mut self, record: RecordIx, undo: SmallVec<[Effect; 2]>) {
+    pub(super) fn undo(&mut self, record: RecordIx, mut undo: SmallVec<[Effect; 2]>) {
         let state = &mut self.records[record].state;
-        rules::in_order_of_undoing(undo).for_each(|effect| drop(effect.apply(state)));
+        if is_planted(Bug::OverlayUndoneForwards) {
+            undo.reverse();
+        }
+        // Last first (P12).
+        let undone = undo.into_iter().rev().skip(usize::from(is_planted(Bug::OverlayStays)));
+        undone.for_each(|effect| drop(effect.apply(state)));
     }
+}
+
+/// A member's effects on a record, on which its next call there is executed (P12).
+fn own_effects<'a>(
+    own: Option<&'a Holder>,
+    member: Member,
+    ops: impl Iterator<Item = &'a Operation>,
+) -> SmallVec<[&'a Effect; 4]> {
+    let own = own.filter(|_| !is_planted(Bug::NoOverlay));
+    own.map_or_else(SmallVec::new, |own| own.effects_for(member, ops))
+}
+
+/// Of [`Bug::DepositsCount`]: the room as it will be if all that is pending makes room and nothing takes any.
+fn room_with_deposits(lock: &Lock, room: Room) -> Room {
+    let draws = || lock.holders.values().flat_map(Holder::claims).map(|claims| claims.draw);
+    let (down, up): (u64, u64) = (draws().map(|it| it.down).sum(), draws().map(|it| it.up).sum());
+    Room { down: room.down.saturating_add(up), up: room.up.saturating_add(down) }
 }
 
 /// Adds own effects for the time of some executions; undone by the returned ones in reverse.

@@ -2,7 +2,8 @@
 
 use claret_types::{Bytes, Expiry, Mode, State};
 
-use super::{AttemptId, External, Holder, Item, Lock, LockTable, Record, RecordIx, rules};
+use super::{AttemptId, External, Holder, Item, Lock, LockTable, Record, RecordIx};
+use crate::planted::{Bug, is_planted};
 use crate::records::HeldEnd;
 
 impl LockTable {
@@ -23,10 +24,7 @@ impl LockTable {
         let are_over = self.expiring.iter().take_while(|(expiry, _)| expiry.ms() <= now_ms);
         let keys = are_over.filter(|(_, record)| {
             let Some(lock) = &self.records[*record].lock else { return true };
-            !lock
-                .holders
-                .iter()
-                .any(|(attempt, holder)| has_voted(*attempt) && rules::has_a_say(lock, holder))
+            !lock.holders.iter().any(|(attempt, holder)| has_voted(*attempt) && has_a_say(lock, holder))
         });
         keys.take(most).map(|(_, record)| self.records[*record].key.clone()).collect()
     }
@@ -41,7 +39,7 @@ impl LockTable {
             if !may_have_a_say(lock) {
                 continue; // Mostly.
             }
-            let has_a_say = lock.holders.get(&attempt).is_some_and(|holder| rules::has_a_say(lock, holder));
+            let has_a_say = lock.holders.get(&attempt).is_some_and(|holder| has_a_say(lock, holder));
             match has_a_say.then(|| records.hold_end(key)) {
                 Some(HeldEnd::Over) => {
                     lock.vanished = true;
@@ -79,7 +77,10 @@ impl LockTable {
 
     #[cold]
     fn note_other_expiry(&mut self, record: RecordIx, before: Option<Expiry>, after: Option<Expiry>) {
-        let vanishes = rules::vanishes(before, after);
+        let vanishes = match is_planted(Bug::VanishesAsBefore) {
+            true => after.and(before).or(after),
+            false => after,
+        };
         before.map(|expiry| self.expiring.remove(&(expiry, record)));
         vanishes.map(|expiry| self.expiring.insert((expiry, record)));
     }
@@ -88,9 +89,9 @@ impl LockTable {
 /// Whether a holder's effects may be about when the record ends: they set, clear or put off its expiry, or put another record in
 /// its place.
 pub(super) fn has_a_say(lock: &Lock, holder: &Holder) -> bool {
-    let Some(about_it) = about_expiry(lock) else { return true };
+    let Some(about_it) = about_expiry(lock) else { return !is_planted(Bug::VoteHoldsNoEnd) };
     let may_do = |item: &Item| item.effect.is_some() && item.claims.have(about_it);
-    may_have_a_say(lock) && holder.items.iter().any(may_do)
+    may_have_a_say(lock) && holder.items.iter().any(may_do) && !is_planted(Bug::VoteHoldsNoEnd)
 }
 
 /// Whether that may be so of any holder. Who stands in line has none: such a record has no expiry.

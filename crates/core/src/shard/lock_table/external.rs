@@ -3,15 +3,16 @@
 use claret_types::{Bytes, Claims, Effect, KeyspaceOp, Method, Operation, TypeInfo, Unique};
 use smallvec::SmallVec;
 
-use super::{AttemptId, External, Fate, Item, Lock, LockTable, Record, RecordIx, expiry_of, rules};
+use super::{AttemptId, External, Fate, Item, Lock, LockTable, Record, RecordIx, expiry_of};
 use crate::journal::Noted;
 use crate::message::{Call, Refusal};
+use crate::planted::{Bug, is_planted};
 use crate::records::Applied;
 
 impl External {
     /// Has the effects of a holder carried out, of the calls that are applied. Whether that ended the record.
     pub(super) fn carry_out(self, key: &Bytes, items: &[Item], fate: Fate<'_>) -> bool {
-        let is_applied = |item: &Item| rules::is_applied(item, fate);
+        let is_applied = |item: &Item| item.is_applied(fate);
         let External(records) = self;
         // Mostly.
         if let [item] = items {
@@ -111,7 +112,10 @@ impl LockTable {
 
     /// Whether nobody gets in until those have left who hold the record.
     pub(super) fn has_vanished(&self, record: RecordIx) -> bool {
-        self.records[record].lock.as_ref().is_some_and(|lock| rules::keeps_out(lock))
+        self.records[record]
+            .lock
+            .as_ref()
+            .is_some_and(|lock| lock.vanished && !is_planted(Bug::VanishedLetsIn))
     }
 
     /// The record is about to vanish: keeps what those who stand in line are to be executed on.
@@ -128,7 +132,7 @@ impl LockTable {
 
     /// Of a record that nobody holds, and that vanished (P86).
     pub(crate) fn seal(&mut self, hash: u64) {
-        rules::seal(&mut self.clocks, hash);
+        self.clocks.seal(hash);
     }
 
     /// The record is gone: from now on nobody gets in until everybody who holds it now has left, and their effects on

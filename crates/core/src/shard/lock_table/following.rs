@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 
-use claret_types::{Bytes, Claims, Effect};
+use claret_types::{Bytes, Claims, Effect, Mode};
 
-use super::{AttemptId, Call, Holder, Lock, LockTable, Owner, RecordIx, ShardId, Time, rules, same};
+use super::{AttemptId, Call, Holder, Lock, LockTable, Owner, RecordIx, ShardId, Time, same};
+use crate::planted::{Bug, is_planted};
 
 /// A record with more holders is followed on by nobody.
 pub(crate) const FOLLOWED_MAX: usize = 8;
@@ -30,7 +31,9 @@ impl Lock {
             return None;
         }
         let is_of_type = self.kind.is_some_and(|kind| same(kind, call.op.type_info()));
-        let effect = rules::blind_effect(&call.op, seen).filter(|_| is_of_type)?;
+        // What it does whatever is there, for others come before it. None: it may not follow.
+        let blind = call.op.blind_effect().filter(|_| is_of_type)?;
+        let effect = if is_planted(Bug::FollowerLooks) { seen.cloned() } else { Some(blind) };
         // What is there decides nothing, so it claims what it may claim anywhere; with more the record expires.
         let mut footprint = call.op.footprint();
         let modes = footprint.list.iter().fold(0u16, |bits, claim| bits | 1 << claim.mode.0);
@@ -45,7 +48,7 @@ impl Lock {
         }
         let mut others = self.holders.iter().filter(|(attempt, _)| **attempt != owner.attempt);
         let may_follow = |holder: &Holder| {
-            rules::leaves_type_and_expiry(holder.claims())
+            (leaves_type_and_expiry(holder) || is_planted(Bug::FollowsAnyChange))
                 && holder.claims().map(|claims| claims.list.len()).sum::<usize>() <= CLAIMS_MAX
                 && (holder.decider == Some(decider) || !self.conflicts(holder, &footprint))
         };
@@ -135,4 +138,9 @@ impl LockTable {
         all.dedup();
         all
     }
+}
+
+/// Whether a holder changes neither the type of the record nor when that ends (K16).
+fn leaves_type_and_expiry(holder: &Holder) -> bool {
+    holder.claims().all(|claims| !claims.have(1 << Mode::EXCLUSIVE.0 | 1 << Mode::EXTEND_EXPIRY.0))
 }

@@ -7,14 +7,15 @@
 use std::any::TypeId;
 use std::fmt;
 
-use claret_types::{Claims, Effect, Held, Modes, Operation, Room, Scope};
+use claret_types::{Claims, Draw, Effect, Held, Modes, Operation, Room, Scope};
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use super::line::InOrder;
-use super::{footprint, rules};
+use super::{Fate, footprint};
 use crate::ids::{AttemptId, Birth, CallNo, Member, ShardId};
 use crate::message::Call;
+use crate::planted::{Bug, is_planted};
 use crate::switches::{Locks, Switches};
 
 /// So many calls are looked through.
@@ -34,6 +35,15 @@ pub(crate) struct Item {
 impl Item {
     pub(super) fn of(call: &Call, claims: Claims, effect: Option<Effect>) -> Self {
         Item { no: call.no, member: call.member, claims, effect, follows: false }
+    }
+
+    /// Whether its effect is carried out: that of a member that commits (C13).
+    #[inline]
+    pub(super) fn is_applied(&self, fate: Fate<'_>) -> bool {
+        match fate {
+            Fate::Apply(members) => members.includes(self.member) || is_planted(Bug::PartedCount),
+            Fate::Drop => false,
+        }
     }
 }
 
@@ -89,7 +99,8 @@ impl Used {
 
     pub(super) fn add(&mut self, claims: &Claims) {
         self.modes |= claims.list.iter().fold(0, |bits, claim| bits | 1 << claim.mode.0);
-        self.draws |= rules::draws(claims);
+        // The order of those who draw counts among each other, too.
+        self.draws |= claims.draw != Draw::default() && !is_planted(Bug::DrawsUnordered);
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::{
     AttemptId, Fate, Holder, IDLE_HOLDERS_MAX, Item, Lock, LockTable, Record, RecordIx, Time, expiry_of,
-    rules,
 };
 use crate::message::Members;
+use crate::planted::{Bug, is_planted};
 use crate::records::{Applied, External};
 
 impl LockTable {
@@ -20,7 +20,8 @@ impl LockTable {
             return self.look_at(now, record, watchers.into_iter().collect());
         }
         let (before, mut has_ended) = (expiry_of(state), false);
-        let drops_effects = rules::drops_effects(lock);
+        // They were voted on a record that has vanished since (P36).
+        let drops_effects = lock.vanished && !is_planted(Bug::VanishedTakesEffects);
         let Lock { held, holders, .. } = &mut **lock;
         let is_last = holders.len() == 1;
         if let Some(holder) = holders.get_mut(&attempt) {
@@ -29,7 +30,7 @@ impl LockTable {
                 true => held.clear(),
                 false => holder.claims().for_each(|claims| held.remove(claims)),
             }
-            let is_applied = |item: &Item| rules::is_applied(item, fate);
+            let is_applied = |item: &Item| item.is_applied(fate);
             match external {
                 _ if drops_effects => {}
                 None => {
@@ -60,7 +61,7 @@ impl LockTable {
         }
         if lock.holders.is_empty() {
             debug_assert!(lock.held.is_empty(), "claims without a holder");
-            rules::reset(lock, &mut self.clocks, *hash);
+            lock.reset(&mut self.clocks, *hash);
         }
         let after = expiry_of(state);
         lock.leave_followers(attempt, &mut self.unled);
@@ -75,7 +76,7 @@ impl LockTable {
         for record in held {
             let Some(Record { key, lock: Some(lock), .. }) = self.records.get(*record) else { continue };
             let Some(holder) = lock.holders.get(&attempt) else { continue };
-            let applied = holder.items.iter().filter(|item| rules::is_applied(item, Fate::Apply(members)));
+            let applied = holder.items.iter().filter(|item| item.is_applied(Fate::Apply(members)));
             applied.filter_map(|item| item.effect.as_ref()).for_each(|effect| journal.write(key, effect));
         }
     }

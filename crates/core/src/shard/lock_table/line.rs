@@ -14,15 +14,16 @@
 
 use std::collections::BTreeMap;
 
-use claret_types::{Held, Mode, Modes, Operation, Reply};
+use claret_types::{Held, Mode, Modes, Operation, Reply, TypeInfo};
 use smallvec::SmallVec;
 
 use super::holder::{Holder, Used};
 use super::{
-    AttemptId, Birth, Bytes, Call, CallNo, Claims, Effect, External, Item, Lock, LockTable, Notice, Owner,
-    Record, RecordIx, State, Stop, Time, expiry_of, footprint, key_hash, rules,
+    AttemptId, Birth, Bytes, Call, CallNo, Claims, Clocks, Effect, External, Item, Lock, LockTable, Notice,
+    Owner, Record, RecordIx, State, Stop, Time, expiry_of, footprint, key_hash,
 };
 use crate::ids::Timestamp;
+use crate::planted::{Bug, is_planted};
 use crate::records::Applied;
 use crate::switches::Ordered;
 
@@ -97,7 +98,8 @@ impl Lock {
     /// Whether those who claim the record in order are not in the way of claims by a lock.
     pub(super) fn admits_beside_line(&self, modes: &Modes, claims: &Claims) -> bool {
         self.line.as_ref().is_none_or(|line| {
-            !claims.have(SETS_EXPIRY) && rules::fits_beside_line(&line.claimed, modes, claims)
+            let admits = || line.claimed.admits_modes(modes, claims, std::iter::empty());
+            !claims.have(SETS_EXPIRY) && (admits() || is_planted(Bug::LocksPassOrdered))
         })
     }
 
@@ -254,7 +256,10 @@ impl LockTable {
         let Some(lock) = &self.records[record].lock else { return true };
         let Some(kind) = lock.kind else { return !lock.vanished };
         let claims = self.claims_in_order(call);
-        let admits = |modes| rules::fits_beside_locks(&lock.held, modes, &claims);
+        let admits = |modes| {
+            let admits = lock.held.admits_modes(modes, &claims, std::iter::empty());
+            admits || is_planted(Bug::OrderedPassesLocks)
+        };
         !lock.vanished
             && !lock.held.have(SETS_EXPIRY)
             && kind.common_modes(call.op.type_info()).is_some_and(admits)
@@ -311,7 +316,7 @@ impl LockTable {
         let Record { hash, lock: Some(lock), .. } = &mut self.records[record] else { return true };
         let Lock { kind, line, holders, .. } = &mut **lock;
         let (Some(kind), Some(holder)) = (*kind, holders.get_mut(&attempt)) else { return true };
-        rules::raise(&mut self.clocks, *hash, kind, holder, at);
+        raise(&mut self.clocks, *hash, kind, holder, at);
         let Some(line) = line else { return true };
         let is_alone = {
             let own = holder.claims();
@@ -361,7 +366,7 @@ impl LockTable {
     pub(crate) fn raise(&mut self, record: RecordIx, attempt: AttemptId, at: Timestamp) {
         let Record { hash, lock: Some(lock), .. } = &self.records[record] else { return };
         if let (Some(kind), Some(holder)) = (lock.kind, lock.holders.get(&attempt)) {
-            rules::raise(&mut self.clocks, *hash, kind, holder, at);
+            raise(&mut self.clocks, *hash, kind, holder, at);
         }
     }
 
@@ -453,8 +458,10 @@ impl LockTable {
                 continue;
             }
             let stands_before = |((_, other), standing): &(&Place, &Standing)| {
-                let goes_first = |other| rules::goes_before(lock, other, standing.is_final, holder);
-                lock.holders.get(other).is_none_or(goes_first)
+                // They conflict, whether or not its place is final (P75).
+                let passed = if standing.is_final { Bug::PassesFinal } else { Bug::PassesVoted };
+                let goes_first = |other| holder.conflicts_with(lock, other);
+                lock.holders.get(other).is_none_or(|other| goes_first(other) && !is_planted(passed))
             };
             let before = line.standing.range(..place).rev().find(stands_before).map(|(place, _)| *place);
             let standing = &mut lock.line.as_mut().expect("just seen").standing;
@@ -462,9 +469,11 @@ impl LockTable {
             match before {
                 Some(before) => {
                     standing.get_mut(&before).expect("just seen").watchers.push(attempt);
-                    if let Some(elder) = rules::eldest_behind(&lock.holders[&attempt]) {
-                        tell(lock, before.1, elder, &mut self.notices);
-                    }
+                    // The eldest who waits for this one, itself included (P81).
+                    let Holder { birth, told, .. } = lock.holders[&attempt];
+                    let elder = told.map_or(birth, |told| told.min(birth));
+                    let elder = if is_planted(Bug::OwnBirthKept) { told } else { Some(elder) };
+                    elder.into_iter().for_each(|elder| tell(lock, before.1, elder, &mut self.notices));
                 }
                 None => {
                     standing.get_mut(&place).expect("just seen").is_ready = true;
@@ -529,7 +538,7 @@ impl LockTable {
             lock.line = None;
         }
         if lock.holders.is_empty() {
-            rules::reset(lock, &mut self.clocks, *hash);
+            lock.reset(&mut self.clocks, *hash);
         }
         watchers
     }
@@ -541,5 +550,12 @@ fn tell(lock: &mut Lock, attempt: AttemptId, elder: Birth, notices: &mut Vec<Not
     if elder < holder.birth && holder.told.is_none_or(|told| elder < told) {
         holder.told = Some(elder);
         notices.push(Notice { attempt, elder });
+    }
+}
+
+/// A vote raises the clocks of a record, whether its owner claims that in order or by locks (P73, P80).
+fn raise(clocks: &mut Clocks, hash: u64, kind: &'static TypeInfo, holder: &Holder, at: Timestamp) {
+    if holder.is_in_order() || !is_planted(Bug::LockedRaiseNothing) {
+        clocks.raise(hash, kind, holder.used, at);
     }
 }

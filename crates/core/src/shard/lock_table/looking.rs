@@ -3,7 +3,8 @@
 use claret_types::{Access, Bytes, Effect, Executed, OpError, Operation, Reply, Room, State, Unique};
 use smallvec::SmallVec;
 
-use super::{AttemptId, External, LockTable, Read, Record, RecordIx, rules};
+use super::{AttemptId, External, LockTable, Read, Record, RecordIx};
+use crate::planted::{Bug, is_planted};
 
 /// What was seen.
 pub(crate) struct Look {
@@ -89,8 +90,10 @@ impl LockTable {
             self.replays += 1;
             undo.push(effect.apply(record.map_or(&mut absent, |record| &mut self.records[record].state)));
         }
-        if let Some(record) = record {
-            self.undo(record, rules::undone_by_looks(undo));
+        if let Some(record) = record
+            && !is_planted(Bug::LookStays)
+        {
+            self.undo(record, undo);
         }
         look
     }

@@ -2,9 +2,10 @@
 
 use claret_types::{Bytes, Claims, Mode, State};
 
-use super::{AttemptId, Holder, Item, Lock, LockTable, Owner, Record, RecordIx, key_hash, rules};
+use super::{AttemptId, Holder, Item, Lock, LockTable, Owner, Record, RecordIx, key_hash};
 use crate::backup::{Granted, HeldRecord};
 use crate::ids::{CallNo, Timestamp};
+use crate::planted::{Bug, is_planted};
 
 impl LockTable {
     /// What an attempt holds on a record.
@@ -55,7 +56,7 @@ impl LockTable {
     /// Who holds a record in order stands in its line again, where it voted.
     pub(crate) fn stand_again(&mut self, record: RecordIx, attempt: AttemptId, at: Timestamp) {
         let Some(Record { lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
-        if let Some(at) = rules::stands_again(at) {
+        if !is_planted(Bug::PromotedForgetsPlaces) {
             lock.stand(attempt, at);
         }
     }

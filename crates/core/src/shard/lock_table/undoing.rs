@@ -1,8 +1,10 @@
 //! What an attempt has undone of what it did on a record (`docs/nesting.md`).
 
+use claret_types::Held;
 use smallvec::SmallVec;
 
-use super::{AttemptId, CallNo, Item, LockTable, Record, RecordIx, rules};
+use super::{AttemptId, CallNo, Holder, Item, LockTable, Record, RecordIx};
+use crate::planted::{Bug, is_planted};
 
 impl LockTable {
     /// What these calls of an attempt did on a record is undone (N2). O(calls of the attempt on the record).
@@ -17,7 +19,7 @@ impl LockTable {
         if let Some(holder) = lock.holders.get_mut(&attempt) {
             self.visits += holder.items.len() as u64;
             let places = holder.places_where(is_undone);
-            rules::undo(holder, &mut lock.held, &places);
+            undo(holder, &mut lock.held, &places);
         }
     }
 
@@ -28,7 +30,7 @@ impl LockTable {
         if let Some(holder) = lock.holders.get_mut(&attempt) {
             self.visits += (numbers.len() + holder.to_index()) as u64;
             let places = holder.places_of(numbers);
-            rules::undo(holder, &mut lock.held, &places);
+            undo(holder, &mut lock.held, &places);
         }
     }
 
@@ -61,5 +63,17 @@ impl LockTable {
         let lock = self.records.get(record).and_then(|record| record.lock.as_ref());
         let holder = lock.and_then(|lock| lock.holders.get(&attempt));
         holder.into_iter().flat_map(|holder| &holder.items)
+    }
+}
+
+/// What these calls did is undone, and what they claim stays: their user acted on what they answered (N2).
+fn undo(holder: &mut Holder, held: &mut Held, places: &[u32]) {
+    if is_planted(Bug::UndoneReadsDropped) {
+        for place in places {
+            held.remove(&std::mem::take(&mut holder.items[*place as usize].claims));
+        }
+    }
+    if !is_planted(Bug::UndoneApplied) {
+        holder.undo(places);
     }
 }

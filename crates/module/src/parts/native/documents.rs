@@ -1,12 +1,12 @@
 //! Documents: Redis hashes with a field for each place that holds something. The field of the root tells them from other hashes.
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{
     Bytes, Document, DocumentEffect, DocumentNode, DocumentState, Effect, OpError, Operation, State,
 };
 
 use super::{OpenKey, Record, Server};
 use crate::ffi::Kind;
-use crate::parts::planted::records as planted;
 
 /// The field that every document has.
 const ROOT: &[u8] = b"$";
@@ -21,7 +21,7 @@ pub(super) fn partial_state(
     let mut fields = vec![Bytes::from(ROOT)];
     for op in ops.iter().map(|op| op.downcast::<Document>().expect("a document's")) {
         for (field, within) in op.looks_at() {
-            if planted::looks_into(within) && is_object(&key, &field) {
+            if within && !is_planted(Bug::MembersUnread) && is_object(&key, &field) {
                 record.check_whole(Some(key))?;
                 return whole(record);
             }
@@ -56,7 +56,7 @@ pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, O
 /// Opens it; `None` when it is not there.
 fn open<S: Server>(record: &Record<'_, S>) -> Result<Option<S::Key>, OpError> {
     let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
-    match planted::is_document(key.field(ROOT).is_some()) {
+    match key.field(ROOT).is_some() || is_planted(Bug::RootlessTaken) {
         true => Ok(Some(key)),
         false => Err(record.wrong_type("hash without the field $", "document")),
     }

@@ -6,12 +6,12 @@
 //! or in a snapshot that was made just then.
 
 use claret_core::{Applied, HeldEnd};
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Effect, Expiry, KeyspaceEffect};
 
 use super::held_ends::Held;
 use super::keyspace::{expire, put};
 use super::{Record, Server, carry_out, keyspace, open};
-use crate::parts::planted::records as planted;
 
 /// What ends later than in so many milliseconds is not put off: votes are decided sooner. What is put off is so by as many. When
 /// an attempt is in doubt for longer and nobody else votes about the end, the key ends, and its effects on it come to nothing.
@@ -19,7 +19,7 @@ const HELD_MS: i64 = 600_000;
 
 /// [`Records::hold_end`](claret_core::Records::hold_end).
 pub(crate) fn hold_end(server: &impl Server, key: &Bytes) -> HeldEnd {
-    if !planted::holds_ends() {
+    if is_planted(Bug::EndsPassVotes) {
         return HeldEnd::Free;
     }
     let (name, now) = (server.text(key), server.now_ms());
@@ -60,10 +60,11 @@ pub(crate) fn let_end(server: &impl Server, key: &Bytes) -> Applied {
     };
     // It may be gone by itself, and another one be there.
     let is_it = open(server, key, record.name()).and_then(|(_, end)| end) == Some(put_off);
-    if !planted::is_same_record(is_it) || i64::try_from(end.ms()) == Ok(put_off) {
+    if !(is_it || is_planted(Bug::HeldEndsOfOthers)) || i64::try_from(end.ms()) == Ok(put_off) {
         return Applied::Done;
     }
-    let end = planted::end_after(end);
+    let stays = is_planted(Bug::HeldEndsStay).then(|| Expiry::at_ms(end.ms() + 600_000)).flatten();
+    let end = stays.unwrap_or(end);
     // Here whatever becomes of the write. And a snapshot, or a replica that came just now, may have the later end: all are told.
     if let Ok(end) = i64::try_from(end.ms()) {
         server.set_end_here(record.name(), end);
@@ -93,7 +94,7 @@ pub(super) fn apply(
     let end = apply_within(record, effects, before);
     let mut put_off = None;
     if let Some(end) = end.filter(|_| effects.iter().any(|effect| effect.keyspace().is_some())) {
-        if !is_over(end, now) && planted::writes_held_ends() {
+        if !is_over(end, now) && !is_planted(Bug::HeldEndsUnwritten) {
             expire(record, end, None);
         }
         let at = i64::try_from(end.ms()).map_or(i64::MAX, |end| later(end, now));

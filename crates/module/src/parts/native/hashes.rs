@@ -1,5 +1,6 @@
 //! Dicts, bounded counters and bags of numbers: Redis hashes.
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{
     Bounded, BoundedCounter, BoundedCounterEffect, Bytes, DataType, Dict, DictEffect, DictOp, DictState,
     DictValue, Document, Effect, OpError, Operation, State, Summary, SummaryBag, SummaryBagEffect,
@@ -7,7 +8,6 @@ use claret_types::{
 
 use super::{OpenKey, Record, Server};
 use crate::ffi::Kind;
-use crate::parts::planted::records as planted;
 
 // --- dict ---
 
@@ -57,7 +57,7 @@ pub(super) fn partial_state_for_all(
     let value = |field: &Bytes| record.field(&key, field).map(|value| DictValue::from(value.as_ref()));
     let found: Vec<(Bytes, DictValue)> =
         fields.into_iter().filter_map(|field| Some((field.clone(), value(field)?))).collect();
-    let elsewhere = planted::other_fields(key.len() - found.len());
+    let elsewhere = if is_planted(Bug::FieldsUncounted) { 0 } else { key.len() - found.len() };
     Ok((Some(State::new::<Dict>(DictState::partial(found, elsewhere))), ops.len()))
 }
 
@@ -77,7 +77,7 @@ pub(super) fn whole_bounded(record: &Record<'_, impl Server>) -> Result<Option<S
     let Some(Bounded { value, min, max }) = bounded(&key) else {
         return Err(record.wrong_type("hash without value, min and max", "bounded-counter"));
     };
-    if planted::is_out_of_bounds(value < min || value > max) {
+    if (value < min || value > max) && !is_planted(Bug::OutOfBoundsTaken) {
         return Err(OpError::Mismatch(format!(
             "the hash holds the value {value}, which is out of its bounds {min} to {max}; correct it with HSET"
         )));

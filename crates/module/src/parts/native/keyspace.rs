@@ -1,5 +1,6 @@
 //! What is done to keys of any type: whether they are there, when they expire, their end.
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{
     Bytes, CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Dict, DictEffect, Document, DocumentEffect, Effect,
     Expiry, Issued, KeyspaceEffect, KeyspaceOp, List, ListEffect, OpError, Operation, Register, ScoredSet,
@@ -8,7 +9,6 @@ use claret_types::{
 
 use super::{ELEMENT_BYTES, OpenKey, Record, Server, hashes, lists, sets, strings, whole, zsets};
 use crate::ffi::Kind;
-use crate::parts::planted::records as planted;
 
 /// The partial state of an operation that is one on keys of any type, or whose transaction did such a thing to the key
 /// before. `None`: what is known of the operation's own type will do, with the effects of that type.
@@ -115,7 +115,7 @@ fn check_size(kind: Kind, length: usize) -> Result<(), OpError> {
 fn may_be_emptied(record: &Record<'_, impl Server>, effects: &[&Effect]) -> bool {
     let named: usize = effects.iter().map(|effect| elements_removed(effect)).sum();
     // One that is not there is as it is whole.
-    planted::may_be_emptied(record.open_any().is_none_or(|key| key.len() <= named))
+    record.open_any().is_none_or(|key| key.len() <= named) && !is_planted(Bug::EmptiedIsThere)
 }
 
 /// How many elements an effect takes out at most.
@@ -146,7 +146,8 @@ pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
                 expire(record, *at, None);
             }
             KeyspaceEffect::Extend(at) => {
-                expire(record, *at, planted::only_later(b"GT"));
+                // Only later.
+                expire(record, *at, (!is_planted(Bug::ExpiryBroughtForward)).then_some(&b"GT"[..]));
             }
             KeyspaceEffect::Persist => record.write(c"PERSIST", []),
             KeyspaceEffect::Put(state) => put(record, state),
@@ -175,7 +176,7 @@ fn is_soon(at: Expiry, now_ms: i64) -> bool {
 pub(super) fn expire(record: &Record<'_, impl Server>, at: Expiry, option: Option<&[u8]>) -> bool {
     let at = at.ms().to_string();
     record.write(c"PEXPIREAT", [at.as_bytes()].into_iter().chain(option));
-    planted::leaves_expiry_unnoted() || record.server.expiry_changed(record.key, record.name())
+    is_planted(Bug::ExpiryUnnoted) || record.server.expiry_changed(record.key, record.name())
 }
 
 /// Nobody else holds it.
@@ -186,7 +187,7 @@ pub(super) fn put(record: &Record<'_, impl Server>, state: &State) {
             None => record.write(c"SET", [&text[..]]),
         };
     }
-    if !planted::puts_on_top() {
+    if !is_planted(Bug::PutOnTop) {
         record.write(c"DEL", []);
     }
     if let Some(Issued(count)) = state.downcast::<UidGenerator>() {

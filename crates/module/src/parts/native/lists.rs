@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Effect, End, List, ListEffect, ListOp, ListState, OpError, Operation, State};
 
 use super::{OpenKey, Record, Server};
 use crate::ffi::Kind;
-use crate::parts::planted::records as planted;
 
 pub(super) fn partial_state(
     record: &Record<'_, impl Server>,
@@ -29,7 +29,9 @@ pub(super) fn partial_state_for_all(
     let (mut left, mut right) = taken(own);
     let (mut reach_left, mut reach_right) = (0, 0);
     for op in ops.iter().map(|op| op.downcast::<List>().expect("a list's")) {
-        let reach = |position: i64| planted::reach((position as usize).saturating_add(1));
+        let reach = |position: i64| {
+            (position as usize).saturating_add(1) - usize::from(is_planted(Bug::ReachTooShort))
+        };
         match op {
             ListOp::Push(..) | ListOp::PushReturning(..) | ListOp::Len => {}
             ListOp::Pop(End::Front) => left += 1,
@@ -123,13 +125,17 @@ pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
         });
         match effects[0] {
             ListEffect::Push(end, _) => {
-                let values: Vec<&[u8]> = planted::pushed(values.map(|value| &value[..]).collect());
+                let mut values: Vec<&[u8]> = values.map(|value| &value[..]).collect();
+                if is_planted(Bug::PushesTurned) {
+                    values.reverse();
+                }
                 let command = if *end == End::Front { c"LPUSH" } else { c"RPUSH" };
                 record.write_all(command, 1, &values);
             }
             ListEffect::Take(end, _) => {
                 let command = if *end == End::Front { c"LPOP" } else { c"RPOP" };
-                record.write(command, [planted::popped(values.count()).to_string().as_bytes()]);
+                let count = if is_planted(Bug::PopsOne) { 1 } else { values.count() };
+                record.write(command, [count.to_string().as_bytes()]);
             }
         }
     }

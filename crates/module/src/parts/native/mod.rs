@@ -7,8 +7,6 @@
 //!
 //! What this does not do: locks, and whether an operation is allowed (`node/rights.rs`).
 
-use crate::parts::planted::records as planted;
-
 #[cfg(test)]
 mod costs;
 mod documents;
@@ -32,6 +30,7 @@ use std::cell::{Cell, OnceCell};
 use std::ffi::CStr;
 
 use claret_core::Applied;
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Effect, Expiry, OpError, Operation, State, TypeInfo, is_canonical_integer};
 use smallvec::SmallVec;
 
@@ -134,7 +133,7 @@ fn content_for_all(
 /// [`Records::apply`](claret_core::Records::apply).
 pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) -> Applied {
     let record = Record::new(server, key, "an effect");
-    let effects = planted::carried_out(effects);
+    let effects = if is_planted(Bug::FirstEffectAlone) { &effects[..1] } else { effects };
     if let Some(end) = server.held_ends(|held| held.get(key)) {
         return ends::apply(&record, effects, end);
     }
@@ -170,7 +169,7 @@ fn carry_out_alike(record: &Record<'_, impl Server>, effects: &[&Effect]) {
 }
 
 fn all_are_of(kind: &TypeInfo, effects: &[&Effect]) -> bool {
-    planted::are_own(effects.iter().all(|effect| effect.type_info().id == kind.id))
+    effects.iter().all(|effect| effect.type_info().id == kind.id) || is_planted(Bug::OtherTypesUnread)
 }
 
 /// Whether an operation can be given its place before it is executed: the record is of its type, or is not there, and does not
@@ -224,7 +223,7 @@ fn whole(record: &Record<'_, impl Server>, kind: &TypeInfo) -> Result<Option<Sta
 fn integer_of(bytes: &[u8]) -> Option<i64> {
     let bytes = Some(bytes).filter(|bytes| bytes.len() <= INTEGER_BYTES_MAX)?;
     let number: i64 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
-    planted::is_canonical(is_canonical_integer(bytes)).then_some(number)
+    (is_canonical_integer(bytes) || is_planted(Bug::PaddedNumbersTaken)).then_some(number)
 }
 
 /// No integer is longer, as the server writes one.
@@ -273,6 +272,11 @@ struct Record<'a, S: Server> {
     end: Cell<Option<i64>>,
 }
 
+/// How many portions are written: all.
+fn portions_max() -> usize {
+    if is_planted(Bug::FirstPortionAlone) { 1 } else { usize::MAX }
+}
+
 impl<'a, S: Server> Record<'a, S> {
     fn new(server: &'a S, key: &'a Bytes, method: &'static str) -> Self {
         Record { server, key, name: OnceCell::new(), method, end: Cell::new(None) }
@@ -292,7 +296,7 @@ impl<'a, S: Server> Record<'a, S> {
     /// When it expires, as seen when it was opened; if its end is put off, without that.
     fn expiry(&self) -> Option<Expiry> {
         // One whose end is put off has a later one in the server.
-        let end = planted::expiry(self.end.get())?;
+        let end = self.end.get().filter(|_| !is_planted(Bug::ExpiryUnseen))?;
         let held = self.server.held_ends(|held| held.get(self.key));
         held.unwrap_or_else(|| Expiry::at_ms(end.try_into().ok()?))
     }
@@ -300,7 +304,7 @@ impl<'a, S: Server> Record<'a, S> {
     /// Opens it; `None` when it is not there.
     fn open(&self, expected: Kind) -> Result<Option<S::Key>, OpError> {
         let Some(key) = self.open_any() else { return Ok(None) };
-        if planted::is_of_kind(key.kind() == expected) {
+        if key.kind() == expected || is_planted(Bug::AnyKindTaken) {
             Ok(Some(key))
         } else {
             Err(self.wrong_kind(key, expected.name()))
@@ -360,11 +364,11 @@ impl<'a, S: Server> Record<'a, S> {
             Err(OpError::TooLarge { what: what.into(), size, limit })
         };
         let limit = self.server.whole_elements_max();
-        if !planted::is_little(elements <= limit) {
+        if !(elements <= limit || is_planted(Bug::WholeReadsUnbounded)) {
             return too_large("elements", elements, limit);
         }
         let (bytes, limit) = (self.server.memory(self.name()), limit.saturating_mul(ELEMENT_BYTES));
-        match planted::is_little(bytes <= limit) {
+        match bytes <= limit || is_planted(Bug::WholeReadsUnbounded) {
             true => Ok(()),
             false => too_large("bytes of memory", bytes, limit),
         }
@@ -381,7 +385,9 @@ impl<'a, S: Server> Record<'a, S> {
     }
 
     fn is_done(&self, command: &CStr, answer: Answer) {
-        if let Answer::Error(error) = planted::said(answer) {
+        if let Answer::Error(error) = answer
+            && !is_planted(Bug::RefusalUntold)
+        {
             // It was decided, so there is nobody to tell but the operator: the key was changed under its lock.
             let command = command.to_string_lossy();
             let key = self.key;
@@ -398,14 +404,14 @@ impl<'a, S: Server> Record<'a, S> {
             }
             return;
         }
-        for some in planted::written(members.chunks(ELEMENTS_MAX)) {
+        for some in members.chunks(ELEMENTS_MAX).take(portions_max()) {
             self.write(command, some.iter().map(|member| &member[..]));
         }
     }
 
     /// Runs a command that writes as often as so many elements need, each of `width` arguments.
     fn write_all(&self, command: &CStr, width: usize, arguments: &[&[u8]]) {
-        for some in planted::written(arguments.chunks(ELEMENTS_MAX * width)) {
+        for some in arguments.chunks(ELEMENTS_MAX * width).take(portions_max()) {
             self.write(command, some.iter().copied());
         }
     }

@@ -1,10 +1,10 @@
 //! Sets: Redis sets.
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Effect, OpError, Operation, Set, SetEffect, SetOp, SetState, State};
 
 use super::{OpenKey, Record, Server};
 use crate::ffi::{Answer, Kind};
-use crate::parts::planted::records as planted;
 
 pub(super) fn partial_state(
     record: &Record<'_, impl Server>,
@@ -24,7 +24,7 @@ pub(super) fn partial_state(
         SetOp::Contains(member) => present(record, std::slice::from_ref(member), own),
         SetOp::Len | SetOp::Members => present(record, &[], own),
     };
-    let elsewhere = planted::elsewhere(all.saturating_sub(found.len()));
+    let elsewhere = if is_planted(Bug::OthersUncounted) { 0 } else { all.saturating_sub(found.len()) };
     Ok(Some(State::new::<Set>(SetState::partial(found, elsewhere))))
 }
 
@@ -51,7 +51,7 @@ pub(super) fn partial_state_for_all(
         true => Vec::new(),
         false => present(record, &ops.iter().flat_map(|op| named(op)).collect::<Vec<_>>(), own),
     };
-    let elsewhere = planted::elsewhere(all.saturating_sub(found.len()));
+    let elsewhere = if is_planted(Bug::OthersUncounted) { 0 } else { all.saturating_sub(found.len()) };
     Ok((Some(State::new::<Set>(SetState::partial(found, elsewhere))), ops.len()))
 }
 
@@ -59,7 +59,8 @@ pub(super) fn partial_state_for_all(
 fn present(record: &Record<'_, impl Server>, named: &[Bytes], own: &[&Effect]) -> Vec<Bytes> {
     let own = own.iter().filter_map(|effect| effect.downcast::<Set>());
     let touched = own.flat_map(|effect| effect.added().iter().chain(effect.removed()));
-    let mut members: Vec<&Bytes> = named.iter().chain(planted::touched(touched)).collect();
+    let touched = touched.filter(|_| !is_planted(Bug::OwnUnseen));
+    let mut members: Vec<&Bytes> = named.iter().chain(touched).collect();
     if members.is_empty() {
         return Vec::new();
     }

@@ -9,7 +9,8 @@
 //! No two records share such a string: the first form ends in `}:k`, the second in `::k`, and only the third has a
 //! further closing brace between its first brace and its end.
 
-use crate::parts::planted::records as planted;
+use claret_planted::{Bug, is_planted};
+
 use crate::parts::slots::{hash_tag, slot_of};
 
 /// The key beside a TopK's own.
@@ -18,7 +19,8 @@ pub(crate) fn side_key(key: &[u8]) -> Vec<u8> {
         return [key, b"::k"].concat();
     }
     if !key.is_empty() && !key.contains(&b'}') {
-        return planted::beside([b"{", key, b"}:k"].concat());
+        let is_elsewhere = is_planted(Bug::SideInOtherSlot);
+        return if is_elsewhere { [key, b":k"].concat() } else { [b"{", key, b"}:k"].concat() };
     }
     let slot = slot_of(key);
     let number = (0_u32..).map(|number| number.to_string()).find(|number| slot_of(number.as_bytes()) == slot);

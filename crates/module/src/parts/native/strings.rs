@@ -1,5 +1,6 @@
 //! Registers, counters, float counters and generators of unique numbers: Redis strings.
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{
     Bytes, Counter, CounterEffect, CounterOp, DataType, Effect, FloatCounter, FloatCounterEffect,
     FloatCounterOp, Issued, OpError, Operation, Register, RegisterEffect, RegisterOp, State,
@@ -8,7 +9,6 @@ use claret_types::{
 
 use super::{COMPACT_MAX, FLOAT_BYTES_MAX, INTEGER_BYTES_MAX, OpenKey, Record, Server, Upcoming};
 use crate::ffi::Kind;
-use crate::parts::planted::records as planted;
 
 /// Mostly the value; where an operation asks for less of it, no more is copied.
 pub(super) fn partial_state(
@@ -134,7 +134,7 @@ fn refuse_long(
         return Ok(());
     }
     match record.server.append_bytes_max() {
-        Some(limit) if planted::is_too_long(size > limit) => {
+        Some(limit) if size > limit && !is_planted(Bug::LongAppendPromised) => {
             Err(OpError::TooLarge { what: "string".into(), size, limit })
         }
         _ => Ok(()),
@@ -185,7 +185,7 @@ pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
             change(record, effect);
         }
     }
-    if let Some(sum) = planted::left_to_add(sum) {
+    if let Some(sum) = sum.filter(|_| !is_planted(Bug::LastSumUnwritten)) {
         add(record, sum);
     }
 }
@@ -234,7 +234,8 @@ fn add_float(record: &Record<'_, impl Server>, effect: &FloatCounterEffect) {
         held.map_or(TextState::Absent, |key| TextState::Bytes(record.string(key, Upcoming::Write)));
     FloatCounter::apply(&mut text, effect.clone());
     match text.to_bytes() {
-        Some(bytes) => record.write_as_is(c"SET", planted::keeping_end([&bytes[..], b"KEEPTTL"])),
+        Some(bytes) if is_planted(Bug::FloatLosesEnd) => record.write_as_is(c"SET", [&bytes[..]]),
+        Some(bytes) => record.write_as_is(c"SET", [&bytes[..], b"KEEPTTL"]),
         None => record.write(c"DEL", []),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{
     Best, Bytes, Effect, OpError, Operation, Ranking, ScoreBound, ScoredSet, ScoredSetEffect, ScoredSetOp,
     State, TopK, TopKEffect, TopKOp,
@@ -10,7 +11,6 @@ use claret_types::{
 
 use super::{OpenKey, Record, Server, Upcoming, side_key};
 use crate::ffi::{Answer, Kind, Side};
-use crate::parts::planted::records as planted;
 
 // --- scored set ---
 
@@ -44,7 +44,11 @@ pub(super) fn partial_state(
         }
         ScoredSetOp::Rank(member) => {
             let rank = record.read(c"ZRANK", [&member[..]]).int();
-            below = planted::below(rank.and_then(|rank| usize::try_from(rank).ok()).unwrap_or(0));
+            below = if is_planted(Bug::RanksFromZero) {
+                0
+            } else {
+                rank.and_then(|rank| usize::try_from(rank).ok()).unwrap_or(0)
+            };
         }
         _ => {}
     }
@@ -270,7 +274,7 @@ pub(super) fn put(record: &Record<'_, impl Server>, ranking: &Ranking) {
 
 /// The shortest text that reads back as the same float.
 fn number(score: f64) -> String {
-    planted::digits(format!("{score:?}"), score)
+    if is_planted(Bug::ScoresRounded) { format!("{score:.3}") } else { format!("{score:?}") }
 }
 
 // --- topk ---
@@ -374,18 +378,20 @@ pub(super) fn apply_topk(record: &Record<'_, impl Server>, effect: &Effect) {
     let lowest = held.as_ref().and_then(|key| key.outermost(Side::Lowest, 1).pop());
     let is_present = held.is_some();
     drop(held);
-    if planted::is_new(!is_present) {
+    if !is_present && !is_planted(Bug::CapacityUnwritten) {
         // The key may have been removed by itself, and the string beside it left.
         put_capacity(record, *asked);
     }
     let kept = capacity(record).unwrap_or(*asked) as usize;
     let is_below_all = lowest.is_some_and(|(lowest, least)| (*score, member) <= (least, &lowest));
-    if own.is_some_and(|own| *score <= own) || planted::is_below(before >= kept && is_below_all) {
+    if own.is_some_and(|own| *score <= own)
+        || before >= kept && is_below_all && !is_planted(Bug::LateOfferWritten)
+    {
         return;
     }
     record.write(c"ZADD", [number(*score).as_bytes(), &member[..]]);
     let length = before + usize::from(own.is_none());
-    if planted::is_over(length > kept) {
+    if length > kept && !is_planted(Bug::BestUntrimmed) {
         record.write(c"ZREMRANGEBYRANK", [&b"0"[..], (length - kept - 1).to_string().as_bytes()]);
     }
 }

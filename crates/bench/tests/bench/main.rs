@@ -1,0 +1,8 @@
+//! The benchmark: its workloads, modes and baselines.
+
+mod baselines;
+mod comparison;
+mod sqlite;
+mod tpcc;
+mod tpcc_sim;
+mod workloads;

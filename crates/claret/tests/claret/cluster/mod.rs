@@ -1,0 +1,26 @@
+//! Stores on real clusters: three or four servers with the module.
+
+mod at_commit;
+mod bad_input;
+mod blocking;
+mod chains;
+mod closed;
+mod commits;
+mod conformance;
+mod errors;
+mod faults;
+mod forward;
+mod limit;
+mod moves;
+mod observe;
+mod opening;
+mod optimistic;
+mod ordered;
+mod outcomes;
+mod plain;
+mod rig;
+mod schema;
+mod strict;
+mod strikes;
+mod taking;
+mod values;

@@ -1,0 +1,114 @@
+//! Ordered calls in the durability `strict`: whoever is promoted has the order, too (S8 and S17 of docs/replication.md).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use claret::{Records, Store};
+use claret_rig::Cluster;
+
+use super::strict::{number, pause, serves, store, strict_cluster_with, wait_until};
+
+/// Sets the same two registers to what nobody else writes, and keeps it in a set beside each, until it is told to stop. What was
+/// reported.
+async fn overwrite(store: Store, keys: Arc<Keys>, writer: usize, stop: Arc<AtomicBool>) -> Vec<String> {
+    let mut done = Vec::new();
+    for count in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let text = format!("{writer}:{count}");
+        let batch = store.batch();
+        for (register, set) in keys.registers.iter().zip(&keys.sets) {
+            batch.register(register).set(&text);
+            batch.set(set).add(&text);
+        }
+        if batch.commit().await.is_ok() {
+            done.push(text);
+        }
+    }
+    done
+}
+
+/// Stops a node, and looks whether something is so while it is silent. It stays stopped.
+async fn is_seen_while_silent(cluster: &Cluster, silent: usize, is: impl Fn() -> bool) -> bool {
+    cluster.servers()[silent].pause();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(500) {
+        if is() {
+            return true;
+        }
+        pause(10).await;
+    }
+    false
+}
+
+/// On two shards.
+struct Keys {
+    registers: [String; 2],
+    sets: [String; 2],
+}
+
+impl Keys {
+    fn of(cluster: &Cluster) -> Self {
+        let keys = |prefix| [0, 1].map(|shard| cluster.key_at(shard, prefix));
+        Keys { registers: keys("register:"), sets: keys("set:") }
+    }
+}
+
+/// All of them vote at once for what conflicts, one behind the other. With locks one alone would have voted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_stands_in_line_is_there_after_a_primary_dies() {
+    let _limit = super::limit::of_test();
+    let mut cluster = strict_cluster_with(1, &["claret.ordering 2"]);
+    let (store, keys) = (store(&cluster).await, Arc::new(Keys::of(&cluster)));
+    let stop = Arc::new(AtomicBool::new(false));
+    let write = |writer| tokio::spawn(overwrite(store.clone(), Arc::clone(&keys), writer, Arc::clone(&stop)));
+    let writers: Vec<_> = (0..8).map(write).collect();
+    pause(500).await;
+    for (dead, silent) in [(0, 1), (1, 0)] {
+        let [replica, other] = [dead, silent].map(|node| cluster.replica(node, 0));
+        // The other shard says nothing, for less than would count as failed: whoever has voted here stands in line.
+        let silent = if serves(&cluster, silent) { silent } else { other };
+        let mut tries = 0;
+        while !is_seen_while_silent(&cluster, silent, || number(&cluster, replica, "claret_backup_votes") > 1)
+            .await
+        {
+            cluster.servers()[silent].resume();
+            tries += 1;
+            assert!(tries < 20, "several have voted: they have not");
+            pause(500).await;
+        }
+        cluster.server_mut(dead).kill();
+        cluster.servers()[silent].resume();
+        wait_until("the replica goes on", || serves(&cluster, replica)).await;
+        cluster.server_mut(dead).restart().expect("it starts");
+        cluster.wait_until_ok(Duration::from_secs(20)).expect("well");
+        pause(1_000).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut done = Vec::new();
+    for writer in writers {
+        done.extend(writer.await.expect("done"));
+    }
+    check(&store, &keys, &done).await;
+    assert!(done.len() > 100, "{}", done.len());
+}
+
+/// All that was reported is there, none by half, and one and the same came last at both shards.
+async fn check(store: &Store, keys: &Keys, done: &[String]) {
+    let mut found: BTreeMap<String, usize> = BTreeMap::new();
+    for set in &keys.sets {
+        let members: Vec<String> = store.set(set).members().await.expect("read");
+        members.into_iter().for_each(|member| *found.entry(member).or_default() += 1);
+    }
+    let half: Vec<_> = found.iter().filter(|(_, shards)| **shards == 1).collect();
+    assert!(half.is_empty(), "half of {half:?} is there");
+    let lost: Vec<_> = done.iter().filter(|text| !found.contains_key(*text)).collect();
+    assert!(lost.is_empty(), "{lost:?} was reported, and is lost");
+    let [first, second] = &keys.registers;
+    let [first, second] =
+        [store.register(first).get::<String>().await, store.register(second).get::<String>().await];
+    assert_eq!(first.expect("read"), second.expect("read"), "another one came last at the other shard");
+}

@@ -1,0 +1,21 @@
+//! The state machines through their messages: locks, transactions, records that a host has, the wire, and the traps of the protocol.
+
+mod behind;
+mod bounds;
+mod changes;
+mod combining;
+mod combining_random;
+mod forgetting;
+mod harness;
+mod linear;
+mod locks;
+mod moved;
+mod nesting;
+mod optimistic;
+mod per_message;
+mod reads;
+mod records;
+mod rig;
+mod top;
+mod traps;
+mod wire;

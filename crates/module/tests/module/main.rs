@@ -1,0 +1,35 @@
+//! The module, in servers of its own: what users see, what the protocol says, and what breaks nodes.
+
+mod acl;
+mod bad_input;
+mod bounds;
+mod calls;
+mod clocks;
+mod common;
+mod conformance;
+mod documents;
+mod encodings;
+mod exec;
+mod expiry;
+mod frames;
+mod fuzz;
+mod fuzzing;
+mod guard;
+mod late;
+mod lives;
+mod loading;
+mod many_keys;
+mod multi;
+mod outcome;
+mod participants;
+mod plain;
+mod pops;
+mod propagation;
+mod recovery;
+mod schema;
+mod sessions;
+mod slots;
+mod strict;
+mod sweep;
+mod top;
+mod versions;

@@ -1,0 +1,97 @@
+//! Every bug that can be planted in the protocol is noticed by the simulator, within a bounded number of seeds.
+//!
+//! `cargo test --workspace --locked --test sim planted::`
+
+use std::sync::Mutex;
+
+use claret_sim::{Bug, hunt};
+
+/// Some bugs need a rare configuration: `examples/planted.rs` prints how many seeds each takes.
+const SEEDS_MAX: u64 = 4_000;
+
+/// Where the search begins, and begins again.
+const STARTS: [u64; 3] = [0, 100_000, 200_000];
+
+/// What takes so many things to come together that few seeds have them, and the script that shows it each time.
+const SCRIPTED: [(&str, &str, &str); 40] = [
+    ("follows-any-voted", FOLLOWING, "with_bug(Some(Bug::FollowsAnyVoted),"),
+    ("follows-any-change", FOLLOWING, "with_bug(Some(Bug::FollowsAnyChange),"),
+    ("follows-one", FOLLOWING, "with_bug(Some(Bug::FollowsOne),"),
+    ("follower-looks", FOLLOWING, "with_bug(Some(Bug::FollowerLooks),"),
+    ("any-baton-counts", CHAINS, "with_bug(Some(Bug::AnyBatonCounts),"),
+    ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
+    ("calls-of-one-record-part", MOVED, "with_bug(Some(Bug::CallsOfOneRecordPart),"),
+    ("unsettled-counts", TOLD, "with_bug(Some(Bug::UnsettledCounts),"),
+    ("present-is-settled", TOLD, "with_bug(Some(Bug::PresentIsSettled),"),
+    ("behind-below-final", TOLD, "with_bug(Some(Bug::BehindBelowFinal),"),
+    ("vote-below-clock", TOLD, "with_bug(Some(Bug::VoteBelowClock),"),
+    ("clock-not-kept", TOLD, "with_bug(Some(Bug::ClockNotKept),"),
+    ("error-unnoted", TOLD, "with_bug(Some(Bug::ErrorUnnoted),"),
+    ("one-clock-is-horizon", TOLD, "with_bug(Some(Bug::OneClockIsHorizon),"),
+    ("error-told-at-once", TOLD, "with_bug(Some(Bug::ErrorToldAtOnce),"),
+    ("unheard-left-out", TOLD, "with_bug(Some(Bug::UnheardLeftOut),"),
+    ("restarts-at-own-time", CLOCKS, "with_bug(Some(Bug::RestartsAtOwnTime),"),
+    ("begins-unasked", CLOCKS, "with_bug(Some(Bug::BeginsUnasked),"),
+    ("no-floor", CLOCKS, "with_bug(Some(Bug::NoFloor),"),
+    ("votes-in-the-past", CLOCKS, "with_bug(Some(Bug::VotesInThePast),"),
+    ("other-owners-count", CLOCKS, "with_bug(Some(Bug::OtherOwnersCount),"),
+    ("unstamped-votes-beside", CLOCKS, "with_bug(Some(Bug::UnstampedVotesBeside),"),
+    ("any-final-believed", CLOCKS, "with_bug(Some(Bug::AnyFinalBelieved),"),
+    ("own-birth-kept", CLOCKS, "with_bug(Some(Bug::OwnBirthKept),"),
+    ("elder-not-passed-on", CLOCKS, "with_bug(Some(Bug::ElderNotPassedOn),"),
+    ("clock-before-replicas", PROMOTED, "with_bug(Some(Bug::ClockBeforeReplicas),"),
+    ("used-untold", PROMOTED, "with_bug(Some(Bug::UsedUntold),"),
+    ("promoted-forgets-places", PROMOTED, "with_bug(Some(Bug::PromotedForgetsPlaces),"),
+    ("final-told-as-voted", PROMOTED, "with_bug(Some(Bug::FinalToldAsVoted),"),
+    ("looks-past-votes", OPTIMISTIC, "with_bug(Some(Bug::LooksPastVotes),"),
+    ("drawn-anew", OPTIMISTIC, "Some(Bug::DrawnAnew)"),
+    ("never-locks", OPTIMISTIC, "with_bug(Some(Bug::NeverLocks),"),
+    ("looks-beside-lock", OPTIMISTIC, "with_bug(Some(Bug::LooksBesideLock),"),
+    ("undone-reads-dropped", NESTING, "with_bug(Some(Bug::UndoneReadsDropped),"),
+    ("undone-applied", NESTING, "with_bug(Some(Bug::UndoneApplied),"),
+    ("late-undone-executed", NESTING, "with_bug(Some(Bug::LateUndoneExecuted),"),
+    ("undone-relied-on", NESTING, "with_bug(Some(Bug::UndoneReliedOn),"),
+    ("seen-undone-unchecked", NESTING, "with_bug(Some(Bug::SeenUndoneUnchecked),"),
+    ("checked-undone-applied", NESTING, "with_bug(Some(Bug::CheckedUndoneApplied),"),
+    ("promoted-answers-anew", PROMOTED, "with_bug(Some(Bug::PromotedAnswersAnew),"),
+];
+
+const LOCKS: &str = include_str!("../../../core/tests/core/locks.rs");
+const MOVED: &str = include_str!("../../../core/tests/core/moved.rs");
+const CHAINS: &str = include_str!("../../../core/tests/core/traps/chains.rs");
+const FOLLOWING: &str = include_str!("../../../core/tests/core/traps/following.rs");
+const CLOCKS: &str = include_str!("../../../core/tests/core/traps/clocks.rs");
+const NESTING: &str = include_str!("../../../core/tests/core/nesting.rs");
+const OPTIMISTIC: &str = include_str!("../../../core/tests/core/optimistic.rs");
+const PROMOTED: &str = include_str!("../../../core/tests/core/traps/promoted.rs");
+const TOLD: &str = include_str!("../../../core/tests/core/traps/told.rs");
+
+#[test]
+fn every_planted_bug_is_noticed() {
+    for (name, script, plants) in SCRIPTED {
+        assert!(script.contains(plants), "no script shows {name}");
+    }
+    let is_hunted = |bug: &Bug| SCRIPTED.iter().all(|(name, ..)| *name != bug.name());
+    let bugs: Vec<Bug> = Bug::all().into_iter().filter(is_hunted).collect();
+    let bugs = Mutex::new(bugs.into_iter());
+    let missed = Mutex::new(Vec::new());
+    let hunt = || {
+        while let Some(bug) = next(&bugs) {
+            if STARTS.iter().all(|start| hunt::first_failure(bug, *start, SEEDS_MAX).is_none()) {
+                missed.lock().expect("no thread panics").push(bug.name());
+            }
+        }
+    };
+    hunt::silently(|| {
+        std::thread::scope(|scope| {
+            scope.spawn(hunt);
+            scope.spawn(hunt);
+        });
+    });
+    let missed = missed.into_inner().expect("no thread panics");
+    assert!(missed.is_empty(), "nobody noticed {missed:?}");
+}
+
+fn next(bugs: &Mutex<std::vec::IntoIter<Bug>>) -> Option<Bug> {
+    bugs.lock().expect("no thread panics").next()
+}

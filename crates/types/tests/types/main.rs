@@ -1,0 +1,10 @@
+//! The data types: what users meet, the oracle that checks their specifications, and states of which a part is there.
+
+mod contract;
+mod custom_type;
+mod document;
+mod keyspace;
+mod oracle;
+mod ordered;
+mod partial_states;
+mod strings_and_hashes;
