@@ -43,9 +43,10 @@ pub(crate) enum Moved {
     UnderWay,
 }
 
-/// Whether keys were in use, and nothing was done.
+/// Whether nothing was done, and may be later: keys were in use, or too few replicas are there just now (Valkey replicates who has a
+/// slot).
 fn is_later(error: &str) -> bool {
-    error.contains("TRYAGAIN") || error.contains("TryAgain")
+    ["TRYAGAIN", "TryAgain", "NOREPLICAS"].iter().any(|it| error.contains(it))
 }
 
 /// Whether records stay where they are until they are asked to go again: the node that is to take them is stopped, or says that it
@@ -62,7 +63,7 @@ struct Mover<'a, O> {
 }
 
 impl<O: Operator> Mover<'_, O> {
-    /// Again while keys of the slot are in use. `None`: so many steps are done; else whether it was carried out in time.
+    /// Again while it may be done later. `None`: so many steps are done; else whether it was carried out in time.
     fn say(&mut self, node: usize, words: &[&str]) -> Result<Option<bool>, String> {
         if self.steps_left == 0 {
             return Ok(None);
@@ -162,6 +163,8 @@ mod tests {
     struct Nodes {
         refusals: RefCell<Vec<&'static str>>,
         keys: RefCell<Vec<&'static str>>,
+        /// Who is to have the slot is refused once with this.
+        without_replicas: RefCell<String>,
     }
 
     impl Operator for Nodes {
@@ -180,6 +183,9 @@ mod tests {
                     self.keys.borrow_mut().clear();
                     redis::Value::Okay
                 }
+                [.., "NODE", _] if !self.without_replicas.borrow().is_empty() => {
+                    return Err(self.without_replicas.borrow_mut().split_off(0));
+                }
                 _ => redis::Value::SimpleString("id".into()),
             };
             T::from_redis_value(value).map_err(|error| error.to_string())
@@ -187,7 +193,11 @@ mod tests {
     }
 
     fn moved(refusals: &[&'static str]) -> Result<Moved, String> {
-        let nodes = Nodes { refusals: RefCell::new(refusals.to_vec()), keys: RefCell::new(vec!["key"]) };
+        let nodes = Nodes {
+            refusals: RefCell::new(refusals.to_vec()),
+            keys: RefCell::new(vec!["key"]),
+            without_replicas: RefCell::new(r#""NOREPLICAS": Not enough good replicas to write."#.into()),
+        };
         let it = Move { slot: 1, from: 0, to: 1, port: 1, primaries: &[0, 1, 2], steps_max: usize::MAX };
         move_slot(&nodes, &it)
     }
