@@ -90,11 +90,7 @@ impl Plan {
                 "the mode 'mutex' exists for rawmix and hot only, not for '{name}': leave it out of --modes"
             ));
         }
-        let has_sqlite = self.modes.iter().any(|mode| mode.engine == Engine::Sqlite);
-        if has_sqlite && !sqlite::IS_BUILT {
-            let how = "build it with 'cargo build --release -p claret-cli --features sqlite'";
-            return Err(format!("the mode 'sqlite' is not in this program: {how}"));
-        }
+        check_built(&self.modes, sqlite::IS_BUILT)?;
         self.check_tpcc()?;
         let thinks = match self.pace {
             Pace::Together => false,
@@ -189,5 +185,29 @@ impl Plan {
     /// Into what the slices of a mode, all together, are divided to show throughput over time.
     pub(crate) fn intervals(&self) -> Intervals {
         Intervals::of(self.slice.saturating_mul(self.rounds() as u32))
+    }
+}
+
+/// Refuses the mode that a program may be built without.
+fn check_built(modes: &[BenchMode], has_sqlite: bool) -> Result<(), String> {
+    if has_sqlite || modes.iter().all(|mode| mode.engine != Engine::Sqlite) {
+        return Ok(());
+    }
+    let how = "build it with 'cargo build --release -p claret-cli --features sqlite'";
+    Err(format!("the mode 'sqlite' is not in this program: {how}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tests are built with SQLite, what is shipped is not.
+    #[test]
+    fn a_program_without_sqlite_refuses_that_mode_and_no_other() {
+        let modes = |names| BenchMode::parse_list(names).expect("modes");
+        let refused = check_built(&modes("mutex,sqlite"), false);
+        assert!(refused.is_err_and(|why| why.contains("'sqlite'") && why.contains("--features sqlite")));
+        assert_eq!(check_built(&modes("mutex,claret"), false), Ok(()));
+        assert_eq!(check_built(&modes("sqlite"), true), Ok(()));
     }
 }
