@@ -15,10 +15,17 @@ fn fresh() -> Cluster {
     options.node_timeout_ms(30_000).config("appendonly yes").start().expect("a cluster")
 }
 
+/// One that gives a call up soon, and has a connection to each node: what it asks of a node that falls silent has been sent.
 pub(crate) async fn impatient(cluster: &Cluster) -> Store {
     let options = TxOptions::new().deadline(Duration::from_millis(400));
-    let builder = Store::cluster(cluster.url()).transactions(options);
-    builder.response_timeout(Duration::from_millis(400)).connect().await.expect("a store")
+    let builder = Store::cluster(cluster.url()).transactions(options).response_timeout(Duration::from_millis(400));
+    let store = builder.connect().await.expect("a store");
+    for key in &keys(cluster) {
+        while store.counter(key).get().await != Ok(0) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    store
 }
 
 pub(crate) async fn patient(cluster: &Cluster) -> Store {
