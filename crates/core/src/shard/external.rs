@@ -6,7 +6,7 @@
 
 use claret_types::{Bytes, Claims, Operation, TypeInfo};
 
-use super::lock_table::{Notice, RecordIx};
+use super::lock_table::RecordIx;
 use super::{AttemptId, Incarnation, Limits, Link, Refusal, Shard, ShardId, Switches, Time, key_hash};
 use crate::ids::Birth;
 use crate::planted::{Bug, is_planted};
@@ -32,11 +32,11 @@ impl Shard {
 
     /// Takes the external store of an earlier incarnation, if there was one.
     pub(super) fn attach(&mut self, external: Option<External>) {
-        self.table.external = external;
+        self.table.attach(external);
         if let Some(External(records)) = external {
             // 14 bits of the host's, and 49 of incarnation, from which it is counted.
             let tag = u64::from(records.tag() & ((1 << 14) - 1));
-            self.table.unique = tag << 49 | self.incarnation.0 & ((1 << 49) - 1);
+            self.table.count_unique_from(tag << 49 | self.incarnation.0 & ((1 << 49) - 1));
         }
     }
 
@@ -81,7 +81,7 @@ impl Shard {
         });
         let mut using: Vec<AttemptId> = using.map(|(attempt, _)| *attempt).collect();
         using.sort_unstable();
-        self.table.notices.extend(using.into_iter().map(|attempt| Notice { attempt, elder: Birth::FIRST }));
+        using.into_iter().for_each(|attempt| self.table.outbox().notify(attempt, Birth::FIRST));
         self.drain(now);
     }
 
@@ -149,7 +149,7 @@ impl Shard {
 
     /// The same for what ended when effects were carried out.
     pub(super) fn end_with_their_records(&mut self, now: Time) {
-        let ended = std::mem::take(&mut self.table.ended);
+        let ended = self.table.outbox().take_ended();
         self.vanish(now, &ended);
     }
 
@@ -158,7 +158,7 @@ impl Shard {
         for key in keys {
             let hash = key_hash(key);
             let Some(record) = self.table.find(hash, key) else {
-                self.table.seal(hash);
+                self.table.clocks_mut().seal(hash);
                 continue;
             };
             refused.extend(self.table.vanish(record).into_iter().map(|attempt| (attempt, key)));

@@ -136,7 +136,7 @@ impl Shard {
             self.go_on_with_baton(now, attempt);
             return true;
         }
-        let Some(attempt) = self.table.unled.pop_front() else { return false };
+        let Some(attempt) = self.table.outbox().poll_unled() else { return false };
         let chained = self.attempts.get(&attempt).and_then(|it| it.chained());
         if chained.is_some_and(|chained| chained.is_committed) {
             self.apply(now, attempt);
@@ -219,7 +219,6 @@ impl Shard {
     pub(super) fn check_awaited(&self) {
         let Awaited { of, by, free } = &self.awaited;
         assert!(free.is_empty(), "a follower was not let go on");
-        assert!(self.table.unled.is_empty(), "a follower was not carried out");
         let counted: usize = by.values().map(SmallVec::len).sum();
         assert_eq!(of.values().map(SmallVec::len).sum::<usize>(), counted, "who awaits whom");
         for (attempt, awaited) in of {

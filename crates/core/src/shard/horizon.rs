@@ -88,14 +88,14 @@ impl Shard {
     pub(super) fn orders(&self) -> bool {
         match self.switches.ordering {
             Ordered::Never => false,
-            Ordered::Hot => self.can_order() && (self.table.heat.has_any() || !self.is_settled()),
+            Ordered::Hot => self.can_order() && (self.table.orders_any() || !self.is_settled()),
             Ordered::Always => self.can_order(),
         }
     }
 
     /// Whether nothing with a timestamp is present, and the clocks of all shards that own keys have passed what was.
     pub fn is_settled(&self) -> bool {
-        self.stamped == 0 && self.table.clocks.used <= self.horizon()
+        self.stamped == 0 && self.table.clocks().used() <= self.horizon()
     }
 
     /// The smallest clock of the shards that own keys, as far as they said, and as time tells.
@@ -111,7 +111,7 @@ impl Shard {
     /// as others in time are concerned (P83): all of it is settled.
     #[inline]
     pub fn is_settled_on(&self, key: &[u8]) -> bool {
-        self.is_settled() || self.table.latest_clock(key_hash(key)) <= self.horizon()
+        self.is_settled() || self.table.clocks().latest(key_hash(key)) <= self.horizon()
     }
 
     /// The same for an operation: what conflicts with it is settled.
@@ -133,7 +133,7 @@ impl Shard {
         if !self.can_order() || self.is_settled() {
             return false;
         }
-        self.raise_clock(now, self.table.clocks.used);
+        self.raise_clock(now, self.table.clocks().used());
         self.ask_clocks(now, false);
         !self.is_settled()
     }
@@ -141,10 +141,10 @@ impl Shard {
     /// Raises the clock to the shard's own time and to what somebody waits for, and forgets what it has passed. What is to be said.
     fn raise_clock(&mut self, now: Time, want: Timestamp) -> Timestamp {
         self.pass(now);
-        let most = self.far_ahead(now).max(self.table.clocks.used);
+        let most = self.far_ahead(now).max(self.table.clocks().used());
         let clock = self.clock.max(Timestamp(now.0)).max(want.min(most));
         let horizon = self.horizon();
-        let clock = clock.max(self.table.clocks.forget(clock, horizon));
+        let clock = clock.max(self.table.clocks_mut().forget(clock, horizon));
         // No later vote is that small (P79).
         if !is_planted(Bug::ClockNotKept) {
             self.clock = clock;
@@ -155,9 +155,9 @@ impl Shard {
     /// A client process wants the clock (P79).
     pub(super) fn tick(&mut self, now: Time, link: Link, want: Timestamp) {
         let clock = self.raise_clock(now, want);
-        self.table.heat.roll(now, &self.limits);
+        self.table.roll_heat(now);
         let orders = self.orders();
-        if orders && self.stamped == 0 && !self.table.heat.has_any() || clock < want {
+        if orders && self.stamped == 0 && !self.table.orders_any() || clock < want {
             self.ask_clocks(now, clock < want);
         }
         let Horizon { owners, passed, .. } = self.horizon;
@@ -175,7 +175,7 @@ impl Shard {
         if !matters || is_asking {
             return;
         }
-        let (from, want) = (self.id, self.table.clocks.used);
+        let (from, want) = (self.id, self.table.clocks().used());
         self.horizon.asked = Some((now, if is_beyond { Timestamp::MAX } else { want }));
         for (shard, clock) in &self.horizon.others {
             if is_beyond || *clock < want {
@@ -199,7 +199,7 @@ impl Shard {
         let (clock, owners) = match want {
             // It lost its memory. What it had from here, or from where this one had it, is no further ahead. That is no clock.
             Timestamp::MAX => {
-                let used = self.clock.max(self.table.clocks.used).max(self.told_used());
+                let used = self.clock.max(self.table.clocks().used()).max(self.told_used());
                 (self.far_ahead(now).max(used), 0)
             }
             want => {

@@ -19,7 +19,7 @@ impl Shard {
         if self.at_once == 0 || self.again_bytes == 0 {
             return Seen::Later;
         }
-        if let Err(refusal) = self.table.admit_ops(key, ops.iter()) {
+        if let Err(refusal) = self.table.admit(key, ops.iter()) {
             return Seen::Refused(refusal);
         }
         let before = self.table.dearness();

@@ -249,9 +249,7 @@ impl Shard {
 
     /// Counts.
     pub fn stats(&self) -> Stats {
-        let LockTable { looks, grants, waits, phases, replays, visits, read, .. } = self.table;
-        let (elements_read, bytes_read, visits) = (read.elements, read.bytes, visits + self.stats.visits);
-        Stats { looks, grants, waits, phases, replays, elements_read, bytes_read, visits, ..self.stats }
+        self.table.added_to(self.stats)
     }
 
     // --- inputs ---
@@ -419,7 +417,7 @@ impl Shard {
         let due = due.into_iter().chain(others.into_iter().flatten()).min();
         let goes_on = self.held_off == 0 && (!self.put_off.is_empty() || !self.deserted.is_empty());
         // Whose turn has come waits for an input only after a promotion.
-        let at_once = (goes_on || !self.table.ready.is_empty()).then_some(self.latest);
+        let at_once = (goes_on || self.table.has_ready()).then_some(self.latest);
         at_once.or(due)
     }
 
@@ -518,7 +516,7 @@ impl Shard {
             asked.dedup(); // Each is said once, however often it was asked for.
             return self.answer_again(attempt, &asked);
         }
-        let admitted = self.table.admit(key, &fresh);
+        let admitted = self.table.admit(key, fresh.iter().map(|call| &call.op));
         let size = self.size_up(fresh.iter().map(|call| (&key[..], call)));
         if let Err(refusal) = admitted.and_then(|()| self.take_in(attempt, size)) {
             return self.refuse(now, attempt, refusal);
@@ -635,7 +633,9 @@ impl Shard {
             self.ask_clocks(now, false);
             return Err(Refusal::Unstamped);
         }
-        records.iter().try_for_each(|(key, calls)| self.table.admit(key, calls))?;
+        records
+            .iter()
+            .try_for_each(|(key, calls)| self.table.admit(key, calls.iter().map(|call| &call.op)))?;
         self.take_in(attempt, size)
     }
 

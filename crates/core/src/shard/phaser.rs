@@ -10,16 +10,22 @@
 //! queue's waiters; whoever waits for somebody younger than itself waits for a holder that has been told
 //! (traps 10, 11); `told` spares looking at all holders for that.
 
+use std::any::TypeId;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 use claret_types::{Claims, Held, TypeInfo};
 use smallvec::SmallVec;
 
 use crate::ids::{AttemptId, Birth, ShardId, Time};
 use crate::message::Call;
+use crate::planted::{Bug, is_planted};
 
 /// Order of waiters: eldest first.
-type Rank = (Birth, AttemptId);
+pub(crate) type Rank = (Birth, AttemptId);
+
+/// A queue, by the type and the modes of what its waiters want.
+pub(crate) type QueueId = (TypeId, Wanted);
 
 /// Somebody who waits.
 #[derive(Clone, Debug)]
@@ -53,24 +59,25 @@ impl Wanted {
 
 /// The waiters of one set of modes.
 #[derive(Clone, Debug)]
-pub(crate) struct Queue {
-    pub(crate) kind: &'static TypeInfo,
-    pub(crate) modes: Wanted,
-    pub(crate) wanted: Held,
-    pub(crate) waiters: BTreeMap<Rank, Waiter>,
+struct Queue {
+    kind: &'static TypeInfo,
+    modes: Wanted,
+    /// The sum of what its waiters want.
+    wanted: Held,
+    waiters: BTreeMap<Rank, Waiter>,
 }
 
 /// All waiters of one record.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Phaser {
-    pub(crate) upgrades: BTreeMap<Rank, Waiter>,
-    pub(crate) queues: SmallVec<[Queue; 2]>,
+    upgrades: BTreeMap<Rank, Waiter>,
+    queues: SmallVec<[Queue; 2]>,
     /// Joiners that this phase took in since somebody waits.
-    pub(crate) joins: u32,
+    joins: u32,
     /// Every younger holder knows of a waiter this old or older.
-    pub(crate) told: Option<Birth>,
+    told: Option<Birth>,
     /// Since when somebody waits for the end of this phase.
-    pub(crate) waited_since: Option<Time>,
+    waited_since: Option<Time>,
 }
 
 impl Phaser {
@@ -160,14 +167,98 @@ impl Phaser {
         upgrades.chain(heads).min()
     }
 
-    /// Whether the phase takes in no more joiners, because others have waited long enough for its end.
-    pub(crate) fn is_capped(&self, now: Time, joins_max: u32, micros_max: u64) -> bool {
-        self.joins >= joins_max || self.waited_since.is_some_and(|since| now.since(since) >= micros_max)
+    // --- phases ---
+
+    /// Takes a joiner into the phase, unless others have waited long enough for its end. Whether it did.
+    pub(crate) fn join(&mut self, now: Time, joins_max: u32, micros_max: u64) -> bool {
+        let is_capped =
+            self.joins >= joins_max || self.waited_since.is_some_and(|since| now.since(since) >= micros_max);
+        let joins = !is_capped || is_planted(Bug::NeverCapped);
+        self.joins += u32::from(joins);
+        joins
+    }
+
+    /// The next phase begins: with the modes of the eldest waiter.
+    pub(crate) fn begin_phase(&mut self, now: Time) {
+        self.joins = 0;
+        self.waited_since = Some(now);
+        self.tidy();
+    }
+
+    /// Every younger holder is going to know of this waiter. Whether they did not know of it or an elder one.
+    pub(crate) fn tell(&mut self, elder: Birth) -> bool {
+        if self.told.is_some_and(|told| told <= elder) {
+            return false;
+        }
+        self.told = Some(elder);
+        true
+    }
+
+    /// Of the queues not tried yet, the one with the eldest head.
+    pub(crate) fn next_queue(&self, tried: &[QueueId]) -> Option<QueueId> {
+        let open = self.queues.iter().filter(|queue| !tried.contains(&queue.id()));
+        open.filter_map(|queue| Some((queue.waiters.keys().next()?, queue.id())))
+            .min_by_key(|(place, _)| **place)
+            .map(|(_, queue)| queue)
+    }
+
+    /// Who comes next in a queue, eldest first.
+    pub(crate) fn next_in(&self, queue: QueueId, after: Option<Rank>) -> Option<(&Rank, &Waiter)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let queue = self.queues.iter().find(|it| it.id() == queue)?;
+        queue.waiters.range((after.map_or(Unbounded, Excluded), Unbounded)).next()
+    }
+
+    // --- looking ---
+
+    /// Those who hold the record already and wait for more of it, eldest first.
+    pub(crate) fn upgrades(&self) -> impl Iterator<Item = (&Rank, &Waiter)> {
+        self.upgrades.iter()
+    }
+
+    /// The waiters of each queue, eldest first, with their type and the sum of what they want.
+    pub(crate) fn queues(
+        &self,
+    ) -> impl Iterator<Item = (&'static TypeInfo, &Held, impl Iterator<Item = (&Rank, &Waiter)>)> {
+        self.queues.iter().map(|queue| (queue.kind, &queue.wanted, queue.waiters.iter()))
+    }
+
+    pub(crate) fn waiter(&self, place: Rank, upgrade: bool) -> Option<&Waiter> {
+        match upgrade {
+            true => self.upgrades.get(&place),
+            false => self.queues.iter().find_map(|queue| queue.waiters.get(&place)),
+        }
+    }
+
+    /// Joiners that this phase took in since somebody waits.
+    pub(crate) fn joined(&self) -> u32 {
+        self.joins
+    }
+
+    pub(crate) fn waited_since(&self) -> Option<Time> {
+        self.waited_since
+    }
+
+    /// All of it, in order: for digests. Sums are left out: [`Self::check`] compares them with what they sum.
+    pub(crate) fn content(&self) -> impl Debug + use<'_> {
+        let Phaser { upgrades, queues, joins, told, waited_since } = self;
+        let mut waiters: Vec<_> = Vec::new();
+        for queue in queues {
+            let name = queue.kind.name;
+            waiters.extend(queue.waiters.iter().map(|(place, it)| (place, name, Some(queue.modes), it)));
+        }
+        waiters.extend(upgrades.iter().map(|(place, it)| (place, it.kind.name, None, it)));
+        waiters.sort_unstable_by_key(|(place, ..)| **place);
+        let waiters: Vec<_> = waiters
+            .into_iter()
+            .map(|(place, kind, modes, it)| (place, kind, modes, it.kind.name, &it.call, &it.footprint))
+            .collect();
+        (waiters, joins, told, waited_since)
     }
 
     /// # Panics
     /// When what a queue wants is not the sum of what its waiters want.
-    pub(crate) fn check_invariants(&self) {
+    pub(crate) fn check(&self) {
         for queue in &self.queues {
             let mut sum = Held::default();
             queue.waiters.values().for_each(|waiter| sum.add(&waiter.footprint));
@@ -182,6 +273,10 @@ impl Phaser {
 }
 
 impl Queue {
+    fn id(&self) -> QueueId {
+        (self.kind.id, self.modes)
+    }
+
     /// Whether anything in this queue conflicts with `footprint`, the asker's own place in it aside.
     fn conflicts(&self, kind: &TypeInfo, footprint: &Claims, waits: bool) -> bool {
         let Some(modes) = self.kind.common_modes(kind) else { return true };

@@ -28,7 +28,7 @@ impl Shard {
 
     /// Keys go to another shard: up to where timestamps were used here. The other one hears of it before it serves them (P86).
     pub fn hand_over(&self) -> Timestamp {
-        self.clock.max(self.table.clocks.latest_of_all())
+        self.clock.max(self.table.clocks().latest_of_all())
     }
 
     /// Keys came from another shard, on which timestamps were used up to this one. Whether that is settled is not known.
@@ -37,7 +37,7 @@ impl Shard {
             if !is_planted(Bug::TakerStaysLow) {
                 self.clock = self.clock.max(used);
             }
-            self.table.clocks.begin_at(self.clock);
+            self.table.clocks_mut().begin_at(self.clock);
         }
     }
 
@@ -61,10 +61,10 @@ impl Shard {
         if !self.can_order() || self.switches.ordering == Ordered::Hot && self.is_settled() {
             return Refusal::Operation { key, error };
         }
-        let behind = self.table.latest_clock(key_hash(&key));
+        let behind = self.table.clocks().latest(key_hash(&key));
         // It tells of all of the record: whoever votes from now on has a larger timestamp than what it tells of (P78).
         if !is_planted(Bug::ErrorUnnoted) {
-            self.table.seal(key_hash(&key));
+            self.table.clocks_mut().seal(key_hash(&key));
         }
         Refusal::OperationBehind { key, error, behind }
     }
@@ -117,7 +117,7 @@ impl Shard {
             Ordered::Never => true,
             Ordered::Hot => {
                 self.pass(now);
-                self.table.heat.roll(now, &self.limits);
+                self.table.roll_heat(now);
                 self.may_vote_unstamped() && !self.table.is_any_ordered(records)
             }
             Ordered::Always => false,
@@ -148,7 +148,7 @@ impl Shard {
     /// Up to here anything may have been used, and none of it is known to be settled.
     pub(super) fn begin_at(&mut self, at: Timestamp) {
         self.clock = self.clock.max(at);
-        self.table.clocks.begin_at(self.clock);
+        self.table.clocks_mut().begin_at(self.clock);
     }
 
     /// The timestamp of a vote: not below what is suggested, and above the shard's clock and those of its records (P73). Nobody votes
@@ -177,7 +177,7 @@ impl Shard {
             is_alone &= self.table.take_place(now, *record, attempt, at);
         }
         let horizon = self.horizon();
-        self.clock = self.clock.max(self.table.clocks.forget(self.clock, horizon));
+        self.clock = self.clock.max(self.table.clocks_mut().forget(self.clock, horizon));
         // The clocks of its records, or everything, if somebody who conflicts is present (P77).
         let is_settled = is_alone || is_planted(Bug::PresentIsSettled);
         let behind = if is_settled { before } else { Timestamp::MAX };

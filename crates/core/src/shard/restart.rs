@@ -6,7 +6,7 @@
 
 use crate::backup::Change;
 
-use super::lock_table::{Fate, LockTable};
+use super::lock_table::Fate;
 use super::{AllDeparted, AttemptId, Awaited, Batons, Incarnation, Shard, Time, VecDeque};
 
 /// What a restart leaves.
@@ -26,16 +26,16 @@ impl Shard {
     pub fn restart(&mut self, now: Time, incarnation: Incarnation, survives: Survives) {
         let incarnation = self.incarnation.next(incarnation);
         let mut fresh = Shard::new(self.id, incarnation, self.switches, self.limits);
-        fresh.attach(self.table.external);
+        fresh.attach(self.table.external());
         fresh.horizon = std::mem::take(&mut self.horizon);
         let old = std::mem::replace(self, fresh);
         match survives {
             // Clocks are among what was written.
             Survives::Votes => {
-                let LockTable { unique, .. } = self.table;
+                let unique = self.table.unique();
                 let horizon = std::mem::take(&mut self.horizon);
                 *self = Shard { incarnation, horizon, outputs: VecDeque::new(), ..old };
-                self.table.unique = unique;
+                self.table.count_unique_from(unique);
                 self.keep_votes(now);
                 self.tell_replicas(|_| Some(Change::Incarnation(incarnation)));
             }
@@ -95,7 +95,6 @@ impl Shard {
             self.participant(attempt).deadline = None;
             self.renew(now, attempt);
         }
-        debug_assert!(self.table.woken.is_empty());
-        self.table.notices.clear();
+        self.table.outbox().drop_notices();
     }
 }

@@ -110,14 +110,8 @@ impl Shard {
         call: &Call,
         in_order: bool,
     ) -> Result<(), Stop> {
-        if in_order {
-            self.at_once = self.at_once.saturating_sub(1);
-            let first = self.table.request_in_order(now, record, owner, call)?;
-            self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), None);
-            return Ok(());
-        }
         let before = self.table.dearness();
-        let answer = self.table.request_one(now, record, owner, call);
+        let answer = self.table.request_one(now, record, owner, call, in_order);
         let begun_again = (self.table.dearness() - before).saturating_sub(u64::from(answer.is_ok()));
         self.at_once = self.at_once.saturating_sub(1).saturating_sub(begun_again as usize);
         let (reply, first) = answer?;
@@ -172,9 +166,9 @@ impl Shard {
         let some = &calls[..calls.len().min(self.at_once.max(1))];
         for (granted, call) in some.iter().enumerate() {
             self.at_once = self.at_once.saturating_sub(1);
-            match self.table.request_in_order(now, record, owner, call) {
-                Ok(first) => {
-                    self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), None);
+            match self.table.request_one(now, record, owner, call, true) {
+                Ok((reply, first)) => {
+                    self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
                 }
                 Err(stop) => return (granted, stop),
             }
@@ -319,11 +313,11 @@ impl Shard {
     /// before it is written, so all of these come first, and then those who go on to further records.
     pub(super) fn drain(&mut self, now: Time) {
         loop {
-            if !self.table.ended.is_empty() {
+            if self.table.outbox().has_ended() {
                 self.end_with_their_records(now);
-            } else if let Some(woken) = self.table.woken.pop_front() {
+            } else if let Some(woken) = self.table.outbox().poll_woken() {
                 self.wake(now, woken);
-            } else if let Some(attempt) = self.table.ready.pop_front() {
+            } else if let Some(attempt) = self.table.outbox().poll_ready() {
                 self.come_ready(now, attempt);
             } else if let Some(attempt) = self.going_on.pop_front() {
                 self.go_on(now, attempt);
@@ -332,13 +326,8 @@ impl Shard {
                 break;
             }
         }
-        if self.table.notices.is_empty() {
-            return;
-        }
         // To pass one on makes others.
-        let mut next = 0;
-        while let Some(Notice { attempt, elder }) = self.table.notices.get(next).cloned() {
-            next += 1;
+        while let Some(Notice { attempt, elder }) = self.table.outbox().poll_notice() {
             if !self.attempts.contains_key(&attempt) {
                 continue; // Decided meanwhile.
             }
@@ -348,7 +337,6 @@ impl Shard {
                 Some(_) => self.pass_on(attempt, elder),
             }
         }
-        self.table.notices.clear();
     }
 
     fn wake(&mut self, now: Time, woken: Woken) {

@@ -7,7 +7,7 @@ use claret_types::{Mode, TypeInfo};
 use hashbrown::HashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::holder::Used;
+use super::lock::Used;
 use crate::ids::Timestamp;
 use crate::planted::{Bug, is_planted};
 
@@ -84,7 +84,7 @@ pub(crate) struct Clocks {
     /// The largest timestamp that was forgotten.
     floor: Timestamp,
     /// The largest timestamp that was used here since the shard began.
-    pub(crate) used: Timestamp,
+    used: Timestamp,
 }
 
 impl Clocks {
@@ -124,13 +124,13 @@ impl Clocks {
     }
 
     /// The largest clock of a record. An error tells of all of it.
-    pub(super) fn latest(&self, hash: u64) -> Timestamp {
+    pub(crate) fn latest(&self, hash: u64) -> Timestamp {
         let of = |generation: &Generation| generation.clocks.get(&hash).map(RecordClocks::latest);
         of(&self.young).max(of(&self.old)).unwrap_or_default().max(self.floor)
     }
 
     /// A record vanished: whoever comes now comes behind all that was used of it, whatever the modes (P86).
-    pub(super) fn seal(&mut self, hash: u64) {
+    pub(crate) fn seal(&mut self, hash: u64) {
         if is_planted(Bug::VanishedUnsealed) {
             return;
         }
@@ -139,6 +139,12 @@ impl Clocks {
                 clocks.by_mode = smallvec![(Mode::EXCLUSIVE, clocks.latest())];
             }
         }
+    }
+
+    /// The largest timestamp that was used here since the shard began.
+    #[inline]
+    pub(crate) fn used(&self) -> Timestamp {
+        self.used
     }
 
     /// The largest timestamp that was used on any record.

@@ -10,6 +10,7 @@ use hashbrown::HashMap;
 
 use crate::ids::Time;
 use crate::limits::Limits;
+use crate::switches::Ordered;
 
 /// So many records are counted at a time; in a period with more, later ones are not.
 const RECORDS_MAX: usize = 1 << 12;
@@ -21,8 +22,9 @@ struct Record {
 }
 
 /// See the module's text.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Heat {
+    ordering: Ordered,
     records: HashMap<u64, Record, foldhash::fast::FixedState>,
     /// How many of them are ordered.
     ordered: usize,
@@ -68,8 +70,14 @@ impl Heat {
         self.ordered = self.records.len();
     }
 
-    pub(super) fn with(limits: &Limits) -> Self {
-        Heat { is_everywhere: limits.ordered_meets_min == 0, ..Heat::default() }
+    pub(super) fn new(ordering: Ordered, limits: &Limits) -> Self {
+        Heat {
+            ordering,
+            records: HashMap::default(),
+            ordered: 0,
+            is_everywhere: limits.ordered_meets_min == 0,
+            period_ends: Time::default(),
+        }
     }
 
     /// So many have to meet on a record from now on.
@@ -83,11 +91,32 @@ impl Heat {
         self.ordered > 0 || self.is_everywhere
     }
 
-    /// Whether calls on a record are ordered.
+    /// Whether calls on a record are ordered, by what meets there or anyhow.
+    #[inline]
+    pub(super) fn orders(&self, hash: u64) -> bool {
+        match self.ordering {
+            Ordered::Never => false,
+            Ordered::Hot => self.is_ordered(hash),
+            Ordered::Always => true,
+        }
+    }
+
+    /// Whether calls on a record are ordered by what meets there.
     #[inline]
     pub(super) fn is_ordered(&self, hash: u64) -> bool {
         self.is_everywhere
             || self.ordered > 0 && self.records.get(&hash).is_some_and(|record| record.is_ordered)
+    }
+
+    /// # Panics
+    /// When it is not counted how many are ordered.
+    pub(super) fn check(&self) {
+        let mut ordered = 0;
+        // In any order: a count.
+        for (_, record) in &self.records {
+            ordered += usize::from(record.is_ordered);
+        }
+        assert_eq!(self.ordered, ordered, "how many records are ordered");
     }
 
     /// All of it, in order: for digests.
@@ -109,7 +138,7 @@ mod tests {
     #[test]
     fn a_record_is_ordered_while_enough_meet_there() {
         let limits = Limits { ordered_meets_min: 8, ordered_period_us: 100, ..Limits::default() };
-        let mut heat = Heat::default();
+        let mut heat = Heat::new(Ordered::Hot, &limits);
         let meet = |heat: &mut Heat, now, times| (0..times).for_each(|_| heat.note(Time(now), &limits, 1));
         meet(&mut heat, 1, 7);
         assert!(!heat.is_ordered(1), "too few");
@@ -128,7 +157,7 @@ mod tests {
     #[test]
     fn no_more_records_are_counted_than_there_is_room_for() {
         let limits = Limits { ordered_meets_min: 1, ..Limits::default() };
-        let mut heat = Heat::default();
+        let mut heat = Heat::new(Ordered::Hot, &limits);
         (0..2 * RECORDS_MAX as u64).for_each(|hash| heat.note(Time(1), &limits, hash));
         assert_eq!(heat.ordered, RECORDS_MAX);
         assert!(heat.is_ordered(0) && !heat.is_ordered(RECORDS_MAX as u64));

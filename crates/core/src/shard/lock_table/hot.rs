@@ -6,7 +6,7 @@
 //!
 //! Counting is done only where somebody has to wait, which costs a lot more than this.
 //!
-//! Invariants ([`Hot::check_invariants`]): counts fall from the first to the last; an error is at most its count; there is
+//! Invariants ([`Hot::check`]): counts fall from the first to the last; an error is at most its count; there is
 //! one tag for each entry.
 
 use std::hash::BuildHasher;
@@ -124,7 +124,7 @@ impl Hot {
 
     /// # Panics
     /// When one does not hold.
-    pub(super) fn check_invariants(&self) {
+    pub(super) fn check(&self) {
         assert!(self.entries.len() <= ENTRIES_MAX && self.tags.len() == self.entries.len());
         for (tag, entry) in self.tags.iter().zip(&self.entries) {
             assert!(*tag == tag_of(entry.hash, entry.method), "'{}' has the tag of another", entry.key);
@@ -142,7 +142,7 @@ mod tests {
     fn note(hot: &mut Hot, seconds: u64, key: &str, method: &'static str) {
         let key = Bytes::from(key);
         hot.note(Time(seconds * 1_000_000), key_hash(&key), &key, method);
-        hot.check_invariants();
+        hot.check();
     }
 
     fn recent(hot: &Hot, seconds: u64, key: &str, method: &str) -> Option<(u64, u64)> {

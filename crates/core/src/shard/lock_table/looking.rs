@@ -3,8 +3,12 @@
 use claret_types::{Access, Bytes, Effect, Executed, OpError, Operation, Reply, Room, State, Unique};
 use smallvec::SmallVec;
 
-use super::{AttemptId, External, LockTable, Read, Record, RecordIx};
+use super::counts::Counts;
+use super::executor::{Executor, take_off};
+use super::records::{Record, RecordIx};
 use crate::planted::{Bug, is_planted};
+use crate::shard::phaser::same;
+use crate::switches::Locks;
 
 /// What was seen.
 pub(crate) struct Look {
@@ -33,100 +37,83 @@ impl Look {
     }
 }
 
-impl LockTable {
-    /// Executes operations on one record, one after the other, without looking who holds it, and undoes them all. Of the record with
-    /// this key there need not be anything here.
-    pub(crate) fn look(
-        &mut self,
-        hash: u64,
-        key: &Bytes,
-        ops: &[Operation],
-        bytes_max: usize,
-        at_once: usize,
-    ) -> Look {
-        let record = self.find(hash, key);
-        let look = Look::new(bytes_max, self.dearness().saturating_add(at_once as u64));
-        let mut looked = match self.external {
-            Some(_) => self.look_outside(key, record, ops, look),
-            None => self.look_inside(key, record, ops, look),
+/// What a look is done with.
+pub(super) struct Looking<'a> {
+    pub(super) key: &'a Bytes,
+    /// If there is one here.
+    pub(super) record: Option<(RecordIx, &'a mut Record)>,
+    pub(super) locks: Locks,
+    pub(super) executor: &'a mut Executor,
+    pub(super) counts: &'a mut Counts,
+}
+
+impl Looking<'_> {
+    /// Executes operations on the record, one after the other, without looking who holds it, and undoes them all.
+    pub(super) fn run(mut self, ops: &[Operation], bytes_max: usize, enough: u64) -> Look {
+        let look = Look::new(bytes_max, enough);
+        let mut looked = match self.executor.external() {
+            Some(_) => self.look_outside(ops, look),
+            None => self.look_inside(ops, look),
         };
         // Until it is empty again it is gone, but for those who have voted on it.
-        looked.record = looked.record.or(record.filter(|record| self.has_vanished(*record)));
+        let vanished = self.record.filter(|(_, record)| record.has_vanished());
+        looked.record = looked.record.or(vanished.map(|(place, _)| place));
         looked
     }
 
-    /// Who holds a record, in the order in which they came.
-    pub(crate) fn holders(&self, record: RecordIx) -> impl Iterator<Item = AttemptId> + '_ {
-        let lock = self.records[record].lock.as_ref();
-        lock.into_iter().flat_map(|lock| lock.holders.keys().copied())
-    }
-
-    fn look_inside(
-        &mut self,
-        key: &Bytes,
-        record: Option<RecordIx>,
-        ops: &[Operation],
-        mut look: Look,
-    ) -> Look {
+    fn look_inside(&mut self, ops: &[Operation], mut look: Look) -> Look {
         let mut absent = None;
         let mut undo: SmallVec<[Effect; 2]> = SmallVec::new();
         for (at, op) in ops.iter().enumerate() {
-            if !look.is_worth(op, at + 1 == ops.len(), self.dearness()) {
+            if !look.is_worth(op, at + 1 == ops.len(), self.counts.dearness()) {
                 continue;
             }
-            look.unique = self.next_unique();
-            self.looks += 1;
-            let version = self.version_for(key, op);
-            let state = record.map_or(absent.as_ref(), |record| self.records[record].state.as_ref());
+            look.unique = self.executor.begin(self.counts);
+            let version = self.executor.version_for(self.key, op);
+            let state = self.record.as_ref().map_or(absent.as_ref(), |(_, record)| record.state.as_ref());
             let state = version.as_ref().or(state);
             let executed = op.execute(state, look.unique).map(|executed| (executed, op.room(state)));
-            let effect = self.note(&mut look, record, (at, op), executed);
+            let effect = self.note(&mut look, (at, op), executed);
             let Some(effect) = effect.filter(|_| at + 1 < ops.len()) else {
                 if look.result.is_err() {
                     break;
                 }
                 continue;
             };
-            self.replays += 1;
-            undo.push(effect.apply(record.map_or(&mut absent, |record| &mut self.records[record].state)));
+            self.counts.replay(1);
+            let state = self.record.as_mut().map_or(&mut absent, |(_, record)| &mut record.state);
+            undo.push(effect.apply(state));
         }
-        if let Some(record) = record
+        if let Some((_, record)) = &mut self.record
             && !is_planted(Bug::LookStays)
         {
-            self.undo(record, undo);
+            take_off(&mut record.state, undo);
         }
         look
     }
 
-    fn look_outside(
-        &mut self,
-        key: &Bytes,
-        record: Option<RecordIx>,
-        ops: &[Operation],
-        mut look: Look,
-    ) -> Look {
+    fn look_outside(&mut self, ops: &[Operation], mut look: Look) -> Look {
         let mut own: Vec<Effect> = Vec::new();
         // A partial state with what was done before, and the first operation that it is not good for.
         let mut view: (Option<State>, usize) = (None, 0);
         for (at, op) in ops.iter().enumerate() {
-            if !look.is_worth(op, at + 1 == ops.len(), self.dearness()) {
+            if !look.is_worth(op, at + 1 == ops.len(), self.counts.dearness()) {
                 continue;
             }
-            look.unique = self.next_unique();
-            self.looks += 1;
+            look.unique = self.executor.begin(self.counts);
             let opened =
-                if at < view.1 { Ok(()) } else { self.open_outside(key, &ops[at..], &own, at, &mut view) };
+                if at < view.1 { Ok(()) } else { self.open_outside(&ops[at..], &own, at, &mut view) };
             let executed = match opened {
                 Ok(()) => op.execute(view.0.as_ref(), look.unique),
                 Err(error) => op.not_executed(error),
             };
             let executed = executed.map(|executed| (executed, op.room(view.0.as_ref())));
-            let effect = self.note(&mut look, record, (at, op), executed);
+            let effect = self.note(&mut look, (at, op), executed);
             if look.result.is_err() {
                 break;
             }
             if let Some(effect) = effect.filter(|_| at + 1 < ops.len()) {
-                self.replays += 1;
+                self.counts.replay(1);
                 if op.add_to_partial(&mut view.0, &[&effect]).is_err() {
                     view.1 = 0;
                 }
@@ -139,51 +126,44 @@ impl LockTable {
     /// A partial state for the first of these operations, and those behind it that it is good for.
     fn open_outside(
         &mut self,
-        key: &Bytes,
         ops: &[Operation],
         own: &[Effect],
         at: usize,
         view: &mut (Option<State>, usize),
     ) -> Result<(), OpError> {
-        let Some(External(records)) = self.external else { return Ok(()) };
         let own: SmallVec<[&Effect; 4]> = own.iter().collect();
-        self.replays += own.len() as u64;
-        let alike = ops.iter().take_while(|op| super::same(op.type_info(), ops[0].type_info()));
+        let alike = ops.iter().take_while(|op| same(op.type_info(), ops[0].type_info()));
         let asked: SmallVec<[&Operation; 8]> = alike.collect();
-        let partial = records.partial_state_for_all(key, &asked, &own);
-        self.read += records.take_read();
-        let (mut partial, covered) = partial?;
-        ops[0].add_to_partial(&mut partial, &own)?;
-        *view = (partial, at + covered.clamp(1, asked.len()));
+        if let Some((partial, covered)) =
+            self.executor.partial_for_all(self.counts, self.key, &asked, &own)?
+        {
+            *view = (partial, at + covered);
+        }
         Ok(())
     }
 
-    /// Takes note of what executing an operation came to: its effect.
+    /// Takes note of what executing an operation came to: its effect. A look decides nothing: it answers, and names the record if
+    /// somebody may be in the way.
     fn note(
         &mut self,
         look: &mut Look,
-        record: Option<RecordIx>,
         (at, op): (usize, &Operation),
         executed: Result<(Executed, Room), OpError>,
     ) -> Option<Effect> {
-        let lock = record.and_then(|record| match &self.records[record] {
-            Record { lock: Some(lock), .. } => Some((record, lock)),
-            Record { lock: None, .. } => None,
-        });
+        let lock = self.record.as_ref().and_then(|(place, record)| Some((*place, record.lock.as_deref()?)));
         match executed {
             Ok((executed, room)) => {
-                let in_the_way = lock.filter(|(_, lock)| {
-                    !lock.admits_instantly(self.switches.locks, op, executed.claims, room)
-                });
-                look.record = look.record.or(in_the_way.map(|(record, _)| record));
+                let in_the_way =
+                    lock.filter(|(_, lock)| !lock.admits_instantly(self.locks, op, executed.claims, room));
+                look.record = look.record.or(in_the_way.map(|(place, _)| place));
                 look.bytes = look.bytes.saturating_add(executed.reply.size());
-                self.read += Read::of_answer(&executed.reply);
+                self.counts.answer(&executed.reply);
                 look.result = Ok(executed.reply);
                 executed.effect
             }
             Err(error) => {
                 // P15: an error tells of all of the record.
-                look.record = look.record.or(lock.map(|(record, _)| record));
+                look.record = look.record.or(lock.map(|(place, _)| place));
                 look.result = Err((at, error));
                 None
             }

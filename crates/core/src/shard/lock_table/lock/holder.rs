@@ -12,10 +12,12 @@ use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use super::line::InOrder;
-use super::{Fate, footprint};
 use crate::ids::{AttemptId, Birth, CallNo, Member, ShardId};
 use crate::message::Call;
 use crate::planted::{Bug, is_planted};
+use crate::shard::lock_table::Fate;
+use crate::shard::lock_table::footprint::footprint;
+use crate::shard::lock_table::outbox::Outbox;
 use crate::switches::{Locks, Switches};
 
 /// So many calls are looked through.
@@ -27,7 +29,7 @@ pub(crate) struct Item {
     pub(crate) no: CallNo,
     pub(crate) member: Member,
     pub(super) claims: Claims,
-    pub(super) effect: Option<Effect>,
+    pub(in super::super) effect: Option<Effect>,
     /// It was granted behind others who hold what it conflicts with (K16).
     pub(super) follows: bool,
 }
@@ -39,7 +41,7 @@ impl Item {
 
     /// Whether its effect is carried out: that of a member that commits (C13).
     #[inline]
-    pub(super) fn is_applied(&self, fate: Fate<'_>) -> bool {
+    pub(in super::super) fn is_applied(&self, fate: Fate<'_>) -> bool {
         match fate {
             Fate::Apply(members) => members.includes(self.member) || is_planted(Bug::PartedCount),
             Fate::Drop => false,
@@ -49,9 +51,9 @@ impl Item {
 
 /// See the module's text.
 #[derive(Clone, Debug)]
-pub(super) struct Holder {
+pub(in super::super) struct Holder {
     pub(super) birth: Birth,
-    pub(super) items: SmallVec<[Item; 1]>,
+    pub(in super::super) items: SmallVec<[Item; 1]>,
     /// What its clocks are of, where calls are ordered.
     pub(super) used: Used,
     /// The eldest waiter it was told of.
@@ -73,11 +75,11 @@ pub(super) struct Holder {
 /// What somebody may use of a record in any state (P73): claims of the moment say what commutes in one state, and a timestamp
 /// may put their owner into another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Used {
+pub(in super::super) struct Used {
     /// A bit for each mode.
-    pub(super) modes: u16,
+    pub(in super::super) modes: u16,
     /// That two fit may be owed to somebody between them.
-    pub(super) draws: bool,
+    pub(in super::super) draws: bool,
 }
 
 impl Used {
@@ -208,7 +210,7 @@ impl Holder {
     }
 
     /// Whether anything was done on the record that is not undone.
-    pub(super) fn has_effects(&self) -> bool {
+    pub(in super::super) fn has_effects(&self) -> bool {
         match &self.sums {
             Some(sums) => sums.effects.len() > sums.undone,
             None => self.items.iter().any(|item| item.effect.is_some()),
@@ -218,7 +220,7 @@ impl Holder {
     /// A member's effects, in the order in which they were granted, that may matter to these operations. Claims on
     /// different elements never conflict, so effects on other elements change nothing for an operation on some. An effect stands on
     /// all that came before it on its own elements, whichever of these the operations are about.
-    pub(super) fn effects_for<'a>(
+    pub(in super::super) fn effects_for<'a>(
         &'a self,
         member: Member,
         ops: impl Iterator<Item = &'a Operation>,
@@ -272,9 +274,18 @@ impl Holder {
         draws.fold((0, 0), |(down, up), draw| (down + u128::from(draw.down), up + u128::from(draw.up)))
     }
 
+    /// Tells of an elder that waits, unless the holder is elder itself, or knows of one who is.
+    #[inline]
+    pub(super) fn tell(&mut self, attempt: AttemptId, elder: Birth, outbox: &mut Outbox) {
+        if elder < self.birth && self.told.is_none_or(|told| elder < told) {
+            self.told = Some(elder);
+            outbox.notify(attempt, elder);
+        }
+    }
+
     /// # Panics
     /// When what is summed up is not the sum.
-    pub(super) fn check_invariants(&self) {
+    pub(super) fn check(&self) {
         let Some(sums) = &self.sums else { return };
         let all = Sums::of(&self.items);
         assert!(sums.held == all.held && sums.drawn == all.drawn, "what a holder claims does not add up");

@@ -3,12 +3,14 @@
 //!
 //! Invariant: holders whose claims conflict follow one another, and whoever is followed has voted.
 
-use std::collections::VecDeque;
-
 use claret_types::{Bytes, Claims, Effect, Mode};
 
-use super::{AttemptId, Call, Holder, Lock, LockTable, Owner, RecordIx, ShardId, Time, same};
+use super::{Holder, Lock, Owner};
+use crate::ids::{AttemptId, ShardId};
+use crate::message::Call;
 use crate::planted::{Bug, is_planted};
+use crate::shard::lock_table::outbox::Outbox;
+use crate::shard::phaser::same;
 
 /// A record with more holders is followed on by nobody.
 pub(crate) const FOLLOWED_MAX: usize = 8;
@@ -84,7 +86,7 @@ impl Lock {
     }
 
     /// A holder has left: it follows nobody, and nobody follows it. O(holders).
-    pub(super) fn leave_followers(&mut self, left: AttemptId, unled: &mut VecDeque<AttemptId>) {
+    pub(super) fn leave_followers(&mut self, left: AttemptId, outbox: &mut Outbox) {
         if self.followers == 0 {
             return; // Mostly.
         }
@@ -93,10 +95,24 @@ impl Lock {
             let before = holder.follows.len();
             holder.follows.retain(|followed| *followed != left);
             if holder.follows.is_empty() && before > 0 {
-                unled.push_back(*attempt);
+                outbox.say_unled(*attempt);
             }
             self.followers += usize::from(!holder.follows.is_empty());
         }
+    }
+
+    /// A holder has voted in a chain that `decider` decides: others may follow it now. Whether it is one.
+    pub(in super::super) fn lead(&mut self, attempt: AttemptId, decider: ShardId) -> bool {
+        let holder = self.holders.get_mut(&attempt);
+        holder.map(|holder| holder.decider = Some(decider)).is_some()
+    }
+
+    /// Whom an attempt follows here.
+    pub(in super::super) fn followed_by(&self, attempt: AttemptId) -> &[AttemptId] {
+        if self.followers == 0 {
+            return &[]; // Mostly.
+        }
+        self.holders.get(&attempt).map_or(&[], |holder| &holder.follows)
     }
 
     /// # Panics
@@ -111,32 +127,6 @@ impl Lock {
             }
         }
         assert_eq!(followers, self.followers, "'{key}': who follows others");
-    }
-}
-
-impl LockTable {
-    /// An attempt has voted in a chain that `decider` decides: those may follow it now that waited for its records.
-    pub(crate) fn lead(&mut self, now: Time, held: &[RecordIx], attempt: AttemptId, decider: ShardId) {
-        for record in held {
-            let lock = self.records.get_mut(*record).and_then(|record| record.lock.as_mut());
-            let Some(lock) = lock else { continue };
-            let Some(holder) = lock.holders.get_mut(&attempt) else { continue };
-            holder.decider = Some(decider);
-            self.settle(now, *record);
-        }
-    }
-
-    /// Whom an attempt follows on these records, each once. O(records).
-    pub(crate) fn followed(&self, held: &[RecordIx], attempt: AttemptId) -> Vec<AttemptId> {
-        let mut all: Vec<AttemptId> = Vec::new();
-        for record in held {
-            let lock = self.records.get(*record).and_then(|record| record.lock.as_ref());
-            let holder = lock.filter(|lock| lock.followers > 0).and_then(|lock| lock.holders.get(&attempt));
-            all.extend(holder.into_iter().flat_map(|holder| holder.follows.iter().copied()));
-        }
-        all.sort_unstable();
-        all.dedup();
-        all
     }
 }
 
