@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use super::contention::Contention;
 use super::group::{Called, Deferred, FrontendStats, Group, Uses};
 use super::held_reads::HeldReads;
-use super::{Cause, Closed, Coordinator, Event, Session, Unheard};
+use super::{Cause, Closed, Coordinator, Event, Session, Unheard, Waits};
 use crate::asked::Asked;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, Timestamp, TxId};
 use crate::limits::Limits;
@@ -155,6 +155,18 @@ impl Frontend {
         let group = &self.groups[at];
         let deferred = group.deferred.iter().find(|call| call.key == *key).map(|call| call.shard);
         deferred.or_else(|| group.coordinator.shard_of(key))
+    }
+
+    /// [`Coordinator::conflicts_with`] for what a transaction has executed itself, not its mates.
+    pub(crate) fn conflicts_with(&self, tx: TxHandle, key: &Bytes, op: &Operation) -> bool {
+        let place = self.txs.get(&tx).and_then(|it| it.place);
+        place.is_some_and(|(at, member)| self.groups[at].coordinator.member_conflicts_with(member, key, op))
+    }
+
+    /// What itself waits for, or the commit of its group: see [`Coordinator::waits`].
+    pub(crate) fn waits(&self, tx: TxHandle) -> Option<Waits> {
+        let (at, member) = self.txs.get(&tx)?.place?;
+        self.groups[at].coordinator.waits_of(member)
     }
 
     /// The transactions whose users do not know the end, in the order of their handles.
@@ -369,7 +381,7 @@ impl Frontend {
         };
         let group = &mut self.groups[home];
         match used {
-            Some(used) => group.coordinator.restart_after(used)?,
+            Some(used) => group.coordinator.restart_after(&used)?,
             None => group.coordinator.restart(group.coordinator.attempt())?,
         }
         self.met.iter().for_each(|(shard, incarnation)| group.coordinator.meet(*shard, *incarnation));
