@@ -17,6 +17,7 @@ mod packages;
 mod rules;
 mod source;
 mod surfaces;
+mod walls;
 
 use claims::Numbered;
 use source::File;
@@ -84,6 +85,14 @@ fn sources_and_functions_are_short() {
     for exception in LONG_FUNCTIONS {
         assert!(allowed.iter().any(|problem| excused(problem, exception)), "no longer needed: {exception:?}");
     }
+}
+
+#[test]
+fn structs_are_narrow_and_machines_have_walls() {
+    let sources = files(&[".rs"]);
+    assert_none(walls::wide(&sources, walls::LISTS, walls::STILL_WIDE));
+    check(&sources, walls::long);
+    assert_none(walls::MACHINES.iter().flat_map(|(folder, it)| walls::open(folder, it, &sources)).collect());
 }
 
 #[test]
