@@ -68,6 +68,12 @@ fn what_is_promised_under_a_fault_has_its_test() {
 }
 
 #[test]
+fn tests_that_the_page_of_testing_names_are_there() {
+    let document = fs::read_to_string(root().join("docs/testing.md")).expect("the page");
+    assert_none(guarantees::untested(&document, &files(&[".rs"])));
+}
+
+#[test]
 fn every_source_opens_with_what_it_is_for() {
     check(&files(&[".rs"]), rules::opens_with_its_purpose);
 }
