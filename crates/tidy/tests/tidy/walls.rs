@@ -13,7 +13,8 @@ const IMPL_LINES_MAX: usize = 300;
 const IMPL_FILES_MAX: usize = 4;
 
 /// Each has parts with private fields; its own are seen by the file with its struct and those right beneath that.
-pub(crate) const MACHINES: &[(&str, &str)] = &[("crates/core/src/coordinator/", "Coordinator"), ("crates/core/src/shard/", "Shard")];
+pub(crate) const MACHINES: &[(&str, &str)] =
+    &[("crates/core/src/coordinator/", "Coordinator"), ("crates/core/src/shard/", "Shard")];
 
 /// Lists of settings, counts or results: each field stands for itself, and is named by users or in a report.
 pub(crate) const LISTS: &[(&str, &str)] = &[
@@ -190,13 +191,9 @@ pub(crate) fn open(folder: &str, machine: &str, files: &[File]) -> Vec<String> {
     if own.ends_with("/mod") || seen.len() > IMPL_FILES_MAX {
         problems.push(format!("{own}.rs: too many files see the fields of {machine}: {}", seen.join(", ")));
     }
-    let elsewhere = |path: &&&str| path.strip_suffix(".rs") != Some(own) && !beneath(path);
-    problems.extend(
-        spread
-            .iter()
-            .filter(elsewhere)
-            .map(|path| format!("{path}: has methods of {machine}, apart from it")),
-    );
+    if spread.len() > IMPL_FILES_MAX {
+        problems.push(format!("{own}.rs: {machine} has methods in too many files: {}", spread.join(", ")));
+    }
     problems
 }
 
@@ -232,8 +229,10 @@ fn machines_that_are_open_are_found() {
     let (whole, method) = ("pub struct M {\n    a: u8,\n}\nimpl M {\n}\n", "impl M {\n}\n");
     let closed = [file("crates/x/src/m.rs", whole), file("crates/x/src/m/b.rs", method)];
     assert_eq!(open("crates/x/src/", "M", &closed), Vec::<String>::new());
-    let apart = [file("crates/x/src/m.rs", whole), file("crates/x/src/b.rs", method)];
-    assert!(open("crates/x/src/", "M", &apart)[0].starts_with("crates/x/src/b.rs: has methods"));
+    let of = |name: &str| file(&format!("crates/x/src/{name}.rs"), method);
+    let spread = [file("crates/x/src/m.rs", whole), of("a"), of("b"), of("c"), of("d")];
+    assert_eq!(open("crates/x/src/", "M", &spread[..4]), Vec::<String>::new());
+    assert!(open("crates/x/src/", "M", &spread)[0].contains("methods in too many files"));
     let seen = [file("crates/x/src/m.rs", &whole.replace("    a", "    pub(super) a"))];
     assert!(open("crates/x/src/", "M", &seen)[0].contains("is visible outside"));
     let face = [file("crates/x/src/m/mod.rs", whole)];
