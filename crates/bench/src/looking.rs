@@ -37,7 +37,7 @@ impl Looking {
             Looking::Never => TxOptions::new(),
             Looking::AtAnswers | Looking::AtValues => TxOptions::new().optimistic(),
             // Who it is for begins again by itself.
-            Looking::AtItems => TxOptions::new().optimistic().never_lock().attempts(1),
+            Looking::AtItems => TxOptions::new().optimistic_only().attempts(1),
         }
     }
 }

@@ -65,10 +65,10 @@ impl Servers {
                 ClusterSource::Own(shards) => {
                     let module = Module::find().map_err(text)?;
                     let mut options = Cluster::options(*shards, 0).module(module);
-                    // Without one there are no chains.
+                    // Without these there are no chains.
                     if modes.iter().any(|mode| matches!(mode.engine, Engine::Chain(_))) {
                         let secret = SecretFile::write().map_err(text)?;
-                        options = options.config(&secret.setting());
+                        options = options.config(&secret.setting()).config("claret.chains yes");
                         servers._secret = Some(secret);
                     }
                     let cluster = options.start().map_err(text)?;

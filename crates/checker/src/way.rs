@@ -11,6 +11,6 @@ pub(crate) fn drawn(options: TxOptions, random: &mut impl Rng) -> TxOptions {
     match random.random_range(0..6) {
         0..3 => options,
         3 | 4 => options.optimistic(),
-        _ => options.optimistic().never_lock().attempts(PATIENCE),
+        _ => options.optimistic_only().attempts(PATIENCE),
     }
 }

@@ -216,9 +216,6 @@ mod documents {
     #[doc = include_str!("../../../docs/schemas.md")]
     struct Schemas;
 
-    #[doc = include_str!("../../../docs/howto/unknown-outcome.md")]
-    struct UnknownOutcome;
-
     #[doc = include_str!("../../../docs/unknown-outcomes.md")]
     struct UnknownOutcomes;
 

@@ -12,7 +12,7 @@ pub struct TxOptions {
     /// `None`: for ever.
     pub(crate) keep_mark: Option<Duration>,
     pub(crate) is_optimistic: bool,
-    pub(crate) never_locks: bool,
+    pub(crate) optimistic_only: bool,
 }
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -25,7 +25,7 @@ impl Default for TxOptions {
             keep_answer: DAY,
             keep_mark: None,
             is_optimistic: false,
-            never_locks: false,
+            optimistic_only: false,
         }
     }
 }
@@ -92,11 +92,11 @@ impl TxOptions {
         self
     }
 
-    /// An [optimistic](Self::optimistic) transaction locks nothing before it commits, however often something has changed. Where that
+    /// As [`Self::optimistic`], and the transaction locks nothing before it commits, however often something has changed. Where that
     /// is too often, the error ([`Error::Attempts`](crate::Error::Attempts)) names the key. Only where a lock or the commit shows that
     /// an operation cannot be done is everything locked in the next attempt: otherwise the error might tell of what has changed.
-    pub fn never_lock(mut self) -> Self {
-        self.never_locks = true;
+    pub fn optimistic_only(mut self) -> Self {
+        (self.is_optimistic, self.optimistic_only) = (true, true);
         self
     }
 }

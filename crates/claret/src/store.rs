@@ -147,7 +147,10 @@ impl Store {
     {
         self.attempts(options, body, own_first).await
     }
+}
 
+/// Attempts.
+impl Store {
     /// Since when what its transactions are for has been tried.
     pub(crate) fn since(&self) -> Option<Time> {
         let tried = self.caller.as_ref()?.tried_for()?;
@@ -427,7 +430,10 @@ impl Store {
         let jitter = self.backend.now().0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         Delay::new(Duration::from_micros(longest / 2 + jitter % (longest / 2 + 1))).await;
     }
+}
 
+/// What is asked outside of transactions.
+impl Store {
     /// A batch: operations that are all known up front commit as one transaction in one step.
     pub fn batch(&self) -> Batch {
         Batch::new(self.clone())

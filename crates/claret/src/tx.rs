@@ -233,7 +233,10 @@ impl Tx {
         }
         Ok(Tx { shared: Arc::clone(&self.shared), attempt: state.attempt, scope: 0 })
     }
+}
 
+/// Operations.
+impl Tx {
     /// Runs an operation whose answer the transaction needs now. An operation that returns nothing is kept for the
     /// commit, as by [`Tx::issue`], and answered `Ok`.
     pub fn execute(&self, key: impl Into<Bytes>, op: Operation) -> Answer<Reply> {

@@ -265,7 +265,10 @@ impl Client {
             self.state.is_closing = true;
         }
     }
+}
 
+/// Answers.
+impl Client {
     pub(crate) fn answer(&mut self, answer: &Answer) {
         let is_muted = self.takes_no_answer();
         if self.shared.users.writes_17_digits() && answer.has_floats() {
@@ -376,7 +379,10 @@ impl Client {
         };
         places.any(|at| hot.is_of_others(&Bytes::copy_from(&words[at]), now))
     }
+}
 
+/// What a command is, and who carries it out.
+impl Client {
     async fn dispatch(&mut self, command: Option<&'static Command>, request: Request) {
         let since = Instant::now();
         if request.is_of_http() {
@@ -546,7 +552,10 @@ impl Client {
         };
         self.answer(&answer);
     }
+}
 
+/// Waiting for locks.
+impl Client {
     /// Whether another connection has locks on a key that a command writes.
     fn is_locked(&self, command: &'static Command, words: &[Word]) -> bool {
         let Some(session) = &self.session else { return false };

@@ -125,7 +125,10 @@ impl Client {
         self.replies.set_protocol(protocol);
         self.entry.set_protocol(if protocol == Protocol::Resp3 { 3 } else { 2 });
     }
+}
 
+/// Who the client is.
+impl Client {
     async fn auth(&mut self, words: &[Word]) -> Answer {
         let (user, password) = match words {
             [_, password] => (None, password),
@@ -216,7 +219,10 @@ impl Client {
         map.extend([text("modules"), Answer::Array(Vec::new())]);
         Answer::Map(map)
     }
+}
 
+/// CLIENT and the like.
+impl Client {
     fn client(&mut self, words: &[Word]) -> Option<Answer> {
         let name = words[1].to_ascii_uppercase();
         if let Some(shown) = SHOWN.iter().find(|shown| words[1].eq_ignore_ascii_case(shown.as_bytes())) {

@@ -278,7 +278,10 @@ impl<'a> Reader<'a> {
             false => Err(LogError::damaged(name, 0, "it is of another store")),
         }
     }
+}
 
+/// The log behind a snapshot.
+impl<'a> Reader<'a> {
     fn log(&mut self, mut segments: Vec<u64>) -> Result<(), LogError> {
         if let Some(manifest) = self.read.manifest
             && !segments.contains(&manifest.newest)

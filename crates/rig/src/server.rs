@@ -272,17 +272,24 @@ impl Server {
         written.map_err(|error| RigError::io("writing", &path, error))
     }
 
-    /// Has it tell its cluster that it is reached at these ports of this host, for clients and for other nodes: those of
-    /// proxies before it. It connects to others from an address of the loopback interface of its own, by which these proxies know it.
+    /// Has it tell its primary from the next connection on that it is reached at this port of this host: that of a proxy before it.
+    /// It connects to others from an address of the loopback interface of its own, by which these proxies know it.
     ///
     /// # Errors
     /// As [`Server::configure`].
-    pub fn announce(&mut self, port: u16, bus_port: u16, own: IpAddr) -> Result<(), RigError> {
+    pub fn announce_to_primary(&mut self, port: u16, own: IpAddr) -> Result<(), RigError> {
         self.configure("bind-source-addr", &own.to_string())?;
-        for name in ["replica-announce-ip", "cluster-announce-ip"] {
-            self.configure(name, "127.0.0.1")?;
-        }
-        self.configure("replica-announce-port", &port.to_string())?;
+        self.configure("replica-announce-ip", "127.0.0.1")?;
+        self.configure("replica-announce-port", &port.to_string())
+    }
+
+    /// Has it tell its cluster that it is reached at these ports of this host, for clients and for other nodes: those of
+    /// proxies before it. Replicas then connect anew, so all nodes are to know [what they tell](Self::announce_to_primary) before.
+    ///
+    /// # Errors
+    /// As [`Server::configure`].
+    pub fn announce(&mut self, port: u16, bus_port: u16) -> Result<(), RigError> {
+        self.configure("cluster-announce-ip", "127.0.0.1")?;
         self.configure("cluster-announce-bus-port", &bus_port.to_string())?;
         self.configure("cluster-announce-port", &port.to_string())?;
         self.announced = port;

@@ -154,9 +154,10 @@ impl Ledger {
     pub(crate) fn new(is_stamped: bool, answers_bytes_max: usize) -> Self {
         Ledger { is_stamped, answers_bytes_max, ..Ledger::default() }
     }
+}
 
-    // --- what users do and hear ---
-
+/// What users do and hear.
+impl Ledger {
     /// An operation that was done before the run.
     pub(crate) fn note_preparation(&mut self, key: &Bytes, op: &Operation) {
         self.prepared.push((key.clone(), op.clone()));
@@ -314,9 +315,10 @@ impl Ledger {
             false => Ok(()),
         }
     }
+}
 
-    // --- what shards say and do ---
-
+/// What shards say and do.
+impl Ledger {
     /// A request leaves for a shard, of these runs if it is a prepare.
     pub(crate) fn note_request(
         &mut self,
@@ -609,9 +611,10 @@ impl Ledger {
             self.order.push(Moment::Wiped(shard, at));
         }
     }
+}
 
-    // --- the end ---
-
+/// The end.
+impl Ledger {
     /// Who takes part in an attempt, once its first prepare has left.
     pub(crate) fn participants(&self, attempt: AttemptId) -> Option<BTreeSet<ShardId>> {
         Some(self.attempts.get(&attempt)?.participants.as_ref()?.keys().copied().collect())

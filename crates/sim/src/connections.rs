@@ -63,9 +63,10 @@ impl World {
             other => unreachable!("not a process's step: {other}"),
         }
     }
+}
 
-    // --- making and breaking ---
-
+/// Making and breaking.
+impl World {
     /// A process that begins connects to all shards before it does anything, as a store does that is opened.
     pub(crate) fn connect_to_all(&mut self, session: SessionId) {
         let now = self.local(session);
@@ -222,9 +223,10 @@ impl World {
     pub(crate) fn is_torn(&self, session: SessionId, shard: ShardId, number: u32) -> bool {
         self.torn.get(&(session, shard)).is_some_and(|torn| number <= *torn)
     }
+}
 
-    // --- writing ---
-
+/// Writing.
+impl World {
     /// A connection is to look what there is to write, soon.
     pub(crate) fn wake(&mut self, session: SessionId, number: u32) {
         let Some(process) = self.processes.get_mut(&session) else { return };
@@ -312,9 +314,10 @@ impl World {
             self.schedule(at, SimEvent::Request { to, link, request: request.clone() });
         }
     }
+}
 
-    // --- what comes back ---
-
+/// What comes back.
+impl World {
     /// A shard takes a frame, and answers it; or it does not take it.
     pub(crate) fn handle_frame(
         &mut self,

@@ -106,9 +106,10 @@ impl World {
         let process = self.processes.get_mut(&run.session).filter(|process| process.client.is_some())?;
         process.transactions.get_mut(&run.tx).filter(|it| it.run == run.run)
     }
+}
 
-    // --- programs ---
-
+/// Programs.
+impl World {
     fn begin(&mut self, session: SessionId) -> Result<(), Violation> {
         let now = self.local(session);
         let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
@@ -316,9 +317,10 @@ impl World {
         }
         all.then_some(done)
     }
+}
 
-    // --- what comes of it ---
-
+/// What comes of it.
+impl World {
     /// Sends what a process has to send, hears what its transactions are told.
     pub(crate) fn pump(&mut self, session: SessionId) -> Result<(), Violation> {
         loop {
@@ -482,9 +484,10 @@ impl World {
             }
         }
     }
+}
 
-    // --- sessions ---
-
+/// Sessions.
+impl World {
     /// A client process begins, and connects to all shards.
     pub(crate) fn add_process(&mut self, id: SessionId, transactions: u32) {
         let clock = self.clock(Stream::Clock { end: 1 << 32 | id.0 });

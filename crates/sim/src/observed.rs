@@ -330,7 +330,10 @@ impl<'a> Judge<'a> {
         }
         Ok(())
     }
+}
 
+/// Edges.
+impl<'a> Judge<'a> {
     fn add_reads(&mut self) -> Result<(), String> {
         for at in self.counted() {
             let transaction = &self.history[at];

@@ -258,8 +258,6 @@ impl World {
         self.processes.get(&session).map_or(self.now, |process| process.clock.shows(self.now))
     }
 
-    // --- the queue ---
-
     pub(crate) fn schedule(&mut self, at: Time, event: SimEvent) {
         self.queue.push(at.max(self.now), event);
     }
@@ -417,9 +415,10 @@ impl World {
                 .iter()
                 .all(|host| host.shard.open_attempts() == 0 || self.removed.contains(&host.shard.id()))
     }
+}
 
-    // --- shards ---
-
+/// Shards.
+impl World {
     pub(crate) fn shard_of(&self, key: &Bytes) -> ShardId {
         self.moves.owner(slot_of(key, self.moves.slots()))
     }
@@ -658,9 +657,10 @@ impl World {
         }
         true
     }
+}
 
-    // --- the end ---
-
+/// The end.
+impl World {
     /// Raises all low-water marks, and checks that nothing is left.
     fn leave_nothing(&mut self) -> Result<(), Violation> {
         let ids: Vec<SessionId> = self.processes.keys().copied().collect();

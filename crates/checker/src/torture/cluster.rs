@@ -414,7 +414,10 @@ impl Servers {
         }
         Ok(())
     }
+}
 
+/// Faults.
+impl Servers {
     /// They come back in any order.
     fn kill_all(&mut self, nodes: &[usize]) -> Result<(), String> {
         nodes.iter().for_each(|node| self.rig.server_mut(*node).kill());

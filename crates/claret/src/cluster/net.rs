@@ -203,9 +203,10 @@ impl<S: Service> Net<S> {
     pub(super) fn is_closing(&self) -> bool {
         self.is_closing.load(Ordering::Acquire)
     }
+}
 
-    // --- nodes ---
-
+/// Nodes.
+impl<S: Service> Net<S> {
     /// The nodes that serve slots.
     pub(super) fn nodes(&self) -> Vec<Address> {
         self.topology.lock().nodes()
@@ -303,9 +304,10 @@ impl<S: Service> Net<S> {
         connection.set_bounds(self.settings.limits.of_work());
         connection.serve(&mut handler, self.settings.response_timeout).await
     }
+}
 
-    // --- topology ---
-
+/// Topology.
+impl<S: Service> Net<S> {
     async fn watch_topology(self: Arc<Self>) {
         while !self.is_closing() {
             tokio::select! {

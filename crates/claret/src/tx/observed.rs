@@ -37,9 +37,9 @@ pub(super) enum Seeing {
 }
 
 impl Optimistic {
-    pub(super) fn new(never_locks: bool) -> Self {
+    pub(super) fn new(optimistic_only: bool) -> Self {
         Optimistic {
-            observations: Observations::new(never_locks),
+            observations: Observations::new(optimistic_only),
             errors: Vec::new(),
             doomed: None,
             only_checks: false,

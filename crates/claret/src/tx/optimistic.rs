@@ -17,7 +17,7 @@ impl Tx {
     /// From now on it looks without locks, if its options say so and there are locks.
     pub(crate) fn observe(&self, options: TxOptions) {
         if options.is_optimistic && self.shared.backend.observes() {
-            self.shared.state.lock().optimistic = Some(Box::new(Optimistic::new(options.never_locks)));
+            self.shared.state.lock().optimistic = Some(Box::new(Optimistic::new(options.optimistic_only)));
         }
     }
 

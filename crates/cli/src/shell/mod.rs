@@ -157,9 +157,10 @@ impl Shell {
             schema: None,
         }
     }
+}
 
-    // --- getters ---
-
+/// Getters.
+impl Shell {
     /// What a person should know of the store.
     pub(crate) fn welcome(&self) -> &'static str {
         match self.runtime {
@@ -187,9 +188,10 @@ impl Shell {
     pub(crate) fn take_output(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.output)
     }
+}
 
-    // --- input ---
-
+/// Input.
+impl Shell {
     /// Carries out a line. When a statement fails, those after it on the line are carried out nevertheless.
     pub(crate) fn feed(&mut self, line: &[u8]) -> Flow {
         self.run_woken();
@@ -239,9 +241,10 @@ impl Shell {
             runtime.block_on(self.store.clone().close());
         }
     }
+}
 
-    // --- statements ---
-
+/// Statements.
+impl Shell {
     fn statement(&mut self, statement: Statement) -> Flow {
         let number = statement.session.unwrap_or(self.current);
         self.sessions.entry(number).or_default();
@@ -468,9 +471,10 @@ impl Shell {
         self.say(number, Kind::Error, &error);
         true
     }
+}
 
-    // --- what comes of it ---
-
+/// What comes of it.
+impl Shell {
     /// Runs the sessions until nothing moves, the one that the line was for first.
     fn settle(&mut self, first: u32) {
         self.run(first);

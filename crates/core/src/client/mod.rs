@@ -220,9 +220,10 @@ impl Client {
             looks: Looks::new(&limits),
         }
     }
+}
 
-    // --- getters ---
-
+/// Getters.
+impl Client {
     /// Under which attempt a transaction speaks to the shards now. `None`: it is over, or between two attempts.
     pub fn attempt(&self, tx: TxHandle) -> Option<AttemptId> {
         self.transactions.attempt(tx)
@@ -285,9 +286,10 @@ impl Client {
     pub fn waits(&self, tx: TxHandle) -> Option<Waits> {
         self.transactions.waits(tx)
     }
+}
 
-    // --- the application's calls ---
-
+/// The application's calls.
+impl Client {
     /// Begins a transaction. `seed` is any number, for the jitter of pauses.
     pub fn begin(&mut self, now: Time, seed: u64) -> TxHandle {
         self.transactions.begin(now, seed)
@@ -411,9 +413,10 @@ impl Client {
     pub fn close_instantly(&mut self, tx: (TxHandle, u32)) -> Result<(), Closed> {
         self.transactions.close_instantly(tx)
     }
+}
 
-    // --- the cluster ---
-
+/// The cluster.
+impl Client {
     /// The topology is known anew.
     pub fn adopt(&mut self, now: Time, topology: Vec<SlotRange>) {
         self.disband();
@@ -451,9 +454,10 @@ impl Client {
             self.transactions.meet(now, shard, incarnation);
         }
     }
+}
 
-    // --- connections ---
-
+/// Connections.
+impl Client {
     /// A connection serves a shard from now on: its node said which one it is, its incarnation, and how long its lease
     /// is. It begins with a heartbeat: what the shard had over an earlier connection and is not in it is over (trap 19).
     pub fn connected(
@@ -600,9 +604,10 @@ impl Client {
         let waiting = waiting.filter_map(|(node, shard)| Some((Node::clone(node), oldest(*shard)?)));
         waiting.min_by_key(|(_, since)| *since)
     }
+}
 
-    // --- time ---
-
+/// Time.
+impl Client {
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
         let own = [self.heartbeat_at, self.asks_at(), self.released_at(), self.looks.poll_timeout()];
@@ -660,9 +665,10 @@ impl Client {
             self.outputs.ready.extend(outbox.tell_once(&self.outputs.pacing));
         }
     }
+}
 
-    // --- outputs ---
-
+/// Outputs.
+impl Client {
     /// Brings about what follows from what went in since the last time: to be called after one input, or several.
     pub fn settle(&mut self, now: Time) {
         self.outputs.now = now;
@@ -680,9 +686,10 @@ impl Client {
             self.tick();
         }
     }
+}
 
-    // --- clocks (P73, P78, P79) ---
-
+/// Clocks (P73, P78, P79).
+impl Client {
     /// What commits from now on is to have these timestamps.
     fn suggest(&mut self, now: Time) {
         if self.stamps.are_needed {

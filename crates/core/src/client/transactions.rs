@@ -96,9 +96,10 @@ impl Transactions {
             timers: Timers::default(),
         }))
     }
+}
 
-    // --- getters ---
-
+/// Getters.
+impl Transactions {
     pub(super) fn attempt(&self, tx: TxHandle) -> Option<AttemptId> {
         match self {
             Transactions::Single(table) => table.speaker(tx.0).map(|entry| entry.coordinator.attempt()),
@@ -198,9 +199,10 @@ impl Transactions {
             Transactions::Combined(frontend) => frontend.poll_timeout(),
         }
     }
+}
 
-    // --- the application's calls ---
-
+/// The application's calls.
+impl Transactions {
     pub(super) fn begin(&mut self, now: Time, seed: u64) -> TxHandle {
         match self {
             Transactions::Single(table) => table.begin(now, seed),
@@ -291,9 +293,10 @@ impl Transactions {
             Transactions::Combined(frontend) => frontend.restart(now, ended).map(|_| ()),
         }
     }
+}
 
-    // --- transactions that the host carries out by itself ---
-
+/// Transactions that the host carries out by itself.
+impl Transactions {
     pub(super) fn take_buffered(&mut self, tx: (TxHandle, u32)) -> Option<Vec<(ShardId, KeyedCall)>> {
         match self {
             Transactions::Single(table) => {
@@ -331,9 +334,10 @@ impl Transactions {
             Transactions::Combined(_) => Err(Closed),
         }
     }
+}
 
-    // --- the shards ---
-
+/// The shards.
+impl Transactions {
     /// A connection to a shard is new: its incarnation is known, and what was sent over an earlier one may be lost.
     pub(super) fn meet(&mut self, now: Time, shard: ShardId, incarnation: Incarnation) {
         match self {
@@ -390,9 +394,10 @@ impl Transactions {
             Transactions::Combined(frontend) => frontend.handle_timeout(now),
         }
     }
+}
 
-    // --- batches ---
-
+/// Batches.
+impl Transactions {
     /// A transaction is to commit and may wait for others to do so with (B1): its shards.
     pub(super) fn may_gather(
         &mut self,

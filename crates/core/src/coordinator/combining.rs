@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use super::contention::Contention;
 use super::group::{Called, Deferred, FrontendStats, Group, Uses};
 use super::held_reads::HeldReads;
-use super::{Cause, Closed, Coordinator, Event, Session, Unheard};
+use super::{Cause, Closed, Coordinator, Event, Session, Unheard, Waits};
 use crate::asked::Asked;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, Timestamp, TxId};
 use crate::limits::Limits;
@@ -118,9 +118,10 @@ impl Frontend {
             stats: FrontendStats::default(),
         }
     }
+}
 
-    // --- getters ---
-
+/// Getters.
+impl Frontend {
     /// Counts.
     pub fn stats(&self) -> FrontendStats {
         self.stats
@@ -155,6 +156,18 @@ impl Frontend {
         let group = &self.groups[at];
         let deferred = group.deferred.iter().find(|call| call.key == *key).map(|call| call.shard);
         deferred.or_else(|| group.coordinator.shard_of(key))
+    }
+
+    /// [`Coordinator::conflicts_with`] for what a transaction has executed itself, not its mates.
+    pub(crate) fn conflicts_with(&self, tx: TxHandle, key: &Bytes, op: &Operation) -> bool {
+        let place = self.txs.get(&tx).and_then(|it| it.place);
+        place.is_some_and(|(at, member)| self.groups[at].coordinator.member_conflicts_with(member, key, op))
+    }
+
+    /// What itself waits for, or the commit of its group: see [`Coordinator::waits`].
+    pub(crate) fn waits(&self, tx: TxHandle) -> Option<Waits> {
+        let (at, member) = self.txs.get(&tx)?.place?;
+        self.groups[at].coordinator.waits_of(member)
     }
 
     /// The transactions whose users do not know the end, in the order of their handles.
@@ -194,9 +207,10 @@ impl Frontend {
             self.settle(now, at);
         }
     }
+}
 
-    // --- the application's calls ---
-
+/// The application's calls.
+impl Frontend {
     /// Begins a transaction. `seed` is any number, for the jitter of pauses.
     pub fn begin(&mut self, now: Time, seed: u64) -> TxHandle {
         let birth = self.session.begin(now);
@@ -369,7 +383,7 @@ impl Frontend {
         };
         let group = &mut self.groups[home];
         match used {
-            Some(used) => group.coordinator.restart_after(used)?,
+            Some(used) => group.coordinator.restart_after(&used)?,
             None => group.coordinator.restart(group.coordinator.attempt())?,
         }
         self.met.iter().for_each(|(shard, incarnation)| group.coordinator.meet(*shard, *incarnation));
@@ -380,9 +394,10 @@ impl Frontend {
         self.settle(now, home);
         Ok(attempt)
     }
+}
 
-    // --- the shards' responses ---
-
+/// The shards' responses.
+impl Frontend {
     /// Takes one response.
     pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
         let Some(attempt) = response.attempt() else { return };
@@ -445,9 +460,10 @@ impl Frontend {
             self.settle(now, at);
         }
     }
+}
 
-    // --- outputs ---
-
+/// Outputs.
+impl Frontend {
     /// The next request to send.
     pub fn poll_send(&mut self) -> Option<(ShardId, Request)> {
         self.sends.pop_front()
@@ -464,9 +480,10 @@ impl Frontend {
     pub fn poll_timeout(&self) -> Option<Time> {
         self.deadlines.first().map(|(due, _)| *due)
     }
+}
 
-    // --- sharing ---
-
+/// Sharing.
+impl Frontend {
     /// Whether a call of this transaction may be answered by another's read: it returns something and only
     /// reads, and the transaction has no writes of its own on the record (trap 13).
     fn may_share(&self, tx: TxHandle, key: &Bytes, op: &Operation) -> bool {
@@ -567,9 +584,10 @@ impl Frontend {
         it.place = Some((at, member));
         self.stats.joined += 1;
     }
+}
 
-    // --- conflicts ---
-
+/// Conflicts.
+impl Frontend {
     /// Notes what a transaction does. If it conflicts with its mates it is taken out and restarted.
     fn admit_or_part(&mut self, now: Time, tx: TxHandle, key: &Bytes, op: &Operation) -> bool {
         let (at, member) = self.txs[&tx].place.expect("running");
@@ -642,9 +660,10 @@ impl Frontend {
         slow.into_iter().for_each(|tx| self.part_to_restart(tx));
         self.prepare_if_ready(now, at);
     }
+}
 
-    // --- sending ---
-
+/// Sending.
+impl Frontend {
     /// Sends a call that was admitted, unless another member's call on the record is unanswered.
     pub(super) fn send_or_defer(&mut self, now: Time, at: usize, call: Deferred) {
         let (_, member) = self.txs[&call.tx].place.expect("a member");
@@ -677,9 +696,10 @@ impl Frontend {
         // Where it is not taken the attempt is over, and its members hear so.
         let _ = group.coordinator.commit_for(now, members, &hot);
     }
+}
 
-    // --- small things ---
-
+/// Small things.
+impl Frontend {
     /// A new id, and the group under it.
     fn found(&mut self, birth: Birth, seed: u64, owner: TxHandle) -> usize {
         let mut coordinator = Coordinator::new(birth, self.switches, self.limits, seed);

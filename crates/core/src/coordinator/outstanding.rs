@@ -10,10 +10,8 @@ use claret_types::Bytes;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::Coordinator;
-use crate::ids::{CallNo, Member, ShardId, Time};
+use crate::ids::{CallNo, Member, ShardId};
 use crate::message::Call;
-use crate::switches::Delivery;
 
 /// So many are looked through.
 const FEW: usize = 8;
@@ -140,9 +138,9 @@ impl Outstandings {
         }
         let it = &mut self.list[at];
         it.answer(no);
-        let (shard, began_with) = (it.shard, it.began_with);
+        let began_with = it.began_with;
         let finished = it.unanswered().is_empty().then(|| self.remove(at));
-        Some(Answered { shard, began_with, finished: finished.map(|it| it.key) })
+        Some(Answered { began_with, finished: finished.map(|it| it.key) })
     }
 
     fn remove(&mut self, at: usize) -> Outstanding {
@@ -177,15 +175,19 @@ impl Outstandings {
         it.calls.extend(calls);
     }
 
-    /// What was kept back may go.
-    pub(super) fn release(&mut self, at: usize) {
-        self.list[at].is_kept_back = false;
-    }
-
-    pub(super) fn retain(&mut self, keep: impl Fn(&Outstanding) -> bool) {
+    fn retain(&mut self, keep: impl Fn(&Outstanding) -> bool) {
         let list = std::mem::take(&mut self.list);
         self.index = None;
         list.into_iter().filter(keep).for_each(|it| self.push(it));
+    }
+
+    /// What nobody waits for any more is not under way. Whether there was some.
+    pub(super) fn forget_stale(&mut self) -> bool {
+        let is_any = self.list.iter().any(|it| it.stale);
+        if is_any {
+            self.retain(|it| !it.stale);
+        }
+        is_any
     }
 
     /// Takes out the calls from this one on, which are undone, and those before them that would be executed with them alone.
@@ -227,7 +229,6 @@ impl Outstandings {
 
 /// What an answer was to.
 pub(super) struct Answered {
-    pub(super) shard: ShardId,
     /// The call with which the message began.
     pub(super) began_with: CallNo,
     /// Its key, if all of it is answered.
@@ -256,42 +257,36 @@ impl Index {
     }
 }
 
-impl Coordinator {
+/// Calls on one record.
+impl Outstandings {
     /// Where the calls on a record are that are sent, and those of a member that are kept back.
     pub(super) fn under_way(&self, key: &Bytes, member: Member) -> (SmallVec<[usize; 4]>, Option<usize>) {
-        let mut all = self.outstanding.of_key(key);
-        all.retain(|at| !self.outstanding.at(*at).stale);
-        let kept_back = |at: &usize| {
-            let it = self.outstanding.at(*at);
-            it.is_kept_back && it.is_of(member)
-        };
+        let mut all = self.of_key(key);
+        all.retain(|at| !self.list[*at].stale);
+        let kept_back = |at: &usize| self.list[*at].is_kept_back && self.list[*at].is_of(member);
         let own = all.iter().copied().find(kept_back);
-        all.retain(|at| !self.outstanding.at(*at).is_kept_back);
+        all.retain(|at| !self.list[*at].is_kept_back);
         (all, own)
     }
 
-    /// All that was sent on a record is answered: what was kept back goes.
-    pub(super) fn send_kept_back(&mut self, now: Time, key: &Bytes) {
-        let all = self.outstanding.of_key(key);
-        if all.iter().any(|at| !self.outstanding.at(*at).is_kept_back) {
-            return;
+    /// All that was sent on a record is answered: what was kept back may go. Where that is.
+    pub(super) fn release_next(&mut self, key: &Bytes) -> Option<usize> {
+        let all = self.of_key(key);
+        if all.iter().any(|at| !self.list[*at].is_kept_back) {
+            return None;
         }
-        if let Some(at) = all.into_iter().min_by_key(|at| self.outstanding.at(*at).began_with) {
-            self.outstanding.release(at);
-            self.send_execute(now, at);
-        }
+        let at = all.into_iter().min_by_key(|at| self.list[*at].began_with)?;
+        self.list[at].is_kept_back = false;
+        Some(at)
     }
 
     /// Puts what is under way to the same record before new calls: two messages may overtake each other, and calls
     /// of one transaction on one record are executed in the order in which they were made. The shard knows doubles.
     pub(super) fn repeat_unanswered(&self, under_way: &[usize], calls: &mut SmallVec<[Call; 1]>) {
-        if self.switches.delivery == Delivery::Direct && self.switches.phasing {
-            return; // Nothing overtakes anything, what waits keeps its place, and shards keep no list of calls.
-        }
         if under_way.is_empty() {
             return;
         }
-        let earlier = under_way.iter().flat_map(|at| &self.outstanding.at(*at).calls).cloned();
+        let earlier = under_way.iter().flat_map(|at| &self.list[*at].calls).cloned();
         let mut earlier: SmallVec<[Call; 1]> = earlier.collect();
         earlier.sort_by_key(|call| call.no);
         earlier.dedup_by_key(|call| call.no);

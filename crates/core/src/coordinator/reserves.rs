@@ -3,6 +3,8 @@
 //! Only records on which an attempt did several things are kept; with one thing there is nothing to join. What one
 //! attempt found stays for all later ones, because an attempt may end before it reaches the record.
 
+use std::fmt;
+
 use claret_types::{Bytes, Claims, Mode, Operation, TypeInfo};
 use indexmap::IndexMap;
 
@@ -12,7 +14,7 @@ use crate::wire::CLAIMS_MAX;
 type ByKey<K, V> = IndexMap<K, V, foldhash::fast::FixedState>;
 
 /// See the module's text.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Reserves(ByKey<Bytes, Reserve>);
 
 #[derive(Clone, Debug)]
@@ -26,12 +28,6 @@ struct Reserve {
 impl Reserves {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    pub(super) fn content(&self) -> impl std::fmt::Debug + '_ {
-        let of =
-            |(key, it): (&'_ Bytes, &'_ Reserve)| (key.clone(), it.kind.name, it.claims.clone(), it.used);
-        self.0.iter().map(of).collect::<Vec<_>>()
     }
 
     /// What to take besides an operation's own claims, if it is the attempt's first on the record.
@@ -67,6 +63,14 @@ impl Reserves {
             }
         }
         self.0.values_mut().for_each(|reserve| reserve.used = false);
+    }
+}
+
+/// By records' keys and types' names.
+impl fmt::Debug for Reserves {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.0.iter().map(|(key, it)| (key, it.kind.name, &it.claims, it.used));
+        f.debug_list().entries(all).finish()
     }
 }
 

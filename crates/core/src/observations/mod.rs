@@ -88,7 +88,7 @@ pub struct Observations {
     /// Records of which something changed.
     changed: BTreeSet<Bytes>,
     failures: u32,
-    never_locks: bool,
+    optimistic_only: bool,
     /// A look was outrun by a lock on these in some attempt.
     beside: BTreeSet<Bytes>,
     /// An answer was seen of a record that is locked since.
@@ -109,9 +109,9 @@ impl Entry {
 }
 
 impl Observations {
-    /// Of a transaction that begins. `never_locks`: whatever changes, and however often.
-    pub fn new(never_locks: bool) -> Self {
-        Observations { never_locks, ..Self::default() }
+    /// Of a transaction that begins. `optimistic_only`: whatever changes, and however often.
+    pub fn new(optimistic_only: bool) -> Self {
+        Observations { optimistic_only, ..Self::default() }
     }
 
     /// The next attempt begins.
@@ -147,7 +147,7 @@ impl Observations {
     /// Whether a record is locked in this attempt, from its first touch or by now.
     fn locks(&self, key: &Bytes) -> bool {
         let has_failed = self.failures >= TRIES_MAX && !is_planted(Bug::NeverLocks);
-        let is_to_lock = !self.never_locks && has_failed && self.changed.contains(key);
+        let is_to_lock = !self.optimistic_only && has_failed && self.changed.contains(key);
         is_to_lock
             || self.locks_all
             || self.beside.contains(key)

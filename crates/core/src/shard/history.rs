@@ -22,6 +22,7 @@ use claret_types::Reply;
 use smallvec::SmallVec;
 
 use super::recent::{Known, Recent};
+use crate::backup::Known as Restored;
 use crate::ids::{CallNo, Incarnation, Sequence, Timestamp};
 use crate::message::{Listed, Participants, Refusal};
 use crate::planted::{Bug, is_planted};
@@ -91,8 +92,9 @@ struct Barred {
 /// One session's past and present.
 #[derive(Clone)]
 pub(crate) struct History {
-    pub(crate) low_water: Sequence,
-    pub(crate) connection: u32,
+    low_water: Sequence,
+    /// Its newest connection.
+    connection: u32,
     /// Attempts that are here and not decided, and decisions. What is here is not in `open` or `decided`.
     recent: Recent,
     /// Further decisions.
@@ -100,11 +102,11 @@ pub(crate) struct History {
     /// Further attempts that are here and not decided.
     open: BTreeSet<Place>,
     /// Under whose name it is counted.
-    pub(crate) account: u64,
+    account: u64,
     /// As which incarnation the shard met it, if that was told.
-    pub(crate) met_as: Option<Incarnation>,
+    met_as: Option<Incarnation>,
     /// Since which one nothing of it was forgotten too soon.
-    pub(crate) since: Option<Incarnation>,
+    since: Option<Incarnation>,
     barred: Option<Barred>,
     /// Decisions with answers, the oldest first, and bytes in these. Some may be forgotten.
     answered: VecDeque<(Place, usize)>,
@@ -137,6 +139,76 @@ impl Default for History {
     }
 }
 
+/// Who the session is.
+impl History {
+    pub(crate) fn low_water(&self) -> Sequence {
+        self.low_water
+    }
+
+    pub(crate) fn account(&self) -> u64 {
+        self.account
+    }
+
+    pub(crate) fn met_as(&self) -> Option<Incarnation> {
+        self.met_as
+    }
+
+    pub(crate) fn since(&self) -> Option<Incarnation> {
+        self.since
+    }
+
+    /// Whether a newer connection than this one was heard of.
+    pub(crate) fn is_old(&self, connection: u32) -> bool {
+        connection < self.connection
+    }
+
+    /// A request came by this connection.
+    pub(crate) fn hear_by(&mut self, connection: u32) {
+        self.connection = connection;
+    }
+
+    /// Which incarnation the shard is to the session.
+    pub(crate) fn own(&self, incarnation: Incarnation) -> Incarnation {
+        self.met_as.map_or(incarnation, |met_as| met_as.max(incarnation))
+    }
+
+    /// It comes under an account, and the shard is to it the incarnation that it is told. `is_forgotten`: not all that it did is
+    /// known.
+    pub(crate) fn meet(&mut self, account: u64, incarnation: Incarnation, is_forgotten: bool) {
+        (self.account, self.met_as) = (account, Some(incarnation));
+        if is_forgotten {
+            self.since = Some(incarnation);
+        }
+    }
+
+    /// It is gone, and is to be greeted anew if it comes back.
+    pub(crate) fn part(&mut self) {
+        self.met_as = None;
+    }
+
+    /// Another life begins, in which nothing of it is open.
+    pub(crate) fn part_and_close(&mut self) {
+        (self.connection, self.met_as) = (0, None);
+        self.recent.close_all();
+        self.open.clear();
+    }
+
+    /// What a replica knows of it.
+    pub(crate) fn restore(&mut self, known: Restored, answers_bytes_max: usize) {
+        (self.account, self.since) = (known.account, known.since);
+        self.raise(known.low_water);
+        let decided = known.decided.into_iter().filter(|_| !is_planted(Bug::PromotedForgetsDecisions));
+        for (place, it) in decided {
+            let decided = match it.is_applied {
+                true => Decided::Applied { replies: it.replies, at: it.at, is_unheard: false },
+                false => Decided::Refused(Refusal::Unknown),
+            };
+            self.decide(place, Remembered { decided, listed: it.listed }, answers_bytes_max);
+        }
+    }
+}
+
+/// What it did.
 impl History {
     /// Whether nothing of the session is known.
     pub(crate) fn is_fresh(&self) -> bool {
@@ -209,12 +281,6 @@ impl History {
         if !self.recent.close(place) {
             self.open.remove(&place);
         }
-    }
-
-    /// None is.
-    pub(crate) fn close_all(&mut self) {
-        self.recent.close_all();
-        self.open.clear();
     }
 
     /// Numbers of earlier attempts of the same transaction that are open.
@@ -365,6 +431,7 @@ impl History {
             self.barred = self.barred.take().filter(|barred| barred.last.0 >= low_water);
         }
     }
+
     /// # Panics
     /// When an invariant does not hold.
     pub(crate) fn check(&self) {

@@ -1,4 +1,4 @@
-//! What a shard knows of the others' clocks, and so whether all that was ordered here is settled (P79, P87).
+//! The clocks: the shard's own, what it knows of the others', and so whether all that was ordered here is settled (P73, P79, P87).
 //!
 //! Shards believe each other only. One asks the others when a client wants to know whether it still has to stamp, and answers
 //! are counted only from those who know the same owners of keys: a shard that gave keys to one that the asker does not know
@@ -8,22 +8,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use claret_types::Operation;
+use claret_types::{Bytes, OpError};
 
-use super::{Incarnation, Link, PeerMessage, Response, Shard, ShardId, Time, key_hash};
-use crate::ids::Timestamp;
-use crate::message::{Output, owners_digest};
+use super::config::Config;
+use super::key_hash;
+use super::lock_table::LockTable;
+use super::outputs::Outputs;
+use crate::ids::{Incarnation, ShardId, Time, Timestamp};
+use crate::message::{PeerMessage, Refusal, owners_digest};
 use crate::planted::{Bug, is_planted};
-use crate::switches::{Delivery, Ordered};
+use crate::switches::Ordered;
 
 /// How long a shard waits for answers before it asks the others again for their clocks, in microseconds: some hosts' words to each
 /// other take that long.
 const ASKED_US_MIN: u64 = 20_000;
 
-/// The clocks of the shards that own keys.
+/// See the module's text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Horizon {
-    /// This shard's own is not among them, though it may own keys.
+    /// No later vote has a timestamp that is not larger (P73).
+    clock: Timestamp,
+    /// Attempts here that have voted with a timestamp and are not carried out.
+    stamped: usize,
+    /// The clocks of the shards that own keys. This shard's own is not among them, though it may own keys.
     others: BTreeMap<ShardId, Timestamp>,
     /// The smallest of theirs.
     least: Timestamp,
@@ -47,104 +54,109 @@ struct Doubt {
     until: Time,
 }
 
+/// What is settled.
 impl Horizon {
-    fn find_least(&mut self) {
-        self.least = self.others.values().copied().min().unwrap_or(Timestamp::MAX);
+    /// No later vote has a timestamp that is not larger.
+    pub(super) fn clock(&self) -> Timestamp {
+        self.clock
     }
 
-    /// When [`Shard::see_to_doubt`] has something to do.
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
-        self.doubt.as_ref().map(|doubt| doubt.asks_at.min(doubt.until))
-    }
-}
-
-impl Shard {
-    /// The host says which shards own keys. Whoever is new among them has a clock above that of whoever gave it keys, or hears of
-    /// that before it serves any ([`Self::take_over`]).
-    pub fn know_owners(&mut self, owners: impl IntoIterator<Item = ShardId>) {
-        let known = std::mem::take(&mut self.horizon.others);
-        let mut owners: Vec<ShardId> = owners.into_iter().collect();
-        owners.sort_unstable();
-        owners.dedup();
-        self.horizon.owners = owners_digest(owners.iter().copied());
-        let others = owners.into_iter().filter(|owner| *owner != self.id);
-        self.horizon.others =
-            others.map(|owner| (owner, known.get(&owner).copied().unwrap_or_default())).collect();
-        self.horizon.find_least();
-        if let Some(doubt) = &mut self.horizon.doubt {
-            // Who gave all its keys away says nothing any more; who has them may have been heard before it got them.
-            doubt.unheard = self.horizon.others.keys().copied().collect();
-            doubt.asks_at = self.latest;
-        }
+    /// Up to here no vote comes any more by the shard's own time, and a digest of the owners of keys.
+    pub(super) fn passed_and_owners(&self) -> (Timestamp, u64) {
+        (self.passed, self.owners)
     }
 
-    /// Whether calls can be ordered here at all.
-    #[inline]
-    pub(super) fn can_order(&self) -> bool {
-        self.switches.ordering != Ordered::Never && self.switches.delivery == Delivery::Network
-    }
-
-    /// Whether clients have to stamp: calls on some records are ordered, or what has a timestamp is not settled.
-    pub(super) fn orders(&self) -> bool {
-        match self.switches.ordering {
-            Ordered::Never => false,
-            Ordered::Hot => self.can_order() && (self.table.orders_any() || !self.is_settled()),
-            Ordered::Always => self.can_order(),
+    /// The smallest clock of the shards that own keys, as far as they said, and as time tells.
+    pub(super) fn of_all(&self) -> Timestamp {
+        match self.owners {
+            0 => self.passed, // Nobody knows who they are.
+            _ => self.clock.min(self.least).max(self.passed),
         }
     }
 
     /// Whether nothing with a timestamp is present, and the clocks of all shards that own keys have passed what was.
-    pub fn is_settled(&self) -> bool {
-        self.stamped == 0 && self.table.clocks().used() <= self.horizon()
+    pub(super) fn is_settled(&self, table: &LockTable) -> bool {
+        self.stamped == 0 && table.clocks().used() <= self.of_all()
     }
 
-    /// The smallest clock of the shards that own keys, as far as they said, and as time tells.
-    pub fn horizon(&self) -> Timestamp {
-        let Horizon { least, owners, passed, .. } = self.horizon;
-        match owners {
-            0 => passed, // Nobody knows who they are.
-            _ => self.clock.min(least).max(passed),
+    /// Whether an attempt is here that has voted with a timestamp.
+    pub(super) fn has_stamped(&self) -> bool {
+        self.stamped > 0
+    }
+
+    /// An attempt has voted with a timestamp.
+    pub(super) fn note_vote(&mut self) {
+        self.stamped += 1;
+    }
+
+    /// One that may have voted with a timestamp is over.
+    pub(super) fn note_end(&mut self, is_stamped: bool) {
+        self.stamped -= usize::from(is_stamped);
+    }
+
+    /// Whether clients have to stamp: calls on some records are ordered, or what has a timestamp is not settled.
+    pub(super) fn orders(&self, config: &Config, table: &LockTable) -> bool {
+        match config.switches().ordering {
+            Ordered::Never => false,
+            Ordered::Hot => config.can_order() && (table.orders_any() || !self.is_settled(table)),
+            Ordered::Always => config.can_order(),
         }
     }
 
-    /// Whether something that begins and ends at once, and may use all of a record, comes behind all that was ordered there as far
-    /// as others in time are concerned (P83): all of it is settled.
+    /// Whether a prepare without a timestamp may vote: all that has one is settled (P87).
     #[inline]
-    pub fn is_settled_on(&self, key: &[u8]) -> bool {
-        self.is_settled() || self.table.clocks().latest(key_hash(key)) <= self.horizon()
+    pub(super) fn may_vote_unstamped(&self, config: &Config, table: &LockTable) -> bool {
+        !config.can_order() || self.is_settled(table)
     }
 
-    /// The same for an operation: what conflicts with it is settled.
-    pub fn is_settled_for(&self, key: &[u8], op: &Operation) -> bool {
-        self.is_settled() || self.table.clock_before_op(key_hash(key), op) <= self.horizon()
+    /// That an operation cannot be done. Where calls are ordered, that tells of a state that may not be settled (P78), and whoever
+    /// comes now was not seen.
+    pub(super) fn fails(
+        &self,
+        config: &Config,
+        table: &mut LockTable,
+        key: Bytes,
+        error: OpError,
+    ) -> Refusal {
+        if error == OpError::Changed {
+            return Refusal::Changed { key };
+        }
+        let error = Box::new(error);
+        if !config.can_order() || config.switches().ordering == Ordered::Hot && self.is_settled(table) {
+            return Refusal::Operation { key, error };
+        }
+        let behind = table.clocks().latest(key_hash(&key));
+        // It tells of all of the record: whoever votes from now on has a larger timestamp than what it tells of (P78).
+        if !is_planted(Bug::ErrorUnnoted) {
+            table.clocks_mut().seal(key_hash(&key));
+        }
+        Refusal::OperationBehind { key, error, behind }
     }
+}
 
-    /// Time passes, and what is long ago is settled. To be said now and then; inputs about timestamps say it, too.
-    pub fn pass(&mut self, now: Time) {
+/// The own clock.
+impl Horizon {
+    /// Time passes, and what is long ago is settled.
+    pub(super) fn pass(&mut self, now: Time, config: &Config) {
         // Who votes now may have this very microsecond.
-        let passed = Timestamp(now.0.saturating_sub(self.limits.passed_us).saturating_sub(1));
-        self.horizon.passed = passed.max(self.horizon.passed);
+        let passed = Timestamp(now.0.saturating_sub(config.limits().passed_us).saturating_sub(1));
+        self.passed = passed.max(self.passed);
         self.clock = self.clock.max(passed);
     }
 
-    /// Somebody waits until all that was ordered here is settled: raises the own clock, and asks the others for theirs, if they were
-    /// not asked just now. Whether there is something to wait for.
-    pub fn seek_horizon(&mut self, now: Time) -> bool {
-        if !self.can_order() || self.is_settled() {
-            return false;
-        }
-        self.raise_clock(now, self.table.clocks().used());
-        self.ask_clocks(now, false);
-        !self.is_settled()
-    }
-
     /// Raises the clock to the shard's own time and to what somebody waits for, and forgets what it has passed. What is to be said.
-    fn raise_clock(&mut self, now: Time, want: Timestamp) -> Timestamp {
-        self.pass(now);
-        let most = self.far_ahead(now).max(self.table.clocks().used());
+    pub(super) fn raise_clock(
+        &mut self,
+        now: Time,
+        config: &Config,
+        table: &mut LockTable,
+        want: Timestamp,
+    ) -> Timestamp {
+        self.pass(now, config);
+        let most = self.far_ahead(now, config).max(table.clocks().used());
         let clock = self.clock.max(Timestamp(now.0)).max(want.min(most));
-        let horizon = self.horizon();
-        let clock = clock.max(self.table.clocks_mut().forget(clock, horizon));
+        let horizon = self.of_all();
+        let clock = clock.max(table.clocks_mut().forget(clock, horizon));
         // No later vote is that small (P79).
         if !is_planted(Bug::ClockNotKept) {
             self.clock = clock;
@@ -152,141 +164,238 @@ impl Shard {
         clock
     }
 
-    /// A client process wants the clock (P79).
-    pub(super) fn tick(&mut self, now: Time, link: Link, want: Timestamp) {
-        let clock = self.raise_clock(now, want);
-        self.table.roll_heat(now);
-        let orders = self.orders();
-        if orders && self.stamped == 0 && !self.table.orders_any() || clock < want {
-            self.ask_clocks(now, clock < want);
-        }
-        let Horizon { owners, passed, .. } = self.horizon;
-        let response = Response::Ticked { clock, now, passed, orders, owners };
-        self.outputs.push_back(Output::Respond { session: link.session, response });
+    /// A vote has used a timestamp, which the records know. Forgets what the clock has passed.
+    pub(super) fn keep_up(&mut self, table: &mut LockTable) {
+        let horizon = self.of_all();
+        self.clock = self.clock.max(table.clocks_mut().forget(self.clock, horizon));
     }
 
-    /// Asks the others how far they are: is all settled that was here? Where every call is ordered that does not matter. If
+    /// Up to here anything may have been used, and none of it is known to be settled.
+    pub(super) fn begin_at(&mut self, table: &mut LockTable, at: Timestamp) {
+        self.clock = self.clock.max(at);
+        table.clocks_mut().begin_at(self.clock);
+    }
+
+    /// Keys came from another shard, on which timestamps were used up to this one. Whether that is settled is not known.
+    pub(super) fn take_over(&mut self, table: &mut LockTable, used: Timestamp) {
+        let stays = is_planted(Bug::TakerStaysLow);
+        self.begin_at(table, if stays { Timestamp::default() } else { used });
+    }
+
+    /// The timestamp of a vote: not below what is suggested, and above the shard's clock and those of its records (P73). Nobody votes
+    /// before the own time: so what is long ago is settled, whoever is silent (P79).
+    pub(super) fn vote_after(
+        &self,
+        now: Time,
+        config: &Config,
+        suggested: Timestamp,
+        before: Timestamp,
+    ) -> Timestamp {
+        // How far ahead of now a suggestion may be (P88).
+        let ahead = Timestamp(now.plus(config.limits().ahead_us_max).0);
+        let suggested = suggested.min(ahead);
+        let least = if is_planted(Bug::VotesInThePast) { suggested } else { suggested.max(Timestamp(now.0)) };
+        let clock = if is_planted(Bug::VoteBelowClock) { Timestamp::default() } else { self.clock };
+        let before = if is_planted(Bug::VoteBelowRecords) { Timestamp::default() } else { before };
+        least.max(clock.next()).max(before.next())
+    }
+
+    /// So many times what clocks may be apart beyond a suggestion, or what another shard named if that is more (P88). Nothing is added to
+    /// that, or two liars would take everybody ever further.
+    pub(super) fn ahead_by(&self, now: Time, config: &Config, skews: u64) -> Timestamp {
+        let limits = config.limits();
+        let far = limits.ahead_us_max.saturating_add(limits.skew_us_max.saturating_mul(skews));
+        Timestamp(now.plus(far).0).max(self.vouched)
+    }
+
+    /// How far ahead of now another node may be with a suggestion that it took: its clock may go before this one's (P88).
+    pub(super) fn far_ahead(&self, now: Time, config: &Config) -> Timestamp {
+        self.ahead_by(now, config, 1)
+    }
+
+    /// Whether a coordinator is believed what the final timestamp is: one further ahead is no node's that began anew just now, and no
+    /// other shard said that it is there.
+    pub(super) fn is_likely(&self, now: Time, config: &Config, at: Timestamp) -> bool {
+        at <= self.ahead_by(now, config, 2) || is_planted(Bug::AnyFinalBelieved)
+    }
+}
+
+/// The others.
+impl Horizon {
+    /// The host says which shards own keys.
+    pub(super) fn know_owners(
+        &mut self,
+        now: Time,
+        config: &Config,
+        owners: impl IntoIterator<Item = ShardId>,
+    ) {
+        let known = std::mem::take(&mut self.others);
+        let mut owners: Vec<ShardId> = owners.into_iter().collect();
+        owners.sort_unstable();
+        owners.dedup();
+        self.owners = owners_digest(owners.iter().copied());
+        let others = owners.into_iter().filter(|owner| *owner != config.id());
+        self.others = others.map(|owner| (owner, known.get(&owner).copied().unwrap_or_default())).collect();
+        self.find_least();
+        if let Some(doubt) = &mut self.doubt {
+            // Who gave all its keys away says nothing any more; who has them may have been heard before it got them.
+            doubt.unheard = self.others.keys().copied().collect();
+            doubt.asks_at = now;
+        }
+    }
+
+    fn find_least(&mut self) {
+        self.least = self.smallest();
+    }
+
+    fn smallest(&self) -> Timestamp {
+        self.others.values().copied().min().unwrap_or(Timestamp::MAX)
+    }
+
+    /// Asks the others how far they are: is all settled that was used here? Where every call is ordered that does not matter. If
     /// `is_beyond`, somebody wants more than the shard's own time allows, and any of them may be that far.
-    pub(super) fn ask_clocks(&mut self, now: Time, is_beyond: bool) {
+    pub(super) fn ask_clocks(
+        &mut self,
+        now: Time,
+        config: &Config,
+        used: Timestamp,
+        is_beyond: bool,
+        out: &mut Outputs,
+    ) {
         let is_early = |(asked, _): (Time, Timestamp)| now < asked.plus(ASKED_US_MIN);
         // As long as it is in doubt, whatever others say to this incarnation is said to that.
-        let is_asking = self.is_in_doubt() || self.horizon.asked.is_some_and(is_early);
-        let matters = self.switches.ordering == Ordered::Hot || is_beyond && self.can_order();
+        let is_asking = self.is_in_doubt() || self.asked.is_some_and(is_early);
+        let matters = config.switches().ordering == Ordered::Hot || is_beyond && config.can_order();
         if !matters || is_asking {
             return;
         }
-        let (from, want) = (self.id, self.table.clocks().used());
-        self.horizon.asked = Some((now, if is_beyond { Timestamp::MAX } else { want }));
-        for (shard, clock) in &self.horizon.others {
-            if is_beyond || *clock < want {
-                let message = PeerMessage::AskClock { from, incarnation: self.incarnation, want };
-                self.outputs.push_back(Output::Tell { shard: *shard, message });
+        self.asked = Some((now, if is_beyond { Timestamp::MAX } else { used }));
+        let (from, incarnation) = (config.id(), config.incarnation());
+        for (shard, clock) in &self.others {
+            if is_beyond || *clock < used {
+                out.tell(*shard, PeerMessage::AskClock { from, incarnation, want: used });
             }
         }
-    }
-
-    /// Another shard wants the clock.
-    pub(super) fn tell_clock(
-        &mut self,
-        now: Time,
-        asking: ShardId,
-        incarnation: Incarnation,
-        want: Timestamp,
-    ) {
-        if !self.can_order() {
-            return;
-        }
-        let (clock, owners) = match want {
-            // It lost its memory. What it had from here, or from where this one had it, is no further ahead. That is no clock.
-            Timestamp::MAX => {
-                let used = self.clock.max(self.table.clocks().used()).max(self.told_used());
-                (self.far_ahead(now).max(used), 0)
-            }
-            want => {
-                self.vouch(now, want);
-                (self.raise_clock(now, want), self.horizon.owners)
-            }
-        };
-        let message = PeerMessage::Clock { from: self.id, incarnation, clock, owners };
-        self.outputs.push_back(Output::Tell { shard: asking, message });
     }
 
     /// Another shard is so far. One whose time was wrong is beyond what this one's own time allows, and remembers that with its
     /// votes: everybody follows it, or nothing that it ordered would be settled before the time of day has come there (P88).
-    fn vouch(&mut self, now: Time, at: Timestamp) {
-        if self.was_a_clock_wrong(now, at) {
-            self.horizon.vouched = at;
+    pub(super) fn vouch(&mut self, now: Time, config: &Config, at: Timestamp) {
+        // No node is so far ahead while clocks agree: with one that began anew, and gave keys to another that took more for used.
+        if at > self.ahead_by(now, config, 4) {
+            self.vouched = at;
         }
-    }
-
-    /// See [`vouch`](Self::vouch).
-    pub(super) fn vouched(&self) -> Timestamp {
-        self.horizon.vouched
     }
 
     /// Another shard said its clock.
     pub(super) fn hear_clock(
         &mut self,
         now: Time,
+        config: &Config,
         from: ShardId,
-        incarnation: Incarnation,
         clock: Timestamp,
         owners: u64,
     ) {
         // Without owners it is no clock (P85).
         if owners != 0 {
-            self.vouch(now, clock);
+            self.vouch(now, config, clock);
         }
-        let counts = owners == self.horizon.owners || is_planted(Bug::OtherOwnersCount);
-        if let Some(known) = self.horizon.others.get_mut(&from).filter(|_| counts) {
+        let counts = owners == self.owners || is_planted(Bug::OtherOwnersCount);
+        if let Some(known) = self.others.get_mut(&from).filter(|_| counts) {
             *known = clock.max(*known);
-            self.horizon.find_least();
-            let least = self.horizon.least;
-            self.horizon.asked = self.horizon.asked.filter(|(_, want)| least < *want);
-        }
-        let Some(doubt) = &mut self.horizon.doubt else { return };
-        // What an earlier incarnation asked for was said before the end of that one.
-        if incarnation == self.incarnation && doubt.unheard.remove(&from) {
-            let is_over = doubt.unheard.is_empty();
-            self.begin_at(clock);
-            if is_over {
-                self.horizon.doubt = None;
-            }
+            self.find_least();
+            let least = self.least;
+            self.asked = self.asked.filter(|(_, want)| least < *want);
         }
     }
+}
 
-    // --- after a loss of memory (P85) ---
+/// After a loss of memory (P85).
+impl Horizon {
+    /// Another life begins without what was used and who had voted. What others said stays.
+    pub(super) fn forget_own(&mut self) {
+        (self.clock, self.stamped) = (Timestamp::default(), 0);
+    }
 
     /// Whether nobody is let in yet: the shard may have been further ahead than it knows.
-    pub fn is_in_doubt(&self) -> bool {
-        self.horizon.doubt.is_some()
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.doubt.is_some()
     }
 
-    /// The shard lost its memory: the others know how far it may have been.
-    pub(super) fn doubt(&mut self, now: Time) {
-        let unheard: BTreeSet<ShardId> = self.horizon.others.keys().copied().collect();
-        if !unheard.is_empty() && self.limits.skew_us_max > 0 {
-            let until = now.plus(self.limits.skew_us_max);
-            self.horizon.doubt = Some(Doubt { unheard, asks_at: now, until });
-            self.see_to_doubt(now);
+    /// Begins behind all that an earlier incarnation may have published, voted or carried out. How far it may have been the others know.
+    pub(super) fn begin_anew(
+        &mut self,
+        now: Time,
+        config: &Config,
+        table: &mut LockTable,
+        out: &mut Outputs,
+    ) {
+        if !config.can_order() {
+            return;
         }
+        let restarts_low = is_planted(Bug::RestartsAtOwnTime);
+        let at = if restarts_low { Timestamp(now.0) } else { self.far_ahead(now, config) };
+        self.begin_at(table, at);
+        let unheard: BTreeSet<ShardId> = self.others.keys().copied().collect();
+        let skew_us_max = config.limits().skew_us_max;
+        if !unheard.is_empty() && skew_us_max > 0 {
+            self.doubt = Some(Doubt { unheard, asks_at: now, until: now.plus(skew_us_max) });
+            self.see_to_doubt(now, config, table, out);
+        }
+    }
+
+    /// When [`Self::see_to_doubt`] has something to do.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        self.doubt.as_ref().map(|doubt| doubt.asks_at.min(doubt.until))
     }
 
     /// Asks those who have said nothing yet, again and again, or goes on without them.
-    pub(super) fn see_to_doubt(&mut self, now: Time) {
-        let Some(doubt) = &mut self.horizon.doubt else { return };
+    pub(super) fn see_to_doubt(
+        &mut self,
+        now: Time,
+        config: &Config,
+        table: &mut LockTable,
+        out: &mut Outputs,
+    ) {
+        let Some(doubt) = &mut self.doubt else { return };
         if doubt.until <= now || doubt.unheard.is_empty() {
-            self.horizon.doubt = None;
-            return self.begin_at(self.far_ahead(now));
+            self.doubt = None;
+            return self.begin_at(table, self.far_ahead(now, config));
         }
         if doubt.asks_at > now {
             return;
         }
-        doubt.asks_at = now.plus(self.limits.inquire_us.max(1));
+        doubt.asks_at = now.plus(config.limits().inquire_us.max(1));
         for shard in &doubt.unheard {
-            let (from, incarnation, want) = (self.id, self.incarnation, Timestamp::MAX);
-            let message = PeerMessage::AskClock { from, incarnation, want };
-            self.outputs.push_back(Output::Tell { shard: *shard, message });
+            let (from, incarnation, want) = (config.id(), config.incarnation(), Timestamp::MAX);
+            out.tell(*shard, PeerMessage::AskClock { from, incarnation, want });
         }
+    }
+
+    /// Another shard said how far the one in doubt may have been. What an earlier incarnation of that asked for was said before its end.
+    pub(super) fn hear_in_doubt(
+        &mut self,
+        config: &Config,
+        table: &mut LockTable,
+        from: ShardId,
+        incarnation: Incarnation,
+        clock: Timestamp,
+    ) {
+        let Some(doubt) = &mut self.doubt else { return };
+        if incarnation == config.incarnation() && doubt.unheard.remove(&from) {
+            let is_over = doubt.unheard.is_empty();
+            self.begin_at(table, clock);
+            if is_over {
+                self.doubt = None;
+            }
+        }
+    }
+
+    /// # Panics
+    /// When an invariant does not hold. `stamped`: how many attempts are here that have voted with a timestamp.
+    pub(super) fn check(&self, stamped: usize) {
+        assert_eq!(self.stamped, stamped, "who has voted with a timestamp");
+        let is_known = self.owners == 0 || self.least == self.smallest();
+        assert!(is_known, "the smallest clock of the others");
     }
 }

@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 use indexmap::IndexMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::lock_table::{Owner, RecordIx};
+use super::lock_table::{LockTable, Owner, RecordIx};
 use super::undone::Undoing;
 use crate::ids::{CallNo, Incarnation, ShardId, Time, Timestamp};
 use crate::message::{Asks, Call, KeyedCall, Members, Participants, Status};
@@ -233,12 +233,7 @@ impl Participant {
 
     /// Where it stands, if its commit is a chain and its prepare is here.
     pub(crate) fn chained(&self) -> Option<Chained> {
-        match &self.stage {
-            Stage::Open => None,
-            Stage::Preparing(round) | Stage::Prepared { round, .. } | Stage::Placed { round, .. } => {
-                round.chained
-            }
-        }
+        self.round()?.chained
     }
 
     pub(crate) fn chained_mut(&mut self) -> Option<&mut Chained> {
@@ -258,6 +253,32 @@ impl Participant {
     /// Whether its prepare waits for a baton (K3).
     pub(crate) fn is_deposited(&self) -> bool {
         self.chained().is_some_and(|chained| chained.is_deposited)
+    }
+
+    /// Whether nothing came yet that it would know of.
+    pub(crate) fn is_new(&self) -> bool {
+        self.undone.is_none() && self.held.is_empty() && self.blocked.is_empty() && self.seen.is_empty()
+    }
+
+    /// What its prepare said, once that is here.
+    pub(crate) fn round(&self) -> Option<&Round> {
+        match &self.stage {
+            Stage::Open => None,
+            Stage::Preparing(round) | Stage::Prepared { round, .. } | Stage::Placed { round, .. } => {
+                Some(round)
+            }
+        }
+    }
+
+    /// It writes yes, with a timestamp if it has a place.
+    ///
+    /// # Panics
+    /// Unless it prepares.
+    pub(crate) fn write_yes(&mut self, place: Option<Place>) {
+        let Stage::Preparing(round) = std::mem::replace(&mut self.stage, Stage::Open) else {
+            unreachable!("only a preparing one votes")
+        };
+        self.stage = Stage::Prepared { round, place, answers: SmallVec::new(), asked_us: 0 };
     }
 
     /// Whether it has voted with a timestamp.
@@ -288,17 +309,37 @@ impl Participant {
 
     /// The answers that travel with the vote.
     pub(crate) fn voted_answers(&self) -> &[(CallNo, Reply)] {
-        match &self.stage {
-            Stage::Open => &[],
-            Stage::Preparing(round) | Stage::Prepared { round, .. } | Stage::Placed { round, .. } => {
-                &self.replies[round.replies_before..]
-            }
-        }
+        self.round().map_or(&[], |round| &self.replies[round.replies_before..])
     }
 
     /// The same, to be said.
     pub(crate) fn voted_replies(&self) -> Vec<(CallNo, Reply)> {
         self.voted_answers().to_vec()
+    }
+
+    /// What influences what comes next, for a digest. Where calls are is known by what is held and what waits.
+    pub(super) fn content<'a>(&'a self, table: &'a LockTable) -> impl std::fmt::Debug + use<'a> {
+        let Participant {
+            owner,
+            stage,
+            held,
+            blocked,
+            behind,
+            turn: _,
+            granted,
+            replies,
+            seen,
+            undone,
+            deadline,
+            account: _,
+            met_as,
+            calls: _,
+            bytes: _,
+        } = self;
+        let held: Vec<_> = held.iter().map(|record| table.key(*record)).collect();
+        let undone = undone.as_ref().map_or(&[][..], |undone| undone.ranges());
+        let blocked: Vec<_> = blocked.iter().map(|(key, it)| (key, &it.calls, it.is_put_off())).collect();
+        (owner, stage, held, blocked, behind, granted, replies, seen, (deadline, met_as, undone))
     }
 }
 

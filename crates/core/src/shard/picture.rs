@@ -1,11 +1,8 @@
 //! Who holds, who waits and how often, for display: this explains a stuck shard.
 
 use claret_types::Bytes;
-use smallvec::SmallVec;
 
-use super::{Shard, key_hash};
 use crate::ids::AttemptId;
-use crate::message::Response;
 
 /// Counts since the shard began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,43 +48,4 @@ pub struct Wait {
     pub holders: Vec<AttemptId>,
     /// Who waits for it, in no useful order.
     pub waiters: Vec<AttemptId>,
-}
-
-/// So many records are named to an attempt that asks whom it waits for: mostly it waits for one.
-const BEHIND_MAX: usize = 8;
-
-/// So many holders and waiters of a record are looked through in about the time of one call.
-const LOOKED_THROUGH_WORTH: usize = 16;
-
-impl Shard {
-    /// Every record that is held or waited for. O(records).
-    pub fn waits(&self) -> impl Iterator<Item = Wait> + '_ {
-        self.table.waits_for()
-    }
-
-    /// Who holds what an attempt waits for on a record, in order; `None`: it does not wait there. Empty where it stands
-    /// behind others who wait. O(holders and waiters of the record).
-    pub fn waits_behind(&self, key: &Bytes, attempt: AttemptId) -> Option<Vec<AttemptId>> {
-        self.table.waits_behind(self.table.find(key_hash(key), key)?, attempt)
-    }
-
-    /// Tells an attempt whom it waits for (P72). Only of records that it waits for itself, which its session may use; so
-    /// nobody learns of others'. When the input has done its share (P38), the question is as if lost.
-    pub(super) fn tell_behind(&mut self, attempt: AttemptId) {
-        let mut records = SmallVec::new();
-        let participant = self.attempts.get(&attempt);
-        let waits = participant.into_iter().flat_map(|participant| &participant.blocked);
-        let waits = waits.filter_map(|(key, blocked)| Some((key, blocked.record?)));
-        for (key, record) in waits.take(BEHIND_MAX) {
-            if self.at_once == 0 {
-                return;
-            }
-            let looked_through = self.table.crowd(record) / LOOKED_THROUGH_WORTH;
-            self.at_once = self.at_once.saturating_sub(1 + looked_through);
-            if let Some(behind) = self.table.waits_behind(record, attempt) {
-                records.push((key.clone(), behind.first().copied()));
-            }
-        }
-        self.respond(attempt, Response::Behind { attempt, records });
-    }
 }

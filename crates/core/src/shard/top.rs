@@ -6,9 +6,8 @@
 
 use claret_types::Bytes;
 
-use super::Shard;
 use super::lock_table::Waited;
-use crate::ids::{AttemptId, Time};
+use crate::ids::AttemptId;
 
 /// So many claims of a mode, of holders or of those who wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,13 +76,4 @@ pub struct Top {
     pub next: usize,
     /// How many hot records are not shown, since their keys may not be seen.
     pub hidden: usize,
-}
-
-impl Shard {
-    /// The `count` records for which operations had to wait most often, and as many that somebody has waited for longest.
-    /// `may_see`: whose keys may be shown; it is asked of a bounded number of keys. `from`: 0, or where the last one says to go
-    /// on. O(count), beside a constant that is about the cost of a large frame.
-    pub fn top(&self, now: Time, count: usize, from: usize, may_see: impl FnMut(&Bytes) -> bool) -> Top {
-        self.table.top(now, count, from, may_see)
-    }
 }

@@ -6,18 +6,18 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use claret_types::{Bytes, Reply};
 use smallvec::SmallVec;
 
-use super::lock_table::{Item, Stop};
+use super::accounts::Taken;
+use super::execution::{Execution, Ran};
+use super::key_hash;
+use super::lock_table::{Item, RecordIx, Stop};
+use super::participant::{Calls, Heard, Stage};
 use super::undone::Undoing;
-use super::{
-    AttemptId, Bytes, Call, Calls, Heard, KeyedCall, Members, Owner, Participant, Ran, RecordIx, Refusal,
-    Response, Shard, Stage, Time, Undone, key_hash,
-};
 use crate::ids::CallNo;
-use crate::message::Bound;
+use crate::message::{Bound, Call, KeyedCall, Members, Refusal, Undone};
 use crate::planted::{Bug, is_planted};
-use crate::switches::Delivery;
 use crate::wire::UNDONE_MAX;
 
 /// How many calls of an attempt were granted.
@@ -44,82 +44,70 @@ impl Grants {
     }
 }
 
-impl Shard {
-    /// Whether an attempt has undone anything.
-    #[inline]
-    pub(super) fn has_undone(&self, attempt: AttemptId) -> bool {
-        self.attempts.get(&attempt).is_some_and(|participant| participant.undone.is_some())
-    }
-
+/// What comes with each execute and prepare.
+impl Execution<'_> {
     /// Whether an attempt of which nothing is known here was known, by what it says is undone. With direct delivery a refusal is not
     /// remembered, and who did not wait for it may not have heard of it (N4). O(ranges times calls), and only of one that is new.
     pub(super) fn has_forgotten_undone(
         &self,
-        attempt: AttemptId,
         undone: &[Undone],
         calls: impl Iterator<Item = CallNo> + Clone,
     ) -> bool {
         let is_sent = |range: &Undone| !calls.clone().any(|no| range.has(no));
-        let is_new = |it: &Participant| {
-            it.undone.is_none() && it.held.is_empty() && it.blocked.is_empty() && it.seen.is_empty()
-        };
-        self.switches.delivery == Delivery::Direct
+        self.config.is_direct()
             && !undone.is_empty()
-            && self.attempts.get(&attempt).is_some_and(|it| is_new(it))
+            && self.participant.is_new()
             && undone.iter().any(is_sent)
     }
 
-    /// Takes note of what an attempt has undone, as far as that is news: it is undone here, too, and what waits leaves its queue
+    /// Takes note of what the attempt has undone, as far as that is news: it is undone here, too, and what waits leaves its queue
     /// (N2, N4). O(ranges), and once for each call that is undone; the first time O(calls of the attempt here).
     ///
     /// # Errors
     /// It is more than [`UNDONE_MAX`], or more than the shard keeps.
-    pub(super) fn note_undone(&mut self, now: Time, owner: Owner, undone: &[Undone]) -> Result<(), Refusal> {
-        let attempt = owner.attempt;
+    pub(super) fn note_undone(&mut self, undone: &[Undone]) -> Result<(), Refusal> {
         if undone.is_empty() {
             return Ok(()); // Mostly.
         }
-        if !self.has_undone(attempt) {
-            self.begin_to_undo(attempt);
+        if self.participant.undone.is_none() {
+            self.begin_to_undo();
         }
-        let Some(undoing) = &mut self.participant(attempt).undone else { return Ok(()) };
+        let Some(undoing) = &mut self.participant.undone else { return Ok(()) };
         let Some(news) = undoing.note(undone) else { return Ok(()) };
         if undoing.ranges().len() > UNDONE_MAX {
             return Err(Refusal::TooMuch { bound: Bound::Calls, limit: UNDONE_MAX as u64 });
         }
         let calls = undoing.calls_among(&news.fresh);
         self.stats.visits += calls.values().map(Vec::len).sum::<usize>() as u64;
-        let size = self.size_up_undone(news.ranges);
-        self.take_in(attempt, size)?;
+        self.accounts.take_in(self.config, self.participant, Taken::by_ranges(news.ranges))?;
         for (key, numbers) in calls {
             if let Some(record) = self.table.find(key_hash(&key), &key) {
-                self.table.undo_numbers(record, attempt, &numbers);
+                self.table.undo_numbers(record, self.owner.attempt, &numbers);
             }
-            self.stop_waiting(now, owner, &key, &numbers);
+            self.stop_waiting(&key, &numbers);
         }
         Ok(())
     }
 
-    /// From now on the calls of an attempt are found by their numbers. O(calls).
-    fn begin_to_undo(&mut self, attempt: AttemptId) {
+    /// From now on the calls of the attempt are found by their numbers. O(calls).
+    fn begin_to_undo(&mut self) {
+        let attempt = self.owner.attempt;
         let mut undoing = Box::<Undoing>::default();
-        let participant = &self.attempts[&attempt];
-        self.stats.visits += participant.calls as u64;
-        for record in &participant.held {
+        self.stats.visits += self.participant.calls as u64;
+        for record in &self.participant.held {
             undoing
                 .note_calls(self.table.key(*record), self.table.calls(*record, attempt).map(|item| item.no));
         }
-        for (key, blocked) in &participant.blocked {
+        for (key, blocked) in &self.participant.blocked {
             undoing.note_calls(key, blocked.calls.iter().map(|call| call.no));
         }
-        self.participant(attempt).undone = Some(undoing);
+        self.participant.undone = Some(undoing);
     }
 
     /// Calls on one record that are undone wait no longer. With them go calls that were to be executed with them alone: those come
     /// again. `undone` is in order. O(these, and if one of them waits, calls that wait there).
-    fn stop_waiting(&mut self, now: Time, owner: Owner, key: &Bytes, undone: &[CallNo]) {
-        let Some(participant) = self.attempts.get_mut(&owner.attempt) else { return };
-        let Some(blocked) = participant.blocked.get_mut(key) else { return };
+    fn stop_waiting(&mut self, key: &Bytes, undone: &[CallNo]) {
+        let Some(blocked) = self.participant.blocked.get_mut(key) else { return };
         let head = blocked.calls.front().map(|call| call.no);
         if undone.last().copied() < head {
             return; // Mostly: all of them were granted, and those that wait there need not be looked at.
@@ -140,22 +128,21 @@ impl Shard {
         }
         let record = blocked.record;
         if blocked.calls.front().map(|call| call.no) != head {
-            let rest = participant.blocked.swap_remove(key).map(|blocked| blocked.calls);
+            let rest = self.participant.blocked.swap_remove(key).map(|blocked| blocked.calls);
             left.extend(rest.into_iter().flatten().map(|call| call.no));
             if let Some(record) = record {
-                self.table.leave_queue(now, record, owner);
+                self.table.leave_queue(self.now, record, self.owner);
             }
         }
-        let participant = self.participant(owner.attempt);
         for no in left {
-            participant.seen.remove(&no);
+            self.participant.seen.remove(&no);
         }
     }
 
     /// Of calls that came to be executed those go that were undone before they came, and those that would be executed with them
     /// alone (N4). So do calls that were executed with some that were undone since.
-    pub(super) fn leave_out_undone(&mut self, attempt: AttemptId, key: &Bytes, calls: &mut Calls) {
-        let Some(undone) = &self.participant(attempt).undone else { return };
+    pub(super) fn leave_out_undone(&mut self, key: &Bytes, calls: &mut Calls) {
+        let Some(undone) = &self.participant.undone else { return };
         let came = calls.len();
         calls.retain(|call| !undone.has(call.no) || is_planted(Bug::LateUndoneExecuted));
         if calls.len() < came {
@@ -165,10 +152,10 @@ impl Shard {
         }
         let Some(record) = self.table.find(key_hash(key), key) else { return };
         let silent = calls.iter().filter(|call| !call.op.plain().returns()).map(|call| call.no);
-        let known: SmallVec<[CallNo; 4]> = self.table.granted_of(record, attempt, silent);
+        let known: SmallVec<[CallNo; 4]> = self.table.granted_of(record, self.owner.attempt, silent);
         let is_known = |call: &Call| !call.op.plain().returns() && known.binary_search(&call.no).is_ok();
-        let participant = &self.attempts[&attempt];
-        let was_answered = |call: &Call| matches!(participant.seen.get(&call.no), Some(Heard::Answered(_)));
+        let seen = &self.participant.seen;
+        let was_answered = |call: &Call| matches!(seen.get(&call.no), Some(Heard::Answered(_)));
         let mut settled: Vec<CallNo> = Vec::new();
         calls.retain(|call| {
             let stays = !is_known(call) || call.op.is_tried() && was_answered(call);
@@ -176,10 +163,8 @@ impl Shard {
             stays
         });
         // It was done, and nobody was to hear of it then.
-        let (granted, incarnation) = (participant.granted, participant.met_as);
         for no in settled {
-            let reply = claret_types::Reply::Ok;
-            self.respond(attempt, Response::Granted { attempt, no, reply, granted, incarnation });
+            self.say_granted(no, Reply::Ok);
         }
     }
 
@@ -190,17 +175,14 @@ impl Shard {
     /// As of [`Self::note_undone`].
     pub(super) fn take_undone(
         &mut self,
-        now: Time,
-        owner: Owner,
         undone: &[Undone],
         mut calls: Vec<KeyedCall>,
     ) -> Result<(Vec<KeyedCall>, Grants), Refusal> {
-        let attempt = owner.attempt;
-        if self.has_forgotten_undone(attempt, undone, calls.iter().map(|it| it.call.no)) {
+        if self.has_forgotten_undone(undone, calls.iter().map(|it| it.call.no)) {
             return Err(Refusal::LostLocks);
         }
-        self.note_undone(now, owner, undone)?;
-        let participant = &self.attempts[&attempt];
+        self.note_undone(undone)?;
+        let (attempt, participant) = (self.owner.attempt, &*self.participant);
         let Some(undone) = &participant.undone else {
             return Ok((calls, Grants { granted: participant.granted, undone: 0, known: 0 })); // Mostly.
         };
@@ -212,21 +194,16 @@ impl Shard {
         let known = (came - calls.len()) as u32;
         Ok((calls, Grants { granted: granted as u32, undone: (all - granted) as u32, known }))
     }
+}
 
-    /// [`Self::run_rest`] where something was undone: in parts, none of which reaches beyond the end of a range (N6). What came with
+/// What is undone counts no more.
+impl Execution<'_> {
+    /// [`Self::run`] where something was undone: in parts, none of which reaches beyond the end of a range (N6). What came with
     /// an execute and is undone has no effect any more, so only a prepare's calls are looked at: once for each range that ends.
-    pub(super) fn run_in_parts(
-        &mut self,
-        now: Time,
-        owner: Owner,
-        key: &Bytes,
-        record: RecordIx,
-        mut calls: VecDeque<Call>,
-    ) -> Ran {
-        let attempt = owner.attempt;
-        let participant = self.participant(attempt);
-        let prepares = matches!(participant.stage, Stage::Preparing(_));
-        let undone: Vec<Undone> = match &participant.undone {
+    pub(super) fn run_in_parts(&mut self, key: &Bytes, record: RecordIx, mut calls: VecDeque<Call>) -> Ran {
+        let attempt = self.owner.attempt;
+        let prepares = matches!(self.participant.stage, Stage::Preparing(_));
+        let undone: Vec<Undone> = match &self.participant.undone {
             Some(undone) if prepares => undone.ranges().to_vec(),
             Some(_) | None => Vec::new(),
         };
@@ -241,26 +218,25 @@ impl Shard {
             }
             let next = undone.iter().map(|range| range.to).filter(|to| *to > first).min();
             let part = calls.iter().take_while(|call| next.is_none_or(|next| call.no < next)).count().max(1);
-            let (granted, stop) = self.run_some(now, owner, record, &calls.make_contiguous()[..part], false);
+            let (granted, stop) = self.run_some(record, &calls.make_contiguous()[..part], false);
             calls.drain(..granted);
             if calls.is_empty() {
                 break;
             }
-            if granted < part || self.at_once == 0 {
-                return self.keep_rest(owner, key, record, calls, stop);
+            if granted < part || self.budget.is_spent() {
+                return self.keep_rest(key, record, calls, stop);
             }
             debug_assert!(matches!(stop, Stop::All), "all of a part were granted");
         }
         Ran::All
     }
 
-    /// Before an attempt votes: nothing that is undone is carried out (N3). O(calls of the attempt).
-    pub(super) fn undo_all(&mut self, attempt: AttemptId) {
-        let participant = self.participant(attempt);
-        let Some(undone) = participant.undone.take() else { return }; // Mostly.
-        for record in participant.held.clone() {
-            self.table.undo_calls(record, attempt, |no| undone.has(no) && !is_planted(Bug::UndoneApplied));
+    /// Before the attempt votes: nothing that is undone is carried out (N3). O(calls of the attempt).
+    pub(super) fn undo_all(&mut self) {
+        let Some(undone) = &self.participant.undone else { return }; // Mostly.
+        for record in &self.participant.held {
+            let is_undone = |no| undone.has(no) && !is_planted(Bug::UndoneApplied);
+            self.table.undo_calls(*record, self.owner.attempt, is_undone);
         }
-        self.participant(attempt).undone = Some(undone);
     }
 }

@@ -372,11 +372,11 @@ fn trap_37_an_abort_on_what_never_was() {
 #[test]
 fn trap_39_a_long_look_starves_and_a_long_lock_blocks() {
     let (busy, calm) = (Bytes::from("busy"), Bytes::from("calm"));
-    for never_locks in [false, true] {
-        let mut observations = Observations::new(never_locks);
+    for optimistic_only in [false, true] {
+        let mut observations = Observations::new(optimistic_only);
         for failures in 0..4 {
             observations.begin_again();
-            let is_looked_at = never_locks || failures < 3;
+            let is_looked_at = optimistic_only || failures < 3;
             assert_eq!(observations.looks_at(&busy, &get()), is_looked_at, "after {failures} failures");
             assert!(observations.looks_at(&calm, &get()));
             observations.note_changed(&busy);
@@ -678,7 +678,7 @@ fn who_looks_beside_a_lock_is_noticed() {
 
 #[cfg(feature = "planted-bugs")]
 #[test]
-fn who_never_locks_is_noticed() {
+fn who_is_optimistic_only_is_noticed() {
     use claret_core::{Bug, with_bug};
     let mut observations = Observations::new(false);
     let busy = Bytes::from("busy");

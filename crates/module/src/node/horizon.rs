@@ -32,10 +32,11 @@ pub(crate) fn meets_min() -> u32 {
 }
 
 /// A node alone carries everything out at once, and has nothing to order. In a cluster every node can take timestamps, whatever it
-/// orders itself: the others may order. Without a secret anybody could forge a baton, so there are no chains (K9).
+/// orders itself: the others may order. Chains are taken where the operator says so; without a secret anybody could forge a baton (K9).
 pub(super) fn switches(is_clustered: bool, has_secret: bool) -> Switches {
     let ordering = if is_clustered { Ordered::Hot } else { Ordered::Never };
-    let commit = if is_clustered && has_secret { Commit::Chain } else { Commit::Rounds };
+    let takes_chains = is_clustered && has_secret && settings::takes_chains();
+    let commit = if takes_chains { Commit::Chain } else { Commit::Rounds };
     Switches { ordering, commit, ..Switches::CLARET }
 }
 

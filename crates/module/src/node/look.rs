@@ -172,7 +172,10 @@ impl Node {
             }
         }
     }
+}
 
+/// Uses of records that are held, or waited for.
+impl Node {
     fn queues(&mut self, client: Option<u64>) -> Queues {
         match client {
             // What scripts run is never queued.

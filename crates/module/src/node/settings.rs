@@ -225,6 +225,12 @@ pub(crate) static ORDERING: Setting = Setting::new(
     false,
     "calls are ordered instead of locked where they can be: 0 on no record of this node, 1 on those where many meet, 2 on all",
 );
+pub(crate) static CHAINS: Setting = Setting::of_words(
+    "chains",
+    &[c"no", c"yes"],
+    "whether transactions may commit from node to node ([chains](chains.md)); otherwise they commit in two rounds, whatever a client \
+     asks for. It needs a cluster and claret.peer-secret-file",
+);
 pub(crate) static CLOCK_SKEW_MS: Setting = Setting::new(
     "clock-skew-ms",
     1_000,
@@ -356,8 +362,13 @@ pub(crate) fn is_strict() -> bool {
     DURABILITY.value.load(Ordering::Relaxed) == 1
 }
 
+/// Whether [`CHAINS`] is `yes`.
+pub(crate) fn takes_chains() -> bool {
+    CHAINS.value.load(Ordering::Relaxed) == 1
+}
+
 /// All of them, but for [`PEER_SECRET_FILE`] and [`SCHEMA`].
-pub(crate) static SETTINGS: [&Setting; 27] = [
+pub(crate) static SETTINGS: [&Setting; 28] = [
     &LEASE_MS,
     &INQUIRE_MS,
     &FRAME_BYTES_MAX,
@@ -381,6 +392,7 @@ pub(crate) static SETTINGS: [&Setting; 27] = [
     &TOPOLOGY_MS,
     &DRAIN,
     &ORDERING,
+    &CHAINS,
     &CLOCK_SKEW_MS,
     &DURABILITY,
     &REPLICAS,

@@ -177,9 +177,10 @@ impl ModelProcess {
         let leaving: Vec<_> = self.outbox.extract_if(.., &mut leaves).collect();
         leaving.into_iter().map(|(shard, parts)| (shard, AskFrame { process, parts })).collect()
     }
+}
 
-    // --- what comes ---
-
+/// What comes.
+impl ModelProcess {
     fn take(&mut self, frame: TellFrame) {
         let (shard, frames) = (frame.shard, u32::from(frame.is_answer));
         let mut responses: Vec<Response> = Vec::new();
@@ -290,9 +291,10 @@ impl ModelProcess {
             }
         }
     }
+}
 
-    // --- a client's transaction ---
-
+/// A client's transaction.
+impl ModelProcess {
     fn begin(&mut self, at: usize) {
         if self.is_closing {
             return;
@@ -452,9 +454,10 @@ impl ModelProcess {
         terminal.timer += 1; // It may have been given up while it rested.
         self.begin(at);
     }
+}
 
-    // --- with and without transactions ---
-
+/// With and without transactions.
+impl ModelProcess {
     fn execute(&mut self, at: usize, number: usize) {
         let time = self.time();
         let terminal = &mut self.terminals[at];
@@ -519,9 +522,10 @@ impl ModelProcess {
         let plain = Plain { terminal, at, hash, key: call.key, op: call.op };
         self.outbox.entry(shard).or_default().push(Asked::Plain(plain));
     }
+}
 
-    // --- small things ---
-
+/// Small things.
+impl ModelProcess {
     fn time(&self) -> Time {
         Time(self.now / 1_000)
     }

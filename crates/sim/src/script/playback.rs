@@ -167,9 +167,10 @@ impl Playback {
             }
         }
     }
+}
 
-    // --- before the story ---
-
+/// Before the story.
+impl Playback {
     fn before_shards(&self) -> Result<(), String> {
         if self.shards.is_empty() { Ok(()) } else { Err("this comes before 'shards'".into()) }
     }
@@ -211,9 +212,10 @@ impl Playback {
         let at = place(&key).ok_or_else(|| format!("'{key}' has no place; say 'key {key} on s0'"))?;
         Ok((at, key, op))
     }
+}
 
-    // --- who is meant ---
-
+/// Who is meant.
+impl Playback {
     pub(super) fn shard(&mut self, at: ShardId) -> Result<&mut Shard, String> {
         let count = self.shards.len();
         let shard = self.shards.get_mut(at.0 as usize);
@@ -249,9 +251,10 @@ impl Playback {
             Standing::Runs => Err(format!("{name} runs; it is not told to restart")),
         }
     }
+}
 
-    // --- clients and transactions ---
-
+/// Clients and transactions.
+impl Playback {
     fn connect(&mut self, session: SessionId, combining: bool) -> Result<(), String> {
         if self.shards.is_empty() || self.clients.contains_key(&session) {
             return Err("a client is made once, after 'shards'".into());
@@ -347,9 +350,10 @@ impl Playback {
         self.collect();
         Ok(())
     }
+}
 
-    // --- messages ---
-
+/// Messages.
+impl Playback {
     /// The places of the messages meant; none is a mistake.
     fn choose(&self, which: &Selector) -> Result<Vec<usize>, String> {
         let chosen = which.choose(&self.messages, &self.names);
@@ -508,9 +512,10 @@ impl Playback {
             }
         }
     }
+}
 
-    // --- time and trouble ---
-
+/// Time and trouble.
+impl Playback {
     /// Lets time pass from one timer to the next.
     fn pass(&mut self, by: u64) -> Result<(), String> {
         let end = self.now.plus(by);

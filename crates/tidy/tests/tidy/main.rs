@@ -17,6 +17,7 @@ mod packages;
 mod rules;
 mod source;
 mod surfaces;
+mod walls;
 
 use claims::Numbered;
 use source::File;
@@ -67,6 +68,12 @@ fn what_is_promised_under_a_fault_has_its_test() {
 }
 
 #[test]
+fn tests_that_the_page_of_testing_names_are_there() {
+    let document = fs::read_to_string(root().join("docs/testing.md")).expect("the page");
+    assert_none(guarantees::untested(&document, &files(&[".rs"])));
+}
+
+#[test]
 fn every_source_opens_with_what_it_is_for() {
     check(&files(&[".rs"]), rules::opens_with_its_purpose);
 }
@@ -84,6 +91,14 @@ fn sources_and_functions_are_short() {
     for exception in LONG_FUNCTIONS {
         assert!(allowed.iter().any(|problem| excused(problem, exception)), "no longer needed: {exception:?}");
     }
+}
+
+#[test]
+fn structs_are_narrow_and_machines_have_walls() {
+    let sources = files(&[".rs"]);
+    assert_none(walls::wide(&sources, walls::LISTS, walls::STILL_WIDE));
+    check(&sources, walls::long);
+    assert_none(walls::MACHINES.iter().flat_map(|(folder, it)| walls::open(folder, it, &sources)).collect());
 }
 
 #[test]

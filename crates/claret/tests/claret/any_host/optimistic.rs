@@ -28,7 +28,7 @@ pub(crate) async fn all(store: &Store, keys: &str) {
     an_error_under_a_lock_tells_of_what_was_seen(store, keys).await;
     a_record_of_another_type_is_another_answer(store, keys).await;
     what_changes_too_often_is_locked(store, keys).await;
-    who_never_locks_is_told_the_key(store, keys).await;
+    who_is_optimistic_only_is_told_the_key(store, keys).await;
     the_same_question_has_the_same_answer(store, keys).await;
     own_writes_are_seen(store, keys).await;
     for_update_locks(store, keys).await;
@@ -182,11 +182,12 @@ async fn an_operation_that_cannot_be_done_is_believed_once_checked(store: &Store
 /// Bug: an operation that failed under its lock ended the transaction. Consequence: its user was told of an error that came of what was
 /// not so any more.
 async fn an_error_under_a_lock_tells_of_what_was_seen(store: &Store, keys: &str) {
-    for never_locks in [false, true] {
-        let (limit, stock) = (format!("{keys}limit{never_locks}"), format!("{keys}stock{never_locks}"));
+    for optimistic_only in [false, true] {
+        let (limit, stock) =
+            (format!("{keys}limit{optimistic_only}"), format!("{keys}stock{optimistic_only}"));
         store.counter(&limit).add(5).await.expect("added");
         store.bounded_counter(&stock).create(3, 0, 9).await.expect("created");
-        let options = if never_locks { optimistic().never_lock() } else { optimistic() };
+        let options = if optimistic_only { optimistic().optimistic_only() } else { optimistic() };
         let left = store.transaction_with(options, async |tx| {
             let amount = tx.counter(&limit).get().await?;
             if tx.attempt() == 1 {
@@ -269,9 +270,9 @@ async fn what_changes_too_often_is_locked(store: &Store, keys: &str) {
     assert_eq!(attempts.await, Ok(4));
 }
 
-async fn who_never_locks_is_told_the_key(store: &Store, keys: &str) {
+async fn who_is_optimistic_only_is_told_the_key(store: &Store, keys: &str) {
     let busy = format!("{keys}too-busy");
-    let options = optimistic().never_lock().attempts(6);
+    let options = optimistic().optimistic_only().attempts(6);
     let told = store.transaction_with(options, async |tx| {
         tx.counter(&busy).get().await?;
         store.counter(&busy).add(1).await?;

@@ -14,11 +14,11 @@ use super::strict::{number, pause};
 /// So much is on each account at first.
 const BALANCE: i64 = 1_000;
 
-fn with_secret(masters: u16) -> (Cluster, SecretFile) {
+fn with_secret(masters: u16, chains: &str) -> (Cluster, SecretFile) {
     let secret = SecretFile::write().expect("a secret");
     let module = Module::of_sources().expect("the module");
     let options = Cluster::options(masters, 0).module(module).config(&secret.setting());
-    (options.start().expect("a cluster"), secret)
+    (options.config(&format!("claret.chains {chains}")).start().expect("a cluster"), secret)
 }
 
 async fn chained(cluster: &Cluster, options: TxOptions) -> Store {
@@ -68,7 +68,7 @@ async fn total(store: &Store, accounts: &[String]) -> i64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_hand_commits_on_to_each_other() {
     let _limit = super::limit::of_test();
-    let (cluster, _secret) = with_secret(4);
+    let (cluster, _secret) = with_secret(4, "yes");
     let store = chained(&cluster, TxOptions::new().attempts(1_000)).await;
     let keys = Arc::new(keys(&cluster));
     let write = |writer: usize| {
@@ -128,7 +128,18 @@ async fn nodes_hand_commits_on_to_each_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_secret_commits_go_in_two_rounds() {
     let _limit = super::limit::of_test();
-    let cluster = shared();
+    commits_in_rounds(shared()).await;
+}
+
+/// K9: who has a secret for something else takes no chains with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_operator_says_so_commits_go_in_two_rounds() {
+    let _limit = super::limit::of_test();
+    let (cluster, _secret) = with_secret(3, "no");
+    commits_in_rounds(&cluster).await;
+}
+
+async fn commits_in_rounds(cluster: &Cluster) {
     let store = chained(cluster, TxOptions::new()).await;
     let keys = keys(cluster);
     for _ in 0..20 {
@@ -149,7 +160,7 @@ async fn without_a_secret_commits_go_in_two_rounds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_hold_where_all_kinds_meet() {
     let _limit = super::limit::of_test();
-    let (cluster, _secret) = with_secret(3);
+    let (cluster, _secret) = with_secret(3, "yes");
     let locks = TxOptions::new().attempts(10_000).deadline(Duration::from_secs(60));
     let looks = locks.optimistic();
     let chains = chained(&cluster, locks).await;
@@ -181,7 +192,7 @@ async fn sums_hold_where_all_kinds_meet() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_dies_and_the_others_find_out() {
     let _limit = super::limit::of_test();
-    let (mut cluster, _secret) = with_secret(4);
+    let (mut cluster, _secret) = with_secret(4, "yes");
     let options = TxOptions::new().deadline(Duration::from_millis(800));
     let store = chained(&cluster, options).await;
     let keys = Arc::new(keys(&cluster));

@@ -66,6 +66,10 @@ async fn give(cluster: &Cluster, slot: u16, from: usize, to: usize) {
     let since = Instant::now();
     for node in [to, from] {
         while let Err(error) = cluster.query::<()>(node, &["CLUSTER", "SETSLOT", &slot, "NODE", &id]) {
+            // It has heard by itself that its last slot is gone, and follows the node that has it.
+            if node == from && error.to_string().contains("only with masters") {
+                break;
+            }
             assert!(since.elapsed() < Duration::from_secs(10), "{error}");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

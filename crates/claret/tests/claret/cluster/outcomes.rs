@@ -18,7 +18,8 @@ fn fresh() -> Cluster {
 /// One that gives a call up soon, and has a connection to each node: what it asks of a node that falls silent has been sent.
 pub(crate) async fn impatient(cluster: &Cluster) -> Store {
     let options = TxOptions::new().deadline(Duration::from_millis(400));
-    let builder = Store::cluster(cluster.url()).transactions(options).response_timeout(Duration::from_millis(400));
+    let builder =
+        Store::cluster(cluster.url()).transactions(options).response_timeout(Duration::from_millis(400));
     let store = builder.connect().await.expect("a store");
     for key in &keys(cluster) {
         while store.counter(key).get().await != Ok(0) {

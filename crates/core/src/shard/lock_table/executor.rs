@@ -279,9 +279,10 @@ impl Executor {
         let executed = call.op.execute(state.as_ref(), unique)?;
         Ok((executed, call.op.room(state.as_ref())))
     }
+}
 
-    // --- executing in order ---
-
+/// Executing in order, and carrying out.
+impl Executor {
     /// Executes calls one on top of the other. In a shard's own memory, and on the copy of a record that has vanished, that
     /// changes `state`; otherwise what is to be done is returned.
     pub(super) fn execute_all(
@@ -317,8 +318,6 @@ impl Executor {
         }
         (replies, effects)
     }
-
-    // --- carrying out ---
 
     /// Carries out what a holder did that leaves. Whether an external record ended with that.
     #[inline]

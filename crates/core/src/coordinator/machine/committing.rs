@@ -1,0 +1,306 @@
+//! The round of votes: prepares leave, votes come, and what all agree on is carried out (P1 to P9, P73 to P78).
+//!
+//! ```text
+//! Preparing --all yes--> Committed: Apply, or ApplyAt with the final timestamp, leaves
+//!    with a timestamp, the caller is told when all answers are in and the horizon has come as far as it has to
+//! ```
+
+use claret_types::Reply;
+
+use super::{Coordinator, Goal, State};
+use crate::coordinator::participants::Placed;
+use crate::coordinator::{Cause, Closed, Event};
+use crate::ids::{CallNo, Incarnation, ShardId, Time};
+use crate::message::{Asks, Refusal, Request};
+use crate::planted::{Bug, is_planted};
+
+/// Round one.
+impl Coordinator {
+    /// The commit of the attempt that runs.
+    pub(super) fn begin_round(&mut self, now: Time, hot: &[ShardId]) -> Result<(), Closed> {
+        if self.calls.outstanding_mut().forget_stale() {
+            self.participants.recount(self.calls.outstanding());
+        }
+        self.unblock();
+        if self.awaits_answers() {
+            // Its user committed what it has not heard of: no vote may cover that.
+            self.close_attempt(now, None);
+            self.out.tell(Event::Aborted);
+            return Err(Closed);
+        }
+        for (shard, _) in self.calls.buffered() {
+            self.participants.of(*shard);
+        }
+        self.calls.take_reserves();
+        if self.participants.is_empty() {
+            self.state = State::Idle { again: false };
+            self.out.tell(Event::Committed { replies: Vec::new() });
+            return Ok(());
+        }
+        if self.participants.has_removed() {
+            // No prepare has left, so the earlier incarnation cannot have voted.
+            self.close_attempt(now, None);
+            self.tell_restart(Cause::Refused(Refusal::LostLocks));
+            return Ok(());
+        }
+        let is_stamped = self.stamp.suggested().is_some();
+        let order = (self.round.first(), hot);
+        self.chain.arrange(&self.switches, is_stamped, &mut self.participants, order);
+        self.round.list(self.participants.listed());
+        self.state = State::Preparing;
+        if self.chain.is_chain() {
+            // They hold nothing before the baton comes (K3).
+            self.participants.give_turns(|_| 0);
+        } else {
+            // A stamped attempt holds nothing that others wait for (P83).
+            let hot = if is_stamped { &[] } else { hot };
+            self.round.give_turns(&mut self.participants, &self.calls, hot);
+        }
+        self.send_prepares();
+        self.expect_answers(now);
+        Ok(())
+    }
+
+    /// Sends the prepares that have not left and may.
+    fn send_prepares(&mut self) {
+        self.participants.due().into_iter().for_each(|at| self.send_prepare(at));
+    }
+
+    pub(super) fn send_prepare(&mut self, at: usize) {
+        let is_last = self.participants.is_last(at);
+        let asks = if self.chain.is_chain() { Asks::Chain } else { self.stamp.asks(is_last) };
+        let attempt = self.attempt();
+        let participant = self.participants.at_mut(at);
+        participant.ask();
+        let (shard, undone) = (participant.shard(), participant.undone());
+        let is_any_undone = !undone.is_empty();
+        let request = Request::Prepare {
+            attempt,
+            birth: self.birth,
+            participants: self.round.listed().expect("listed").clone(),
+            relies_on: if is_any_undone { self.calls.count_kept_at(shard) } else { participant.granted() },
+            calls: self.calls.buffered_at(shard).cloned().collect(),
+            members: self.round.members().clone(),
+            asks,
+            undone: self.calls.not_carried_out_at(shard, undone).into(),
+        };
+        self.out.send(shard, request);
+    }
+
+    pub(super) fn resend_prepares(&mut self) {
+        // In a chain the baton may be lost behind a vote that is known (K8).
+        let may_be_lost = self.chain.is_chain() && !is_planted(Bug::ResentToUnvoted);
+        for at in 0..self.participants.len() {
+            let participant = self.participants.at(at);
+            if (may_be_lost || !participant.has_voted()) && participant.is_asked() {
+                self.send_prepare(at);
+            }
+        }
+    }
+
+    /// A yes. It may have been the last one, and is carried out there already.
+    pub(super) fn on_vote(
+        &mut self,
+        now: Time,
+        from: ShardId,
+        mut replies: Vec<(CallNo, Reply)>,
+        applied: bool,
+    ) {
+        self.calls.keep_own(from, self.participants.len() > 1, &mut replies);
+        if !matches!(self.state, State::Preparing | State::Withdrawing(_)) {
+            return;
+        }
+        let participant = self.participants.of(from);
+        if participant.has_voted() {
+            return; // A double.
+        }
+        participant.vote_yes(applied);
+        if applied && self.chain.is_decided_by(from, self.round.listed()) {
+            // So all have voted yes. Those who answer something say so themselves (K6).
+            self.participants.hear_decision(&self.calls.answering_shards());
+        }
+        self.round.add_replies(replies, &self.participants, &self.calls);
+        if self.participants.have_all_voted_yes() {
+            self.begin_applying();
+            self.blocked.end();
+            self.expect_answers(now);
+            self.end_if_applied();
+        } else if self.participants.nobody_knows() {
+            self.end_unknown(now);
+        } else {
+            self.unblock();
+            if self.state == State::Preparing {
+                self.send_prepares();
+            }
+        }
+    }
+
+    /// A vote with a timestamp; `done`: it has been carried out there, too.
+    pub(super) fn on_placed(&mut self, now: Time, from: ShardId, mut placed: Placed, done: bool) {
+        if let Some(replies) = &mut placed.replies {
+            self.calls.keep_own(from, self.participants.len() > 1, replies);
+        }
+        let participant = self.participants.of(from);
+        match self.state {
+            State::Preparing | State::Withdrawing(_) => {
+                // What was answered with a vote that was lost comes with the next word.
+                let is_whole = !done || placed.replies.is_some();
+                if !participant.has_voted() && is_whole {
+                    participant.place(placed);
+                    self.on_vote(now, from, Vec::new(), done);
+                }
+            }
+            // Otherwise a double.
+            State::Committed if done && !participant.has_applied() => {
+                if !participant.apply_with(placed.replies) {
+                    self.stamp.lose_answers();
+                }
+                self.tell_if_due();
+                self.end_if_applied();
+            }
+            State::Committed | State::Running | State::Idle { .. } => {}
+        }
+    }
+}
+
+/// Round two.
+impl Coordinator {
+    /// All have voted yes.
+    fn begin_applying(&mut self) {
+        self.state = State::Committed;
+        let attempt = self.attempt();
+        if self.stamp.suggested().is_some() {
+            let (at, until) = self.participants.final_place();
+            for shard in self.participants.unapplied() {
+                self.out.send(shard, Request::ApplyAt { attempt, at });
+            }
+            self.stamp.place(at, until);
+            return self.tell_if_due();
+        }
+        let replies = self.round.take_replies();
+        self.out.tell(Event::Committed { replies });
+        // Where the last one of a chain has decided, it tells the others itself (K6).
+        let last = self.participants.iter().last();
+        if !(self.chain.is_chain() && last.is_some_and(|last| last.has_applied())) {
+            for shard in self.participants.unapplied() {
+                self.out.send(shard, Request::Apply { attempt });
+            }
+        }
+    }
+
+    pub(super) fn resend_applies(&mut self) {
+        let attempt = self.attempt();
+        for shard in self.participants.unapplied() {
+            let request = match self.stamp.placed_at() {
+                Some(at) => Request::ApplyAt { attempt, at },
+                None => Request::Apply { attempt },
+            };
+            self.out.send(shard, request);
+        }
+    }
+
+    pub(super) fn on_applied(&mut self, from: ShardId) {
+        let is_voting = matches!(self.state, State::Preparing | State::Withdrawing(_));
+        // The last one of a chain has told it, whose own word is not here yet.
+        let is_early = is_voting && self.chain.is_chain();
+        if self.state != State::Committed && !is_early {
+            return;
+        }
+        let are_answers_known = self.participants.of(from).apply();
+        if is_early {
+            return;
+        }
+        if !are_answers_known {
+            self.stamp.lose_answers();
+        }
+        self.tell_if_due();
+        self.end_if_applied();
+    }
+
+    /// Tells the caller, once nothing is in the way of that (P78).
+    pub(super) fn tell_if_due(&mut self) {
+        if !self.stamp.is_settled() || !self.participants.iter().all(|it| it.has_answered()) {
+            return;
+        }
+        if !self.stamp.tell() {
+            return self.out.tell(Event::Unknown);
+        }
+        let mut replies = self.round.take_replies();
+        self.participants.take_placed_replies(&mut replies);
+        self.out.tell(Event::Committed { replies });
+    }
+
+    pub(super) fn end_if_applied(&mut self) {
+        if self.stamp.awaited().is_none() && self.participants.have_all_applied() {
+            self.state = State::Idle { again: false };
+            self.forget_attempt();
+        }
+    }
+}
+
+/// What ends an attempt whose prepares have left (P6, P21, P26, P55, traps 1, 3, 8, 9).
+impl Coordinator {
+    pub(super) fn on_refused(&mut self, now: Time, from: ShardId, refusal: Refusal, since: Incarnation) {
+        let goal = match self.state {
+            State::Withdrawing(goal) => Some(goal),
+            State::Running | State::Preparing => None,
+            // It has carried it out, and does not know any more what it answered.
+            State::Committed if refusal == Refusal::Unknown => return self.on_applied(from),
+            State::Committed | State::Idle { .. } => return,
+        };
+        let forgot = self.participants.of(from).incarnation().is_some_and(|listed| listed < since);
+        if refusal == Refusal::Unchained {
+            self.chain.note_unchained();
+        }
+        if refusal == Refusal::LostLocks || forgot {
+            self.participants.forget_met(from);
+        }
+        if self.state != State::Running && (forgot || refusal == Refusal::Unknown) {
+            return self.on_lost_memory(now, from);
+        }
+        self.participants.of(from).vote_no();
+        self.close_attempt(now, Some(from));
+        match goal {
+            Some(Goal::Abort) => self.out.tell(Event::Aborted),
+            _ if !refusal.is_retryable() => self.fail(refusal),
+            Some(Goal::GiveWay) => {
+                self.round.go_in_turn();
+                self.tell_restart(Cause::GaveWay);
+            }
+            Some(Goal::Busy) => self.tell_restart(Cause::Busy),
+            None => self.tell_restart(Cause::Refused(refusal)),
+        }
+    }
+
+    /// A participant may have voted yes and does not know it, or gave up since another one does not. Only a no that is
+    /// certain shows that the attempt is void; where all others voted yes, nobody knows.
+    fn on_lost_memory(&mut self, now: Time, from: ShardId) {
+        self.participants.of(from).lose();
+        if self.participants.nobody_knows() {
+            self.end_unknown(now);
+        } else if self.state == State::Preparing {
+            self.withdraw(now, Goal::GiveWay);
+        }
+    }
+
+    /// Prepares have left: only a recorded no ends the attempt now (trap 1). One is enough; those that wait are
+    /// asked for it.
+    pub(super) fn withdraw(&mut self, now: Time, goal: Goal) {
+        self.state = State::Withdrawing(goal);
+        self.blocked.end();
+        self.retries.clear_backoff();
+        if let Some(unasked) = self.participants.iter().find(|participant| !participant.is_asked()) {
+            // No prepare went there, so it never says yes: as good as a no that it has written.
+            return self.on_refused(now, unasked.shard(), Refusal::Withdrawn, Incarnation(0));
+        }
+        self.send_withdraws();
+        self.expect_answers(now);
+    }
+
+    pub(super) fn send_withdraws(&mut self) {
+        let attempt = self.attempt();
+        for shard in self.participants.voters() {
+            self.out.send(shard, Request::Withdraw { attempt });
+        }
+    }
+}

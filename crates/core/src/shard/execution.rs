@@ -1,0 +1,411 @@
+//! How the calls of one attempt are executed: as far as locks and the input's share (P38) let them.
+//!
+//! A prepare locks its records in the order of its calls, and stops at the first for which it has to wait (P47).
+//!
+//! One input executes at most [`Limits::at_once_max`](crate::Limits) calls. An attempt with more is **put off**, and
+//! goes on with a later timeout, in turn with others (P38). Until then it is like a waiter, but waits for nobody.
+//!
+//! Nothing ends here: who fails or has everything is told so, and the [step](super::step) refuses it or lets it vote.
+
+use std::collections::VecDeque;
+use std::vec;
+
+use claret_types::{Bytes, Reply};
+use smallvec::SmallVec;
+
+use super::accounts::{Accounts, Taken};
+use super::budget::Budget;
+use super::config::Config;
+use super::horizon::Horizon;
+use super::key_hash;
+use super::lock_table::{Answers, LockTable, Owner, RecordIx, Stop, Woken};
+use super::outputs::Outputs;
+use super::participant::{Blocked, Calls, Heard, Participant, Stage};
+use super::picture::Stats;
+use crate::ids::{CallNo, Time};
+use crate::message::{Call, Refusal, Response, Undone};
+use crate::planted::{Bug, is_planted};
+
+/// How far calls on one record went.
+pub(super) enum Ran {
+    All,
+    Waits,
+    /// The rest is executed later, by [`Shard::handle_timeout`](super::Shard::handle_timeout).
+    PutOff,
+    Busy,
+    Failed(Refusal),
+}
+
+/// Whoever was put off executes at least one call for so many that it made on the record before.
+const BEGIN_AGAIN: usize = 8;
+
+/// One attempt that executes calls, and the parts of the shard that this concerns.
+pub(super) struct Execution<'a> {
+    pub(super) now: Time,
+    pub(super) config: &'a Config,
+    pub(super) owner: Owner,
+    pub(super) participant: &'a mut Participant,
+    pub(super) table: &'a mut LockTable,
+    pub(super) accounts: &'a mut Accounts,
+    pub(super) budget: &'a mut Budget,
+    pub(super) horizon: &'a Horizon,
+    pub(super) out: &'a mut Outputs,
+    pub(super) stats: &'a mut Stats,
+}
+
+/// On one record.
+impl Execution<'_> {
+    /// Locks and executes calls on one record, as far as they go. What is left is kept with the participant. `in_order`: what
+    /// [`Self::is_in_order`] says of them.
+    pub(super) fn run(&mut self, key: &Bytes, record: RecordIx, calls: Calls, in_order: bool) -> Ran {
+        if self.participant.undone.is_some() {
+            return self.run_in_parts(key, record, calls.into_iter().collect());
+        }
+        // Mostly.
+        if let [call] = &calls[..] {
+            return match self.run_one(record, call, in_order) {
+                Ok(()) => Ran::All,
+                Err(stop) => self.keep_rest(key, record, calls.into_iter().collect(), stop),
+            };
+        }
+        let (granted, stop) = self.run_some(record, &calls, in_order);
+        if granted == calls.len() {
+            return Ran::All;
+        }
+        let rest = calls.into_iter().skip(granted).collect();
+        self.keep_rest(key, record, rest, stop)
+    }
+
+    /// The same for those that were left.
+    fn run_rest(&mut self, key: &Bytes, record: RecordIx, mut calls: VecDeque<Call>) -> Ran {
+        if self.participant.undone.is_some() {
+            return self.run_in_parts(key, record, calls);
+        }
+        let in_order = self.is_in_order(record, calls.make_contiguous());
+        let (granted, stop) = self.run_some(record, calls.make_contiguous(), in_order);
+        calls.drain(..granted);
+        if calls.is_empty() { Ran::All } else { self.keep_rest(key, record, calls, stop) }
+    }
+
+    /// [`Self::run_some`] for a single call.
+    fn run_one(&mut self, record: RecordIx, call: &Call, in_order: bool) -> Result<(), Stop> {
+        let before = self.table.dearness();
+        let answer = self.table.request_one(self.now, record, self.owner, call, in_order);
+        let begun_again = (self.table.dearness() - before).saturating_sub(u64::from(answer.is_ok()));
+        self.budget.charge(1);
+        self.budget.charge(begun_again as usize);
+        let (reply, first) = answer?;
+        self.note_grant(record, first, call.no, call.op.returns(), reply);
+        Ok(())
+    }
+
+    /// Executes as many as may be executed at once; how many were granted, and why no more.
+    pub(super) fn run_some(&mut self, record: RecordIx, calls: &[Call], in_order: bool) -> (usize, Stop) {
+        if in_order {
+            return self.run_in_line(record, calls);
+        }
+        // To begin again costs as much as the attempt did on the record before, so with that there are more at once.
+        let before = self.table.calls_of(record, self.owner.attempt);
+        let some = &calls[..calls.len().min(self.budget.left().max(before / BEGIN_AGAIN + 1))];
+        let mut answers = Answers::new();
+        let (dearness, enough) =
+            (self.table.dearness(), before.saturating_add(some.len()).saturating_add(self.budget.left()));
+        let stop = self.table.request(self.now, record, self.owner, some, enough as u64, &mut answers);
+        let granted = answers.len();
+        // One effect of each call is what it costs to go on to the next one.
+        let begun_again = (self.table.dearness() - dearness).saturating_sub(granted as u64);
+        self.budget.charge(some.len());
+        self.budget.charge(begun_again as usize);
+        for ((reply, first), call) in answers.into_iter().zip(some) {
+            self.note_grant(record, first, call.no, call.op.returns(), reply);
+        }
+        (granted, stop)
+    }
+
+    /// Whether these calls, which come together, claim the record in order (P80): only a stamped prepare's do.
+    fn is_in_order(&self, record: RecordIx, calls: &[Call]) -> bool {
+        if !self.config.can_order() || !self.table.may_be_in_order(record) {
+            return false; // Mostly.
+        }
+        let Stage::Preparing(round) = &self.participant.stage else { return false };
+        round.orders && self.table.is_in_order(record, self.owner, calls)
+    }
+
+    /// [`Self::run_some`] for calls that claim the record in order.
+    fn run_in_line(&mut self, record: RecordIx, calls: &[Call]) -> (usize, Stop) {
+        let some = &calls[..calls.len().min(self.budget.left().max(1))];
+        for (granted, call) in some.iter().enumerate() {
+            self.budget.charge(1);
+            match self.table.request_one(self.now, record, self.owner, call, true) {
+                Ok((reply, first)) => self.note_grant(record, first, call.no, call.op.returns(), reply),
+                Err(stop) => return (granted, stop),
+            }
+        }
+        (some.len(), Stop::All)
+    }
+
+    /// Calls are left: they wait, are put off, or have failed.
+    pub(super) fn keep_rest(
+        &mut self,
+        key: &Bytes,
+        record: RecordIx,
+        calls: VecDeque<Call>,
+        stop: Stop,
+    ) -> Ran {
+        let ran = match stop {
+            Stop::All => {
+                self.put_off_all(key, calls);
+                return Ran::PutOff;
+            }
+            Stop::Queued => Ran::Waits,
+            Stop::Busy => Ran::Busy,
+            Stop::Crowded => return Ran::Failed(Refusal::Crowded(key.clone())),
+            Stop::Failed(error) => {
+                let key = key.clone();
+                return Ran::Failed(self.horizon.fails(self.config, self.table, key, error));
+            }
+        };
+        self.participant.blocked.insert(key.clone(), Blocked { record: Some(record), calls });
+        ran
+    }
+
+    /// Puts calls on one record off before the first of them.
+    pub(super) fn put_off_all(&mut self, key: &Bytes, calls: VecDeque<Call>) {
+        self.put_off();
+        self.participant.blocked.insert(key.clone(), Blocked { record: None, calls });
+    }
+
+    /// Gives the attempt a turn after all others.
+    fn put_off(&mut self) {
+        let is_news = self.budget.put_off(self.owner.attempt, self.participant);
+        self.stats.put_off += u64::from(is_news);
+    }
+
+    /// Notes a granted call, and answers it if somebody waits for the answer.
+    fn note_grant(&mut self, record: RecordIx, first: bool, no: CallNo, returns: bool, reply: Option<Reply>) {
+        let keep = !self.config.is_direct();
+        let participant = &mut *self.participant;
+        participant.granted += 1;
+        if first {
+            participant.held.push(record);
+        }
+        let open = matches!(participant.stage, Stage::Open);
+        let (mut heard, mut kept) = (Heard::Granted, 0);
+        if let Some(reply) = reply.as_ref().filter(|_| returns && (keep || !open)) {
+            heard = Heard::Answered(participant.replies.len() as u32);
+            kept = if keep { size_of::<CallNo>() + reply.size() } else { 0 };
+            participant.bytes += kept;
+            participant.replies.push((no, reply.clone()));
+        }
+        if let Some(known) = participant.seen.get_mut(&no) {
+            *known = heard;
+        }
+        // It is executed already; only the next call may be too much.
+        self.accounts.recount(participant.account, 0, kept);
+        if let Some(reply) = reply.filter(|_| returns && open) {
+            self.say_granted(no, reply);
+        }
+    }
+
+    pub(super) fn say_granted(&mut self, no: CallNo, reply: Reply) {
+        let attempt = self.owner.attempt;
+        let (granted, incarnation) = (self.participant.granted, self.participant.met_as);
+        self.out.respond(attempt, Response::Granted { attempt, no, reply, granted, incarnation });
+    }
+}
+
+/// From record to record.
+impl Execution<'_> {
+    /// Calls came, before the prepare. Those that came before are answered again, the others are executed.
+    pub(super) fn execute(&mut self, key: &Bytes, mut calls: Calls, undone: &[Undone]) -> Ran {
+        if self.has_forgotten_undone(undone, calls.iter().map(|call| call.no)) {
+            return Ran::Failed(Refusal::LostLocks);
+        }
+        if !matches!(self.participant.stage, Stage::Open) {
+            return Ran::All; // A double of something that was answered before the prepare.
+        }
+        if let Err(refusal) = self.note_undone(undone) {
+            return Ran::Failed(refusal);
+        }
+        self.leave_out_undone(key, &mut calls);
+        let asked: SmallVec<[CallNo; 4]> = calls.iter().map(|call| call.no).collect();
+        let fresh = self.participant.unseen(self.config.switches(), calls);
+        if fresh.is_empty() {
+            self.answer_again(asked);
+            return Ran::All;
+        }
+        let admitted = self.table.admit(key, fresh.iter().map(|call| &call.op));
+        let taken = Taken::by_calls(self.config, fresh.iter().map(|call| (&key[..], call)));
+        let taken = admitted.and_then(|()| self.accounts.take_in(self.config, self.participant, taken));
+        if let Err(refusal) = taken {
+            return Ran::Failed(refusal);
+        }
+        if let Some(undone) = &mut self.participant.undone {
+            // Not before they are taken in: what is left out or refused is not kept.
+            undone.note_calls(key, fresh.iter().map(|call| call.no));
+        }
+        let waiting = self.participant.blocked.get_mut(key).filter(|_| !is_planted(Bug::WaitsTwice));
+        if let Some(blocked) = waiting {
+            blocked.calls.extend(fresh); // A transaction waits at most once on one record.
+            return Ran::Waits;
+        }
+        if self.budget.is_spent() {
+            self.put_off_all(key, fresh.into_iter().collect());
+            return Ran::PutOff;
+        }
+        let record = self.table.ensure(key_hash(key), key);
+        self.run(key, record, fresh, false)
+    }
+
+    /// Locks and executes, record after record. Later ones are not held while it waits for an earlier one.
+    pub(super) fn run_all(&mut self, mut groups: vec::IntoIter<(Bytes, Calls)>) -> Ran {
+        let mut ran = Ran::All;
+        loop {
+            if self.budget.is_spent() && groups.len() > 0 {
+                self.put_off();
+                self.participant.behind = groups;
+                return Ran::PutOff;
+            }
+            let Some((key, mut calls)) = groups.next() else { break };
+            let record = self.table.ensure(key_hash(&key), &key);
+            let in_order = self.is_in_order(record, &calls);
+            if !in_order {
+                self.table.reserve_for_all(&mut calls);
+            }
+            match self.run(&key, record, calls, in_order) {
+                Ran::All => {}
+                Ran::Busy => ran = Ran::Busy,
+                stopped @ (Ran::Waits | Ran::PutOff) => {
+                    self.participant.behind = groups;
+                    return stopped;
+                }
+                failed @ Ran::Failed(_) => return failed,
+            }
+        }
+        ran
+    }
+
+    /// The records that stood behind the one for which it waited.
+    pub(super) fn run_behind(&mut self) -> Ran {
+        let behind = std::mem::take(&mut self.participant.behind);
+        self.run_all(behind)
+    }
+
+    /// A call that waited was let in, or has failed: goes on with those behind it on the same record.
+    pub(super) fn wake(&mut self, woken: Woken) -> Ran {
+        let Some((key, blocked)) = self.participant.blocked.swap_remove_entry(&woken.key) else {
+            unreachable!("{} was woken and did not wait", woken.attempt)
+        };
+        let Blocked { record: Some(record), mut calls } = blocked else {
+            unreachable!("{} was woken where it did not wait", woken.attempt)
+        };
+        let call = calls.pop_front().expect("it waited for a call");
+        debug_assert_eq!(call.no, woken.no);
+        match woken.result {
+            Ok((reply, first)) => {
+                self.note_grant(record, first, call.no, call.op.returns(), reply);
+                self.run_rest(&key, record, calls)
+            }
+            Err(error) => Ran::Failed(self.horizon.fails(self.config, self.table, key, error)),
+        }
+    }
+
+    /// It is its turn: goes on with the calls on one record that were put off, and then with the records behind it unless it waits
+    /// for another one. Whether it may vote then.
+    pub(super) fn take_up(&mut self) -> (Ran, bool) {
+        self.participant.turn = None;
+        let put_off = self.participant.blocked.iter().position(|(_, blocked)| blocked.is_put_off());
+        let put_off = put_off.and_then(|at| self.participant.blocked.swap_remove_index(at));
+        let mut ran = match put_off {
+            Some((key, Blocked { calls, .. })) => {
+                let record = self.table.ensure(key_hash(&key), &key);
+                self.run_rest(&key, record, calls)
+            }
+            None => Ran::All,
+        };
+        let prepares =
+            matches!(self.participant.stage, Stage::Preparing(_)) && self.participant.blocked.is_empty();
+        if matches!(ran, Ran::All) && prepares {
+            ran = self.run_behind();
+        }
+        (ran, prepares)
+    }
+
+    /// What is still put off after its turn gets another one.
+    pub(super) fn put_off_again(&mut self) {
+        if self.participant.blocked.values().any(Blocked::is_put_off) {
+            self.put_off();
+        }
+    }
+
+    /// Without phases: tries again what was busy.
+    ///
+    /// # Errors
+    /// A call has failed.
+    pub(super) fn try_again(&mut self) -> Result<(), Refusal> {
+        let blocked = std::mem::take(&mut self.participant.blocked);
+        for (key, Blocked { calls, .. }) in blocked {
+            // Nobody waited in the record, so it may have left the table.
+            let record = self.table.ensure(key_hash(&key), &key);
+            if let Ran::Failed(refusal) = self.run_rest(&key, record, calls) {
+                return Err(refusal);
+            }
+        }
+        Ok(())
+    }
+
+    /// Without phases: the coordinator asks again, and what is blocked is forgotten until then.
+    pub(super) fn busy(&mut self) {
+        let participant = &mut *self.participant;
+        if matches!(participant.stage, Stage::Open) {
+            let again = std::mem::take(&mut participant.blocked).into_values().flat_map(|it| it.calls);
+            for call in again {
+                participant.seen.remove(&call.no);
+                participant.calls = participant.calls.saturating_sub(1);
+            }
+        }
+        let attempt = self.owner.attempt;
+        self.out.respond(attempt, Response::Busy { attempt });
+    }
+}
+
+/// What is said again, to who did not hear it.
+impl Execution<'_> {
+    /// Calls came again: those that return something and are done are answered once more. The last one first: the
+    /// others came along with it, and may be known by now.
+    pub(super) fn answer_again(&mut self, mut asked: SmallVec<[CallNo; 4]>) {
+        asked.sort_unstable();
+        asked.dedup(); // Each is said once, however often it was asked for.
+        let attempt = self.owner.attempt;
+        let mut waits = false;
+        for no in asked.iter().rev() {
+            match self.participant.seen.get(no) {
+                // The rest is as if it was lost: it is asked for again.
+                Some(Heard::Answered(_)) if !self.budget.says_again() => {}
+                Some(Heard::Answered(at)) => {
+                    let (no, reply) = self.participant.replies[*at as usize].clone();
+                    self.budget.charge_again(reply.size());
+                    self.say_granted(no, reply);
+                }
+                Some(Heard::Waits) => waits = true,
+                Some(Heard::Granted) | None => {}
+            }
+        }
+        if waits {
+            // Of which call was said when it began to wait.
+            self.out.respond(attempt, Response::Queued { attempt, no: None });
+        }
+    }
+
+    /// Whether the answers that it voted with are said again. Nothing is looked at when the input has done its share.
+    pub(super) fn says_answers_again(&mut self) -> bool {
+        if !self.budget.says_again() {
+            return false;
+        }
+        let voted = self.participant.voted_answers();
+        let bytes: usize = voted.iter().map(|(_, reply)| reply.size()).sum();
+        self.stats.visits += voted.len() as u64;
+        self.budget.charge_again(bytes);
+        true
+    }
+}
