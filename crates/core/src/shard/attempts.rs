@@ -8,11 +8,9 @@ use std::ops::{Index, IndexMut};
 use claret_types::Bytes;
 use hashbrown::HashMap;
 
-use super::budget::Budget;
 use super::config::Config;
 use super::deadlines::Deadlines;
 use super::lock_table::LockTable;
-use super::memory::Memory;
 use super::participant::{Blocked, Participant, Stage};
 use crate::ids::{AttemptId, SessionId, Time, Timestamp};
 
@@ -213,7 +211,11 @@ impl Attempts {
 
     /// # Panics
     /// When an invariant does not hold.
-    pub(super) fn check(&self, budget: &Budget, memory: &Memory) {
+    pub(super) fn check(
+        &self,
+        is_turn_of: impl Fn(u64, AttemptId) -> bool,
+        is_decided: impl Fn(AttemptId) -> bool,
+    ) {
         assert!(self.going_on.is_empty(), "somebody was not let go on");
         // In any order: all must hold.
         for (attempt, participant) in &self.open {
@@ -232,9 +234,9 @@ impl Attempts {
                 !participant.blocked.values().any(Blocked::is_put_off) || participant.turn.is_some(),
                 "{attempt} is put off for ever"
             );
-            let has_turn = participant.turn.is_none_or(|turn| budget.is_turn_of(turn, *attempt));
+            let has_turn = participant.turn.is_none_or(|turn| is_turn_of(turn, *attempt));
             assert!(has_turn, "{attempt} has a turn that never comes");
-            assert!(memory.decided(*attempt).is_none(), "{attempt} is decided and still here");
+            assert!(!is_decided(*attempt), "{attempt} is decided and still here");
             if let Some(deadline) = participant.deadline {
                 self.deadlines.check(&(deadline, *attempt));
             }

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use super::attempts::Attempts;
 use super::config::Config;
 use super::participant::Participant;
 use crate::ids::{AttemptId, SessionId, Time};
@@ -154,10 +153,10 @@ impl Budget {
     }
 
     /// # Panics
-    /// When an invariant does not hold.
-    pub(super) fn check(&self, attempts: &Attempts) {
+    /// When an invariant does not hold. `turn_of`: which turn an attempt that is here has.
+    pub(super) fn check(&self, turn_of: impl Fn(AttemptId) -> Option<u64>) {
         for (turn, attempt) in &self.put_off {
-            let has = attempts.get(*attempt).is_some_and(|participant| participant.turn == Some(*turn));
+            let has = turn_of(*attempt) == Some(*turn);
             assert!(has, "{attempt} is gone, or has another turn");
         }
     }

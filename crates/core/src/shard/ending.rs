@@ -107,7 +107,7 @@ impl Step<'_> {
 
 /// What coordinators ask for.
 impl Step<'_> {
-    /// It is committed.
+    /// It is committed, and is carried out.
     pub(super) fn apply(&mut self, attempt: AttemptId) {
         // A double, if nobody is here; it was applied, or the low-water mark has passed it.
         if let Some(unasked) = self.chaining().holds_back(attempt) {
@@ -170,7 +170,7 @@ impl Step<'_> {
         }
     }
 
-    /// It is aborted, because this participant wrote no.
+    /// Its coordinator aborts it. `refused_by`: a participant that wrote no, if it knows of one.
     pub(super) fn abort(&mut self, attempt: AttemptId, refused_by: Option<ShardId>) {
         self.memory.forget_refused(attempt);
         match self.attempts.get(attempt) {

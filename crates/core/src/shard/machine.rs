@@ -428,8 +428,9 @@ impl Shard {
         let Shard { config, table, attempts, accounts, memory, budget, horizon, chains, out, stats: _ } =
             self;
         table.check_invariants();
-        attempts.check(budget, memory);
-        budget.check(attempts);
+        let is_turn_of = |turn, attempt| budget.is_turn_of(turn, attempt);
+        attempts.check(is_turn_of, |attempt| memory.decided(attempt).is_some());
+        budget.check(|attempt| attempts.get(attempt)?.turn);
         horizon.check(attempts.count(Participant::is_stamped));
         accounts.check(memory.bytes() + attempts.bytes());
         memory.check();
