@@ -745,6 +745,7 @@ impl Table {
             let is_promised = due.is_none_or(|due| entry.timer.is_some_and(|timer| timer <= due));
             entry.coordinator.birth().tx.sequence.0 == tx && (entry.is_ready || is_promised)
         };
+        self.entries.iter().for_each(|(_, entry)| entry.coordinator.check_invariants());
         let are_right = self.entries.iter().all(|(tx, entry)| is_right(tx, entry));
         assert!(are_right, "an entry of another transaction, or due without a timer");
         self.check_batches();

@@ -732,6 +732,7 @@ impl Frontend {
     /// When an invariant does not hold.
     pub fn check_invariants(&self) {
         for (at, group) in &self.groups {
+            group.coordinator.check_invariants();
             for (member, tx) in &group.present {
                 assert_eq!(self.txs[tx].place, Some((at, *member)), "{tx:?} is elsewhere");
             }

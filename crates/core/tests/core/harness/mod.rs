@@ -499,6 +499,7 @@ impl World {
             shard.check_invariants();
         }
         for member in &mut self.members {
+            member.coordinator.check_invariants();
             while let Some((shard, request)) = member.coordinator.poll_send() {
                 self.bag.push(Message { link, body: Body::Request(shard, request) });
             }

@@ -194,6 +194,7 @@ impl Steps {
                     feed_client(plan, &mut machine, input, known);
                     machine.go_on(plan, known)
                 });
+                machine.coordinator.iter().for_each(|it| it.check_invariants());
             });
             let from = machine.number();
             let requests =
