@@ -10,8 +10,11 @@ pub enum Engine {
     Mutex,
     /// Tables of a SQLite file (`baseline/sqlite`).
     Sqlite,
-    /// The store, in one of its modes.
+    /// The store, in one of its modes; in the model with locks alone.
     Store(Mode),
+    /// The store as it ships. In the model that is a cluster's default: batches, and calls in an order on hot records. On any other
+    /// store [`BenchMode::on_a_store`] says which mode it is.
+    Claret,
     /// The store, as `claret` has it, whose transactions look without locks.
     Optimistic,
     /// The store, as `claret` has it, whose transactions over several shards commit in chains.
@@ -55,7 +58,8 @@ impl Scheme {
     }
 }
 
-/// A mode as it is asked for. `claret` is `boost+phase`, the default of every store.
+/// A mode as it is asked for. `claret` is the default of every store; on a store that is `boost+phase`, in the model with batches and
+/// with calls in an order where records are hot, as a cluster has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BenchMode {
     /// Its name, as in `--modes`.
@@ -73,7 +77,7 @@ const MODES: [BenchMode; 18] = [
     BenchMode { name: "boost", engine: Engine::Store(Mode::Commuting) },
     BenchMode { name: "boost+phase", engine: Engine::Store(Mode::CommutingPhased) },
     BenchMode { name: "boost+phase+combine", engine: Engine::Store(Mode::CommutingPhasedCombined) },
-    BenchMode { name: "claret", engine: Engine::Store(Mode::CommutingPhased) },
+    BenchMode { name: "claret", engine: Engine::Claret },
     BenchMode { name: "optimistic", engine: Engine::Optimistic },
     BenchMode { name: "chain", engine: Engine::Chain(Chains::Always) },
     BenchMode { name: "hot-chain", engine: Engine::Chain(Chains::Hot) },
@@ -94,6 +98,7 @@ impl BenchMode {
             Engine::Mutex
             | Engine::Sqlite
             | Engine::Store(_)
+            | Engine::Claret
             | Engine::Optimistic
             | Engine::Chain(_)
             | Engine::Sinfonia => false,
@@ -104,9 +109,18 @@ impl BenchMode {
     pub fn store_mode(self) -> Option<Mode> {
         match self.engine {
             Engine::Store(mode) => Some(mode),
-            Engine::Optimistic | Engine::Chain(_) => Some(Mode::CommutingPhased),
+            Engine::Claret | Engine::Optimistic | Engine::Chain(_) => Some(Mode::CommutingPhased),
             Engine::Sinfonia => Some(Mode::Commuting),
             Engine::Mutex | Engine::Sqlite | Engine::Redis(_) | Engine::OneServer => None,
+        }
+    }
+
+    /// What the mode is on a store, where the nodes, not the clients, say what is ordered.
+    #[must_use]
+    pub fn on_a_store(self) -> Self {
+        match self.engine {
+            Engine::Claret => BenchMode { engine: Engine::Store(Mode::default()), ..self },
+            _ => self,
         }
     }
 
@@ -126,7 +140,7 @@ impl BenchMode {
     /// # Errors
     /// As [`BenchMode::parse`].
     pub fn parse_list(names: &str) -> Result<Vec<Self>, String> {
-        Self::parse_list_for(names, Ok)
+        Self::parse_list_for(names, |mode| Ok(mode.on_a_store()))
     }
 
     /// The same for a store that has not all modes: `accept` says so of each.

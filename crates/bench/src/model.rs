@@ -151,7 +151,7 @@ impl ModelPlan {
     fn ordering_of(&self, mode: BenchMode) -> &'static str {
         match mode.engine {
             Engine::Store(Mode::None) | Engine::OneServer => ordering_name(Ordered::Never),
-            _ => ordering_name(self.setup.ordering),
+            _ => ordering_name(Setup { mode: mode_of(mode), ..self.setup.clone() }.ordering()),
         }
     }
 
@@ -232,7 +232,7 @@ pub struct Assumed {
     pub costs: Vec<AssumedCost>,
     /// Client processes.
     pub processes: u32,
-    /// Whether calls are ordered instead of locked: `never` or `always`.
+    /// Whether calls are ordered instead of locked: `never`, `hot` or `always`; or as the mode has it.
     pub ordering: &'static str,
     /// Without phases: the shortest pause before a refused lock is asked for again.
     pub backoff_us_min: u64,
@@ -267,7 +267,7 @@ impl Assumed {
                 .map(|(at, cost)| AssumedCost { name: cost.name, ns: cost.ns, source: source(at, cost) })
                 .collect(),
             processes: setup.processes,
-            ordering: ordering_name(setup.ordering),
+            ordering: setup.ordering.map_or("as the mode has it", ordering_name),
             backoff_us_min: setup.limits.backoff_us_min,
             backoff_us_max: setup.limits.backoff_us_max,
             phase_us_max: setup.limits.phase_us_max,
@@ -290,6 +290,7 @@ fn mode_of(mode: BenchMode) -> model::Mode {
         Engine::Chain(Chains::Hot) => return model::Mode::HotChain,
         Engine::Chain(_) => return model::Mode::Chain,
         Engine::OneServer => return model::Mode::OneServer,
+        Engine::Claret => return model::Mode::Claret,
         Engine::Optimistic | Engine::Sinfonia | Engine::Mutex | Engine::Sqlite | Engine::Redis(_) => {
             unreachable!("the mode '{}' was refused", mode.name)
         }

@@ -293,6 +293,7 @@ impl Subject {
             (_, Instance::Redis { baselines, .. }) => baselines[0].promise(),
             (
                 Engine::Store(_)
+                | Engine::Claret
                 | Engine::Optimistic
                 | Engine::Chain(_)
                 | Engine::Sinfonia
@@ -395,7 +396,7 @@ fn instance(
             Ok(Instance::Redis { baselines, run: workload.run() })
         }
         (Engine::Redis(_), Place::Embedded | Place::Folder(_)) => Err("it needs real servers".into()),
-        (Engine::OneServer, _) => Err("it is of the model".into()),
+        (Engine::OneServer | Engine::Claret, _) => Err("it is of the model".into()),
     }
 }
 

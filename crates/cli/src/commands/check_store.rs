@@ -248,10 +248,11 @@ impl Args {
     }
 
     fn mode(&self) -> Result<Mode, String> {
-        match BenchMode::parse(&self.mode)?.engine {
+        match BenchMode::parse(&self.mode)?.on_a_store().engine {
             Engine::Store(Mode::None)
             | Engine::Mutex
             | Engine::Sqlite
+            | Engine::Claret
             | Engine::Optimistic
             | Engine::Chain(_)
             | Engine::Sinfonia

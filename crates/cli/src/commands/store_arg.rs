@@ -90,6 +90,7 @@ fn in_a_folder(mode: BenchMode) -> Result<BenchMode, String> {
         Engine::Sqlite => Ok(mode),
         Engine::Mutex
         | Engine::Store(_)
+        | Engine::Claret
         | Engine::Optimistic
         | Engine::Chain(_)
         | Engine::Sinfonia
@@ -111,7 +112,9 @@ fn embedded(mode: BenchMode) -> Result<BenchMode, String> {
             mode.name
         )),
         Engine::Sqlite => Err(file_only(mode)),
-        Engine::Mutex | Engine::Store(_) | Engine::Optimistic | Engine::Sinfonia => Ok(mode),
+        Engine::Mutex | Engine::Store(_) | Engine::Claret | Engine::Optimistic | Engine::Sinfonia => {
+            Ok(mode.on_a_store())
+        }
     }
 }
 
@@ -137,10 +140,11 @@ fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
             mode.name
         )),
         Engine::Store(Mode::None | Mode::CommutingPhased | Mode::CommutingPhasedCombined)
+        | Engine::Claret
         | Engine::Optimistic
         | Engine::Chain(_)
         | Engine::Sinfonia
-        | Engine::Redis(_) => Ok(mode),
+        | Engine::Redis(_) => Ok(mode.on_a_store()),
     }
 }
 
@@ -158,6 +162,6 @@ fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
         Engine::Redis(_) => Err(format!(
             "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"
         )),
-        Engine::Store(_) | Engine::Chain(_) | Engine::OneServer => Ok(mode),
+        Engine::Store(_) | Engine::Claret | Engine::Chain(_) | Engine::OneServer => Ok(mode),
     }
 }

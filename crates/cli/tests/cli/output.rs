@@ -34,7 +34,7 @@ fn no_password_is_printed_whatever_is_wrong_with_the_url() {
             &["shell", "--store", url, "-c", "GET k"][..],
             &["bench", "rawmix", "--json", "--seconds", "0.1", "--store", url],
             &["bench", "rawmix", "--shards", "2", "--store", url],
-            &["demo", "--workload", "auction", "--store", url],
+            &["demo", "auction", "--store", url],
             &["check-store", "--seconds", "1", "--store", url],
             &["shell", url],
             &["shell", &format!("--nothing={url}")],

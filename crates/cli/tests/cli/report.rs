@@ -44,7 +44,7 @@ fn a_report_is_one_file_with_every_figure_and_its_tables() {
     let out = path.to_str().expect("text");
     let output = claret(&["report", "--quick", "--tiny", "--store", "sim", "--out", out]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stderr).contains(" of "), "it says how far it is");
+    assert!(String::from_utf8_lossy(&output.stderr).contains(" left"), "it says how far it is");
     assert_eq!(names(&dir), ["report.html"], "nothing is left beside it");
 
     let text = fs::read_to_string(&path).expect("written");
@@ -61,10 +61,17 @@ fn a_report_is_one_file_with_every_figure_and_its_tables() {
         assert!(!["script", "link", "img", "iframe", "object"].contains(&node.tag_name().name()), "{node:?}");
         assert!(node.attribute("src").is_none() && node.attribute("href").is_none(), "{node:?}");
     }
+    let (said, measured) = (by_id("conclusions").range().start, by_id("setting").range().start);
+    assert!(said < measured, "what to conclude comes first");
     assert!(!text.contains("url(") && !text.contains("@import") && !text.contains("NaN"));
-    for word in
-        ["read from the text", "virtual time", "seed", " cores", env!("CARGO_PKG_VERSION"), "ordered calls"]
-    {
+    for word in [
+        "read from the text",
+        "virtual time",
+        "seed",
+        " cores",
+        env!("CARGO_PKG_VERSION"),
+        "ratios are as large",
+    ] {
         assert!(text.contains(word), "no '{word}'");
     }
     fs::remove_dir_all(&dir).expect("made above");

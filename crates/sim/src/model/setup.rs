@@ -20,7 +20,9 @@ pub enum Mode {
     Commuting,
     /// Abstract locks with phases.
     CommutingPhased,
-    /// The same, and transactions over several shards commit in chains.
+    /// The same, and calls on hot records are ordered: what a cluster does by default.
+    Claret,
+    /// As [`Mode::CommutingPhased`], and transactions over several shards commit in chains.
     Chain,
     /// The same, and those that use hot records do.
     HotChain,
@@ -48,8 +50,8 @@ pub struct Setup {
     pub mode: Mode,
     /// Whether one-shot transactions leave in batches.
     pub batching: bool,
-    /// Whether calls are ordered instead of locked, where there are transactions.
-    pub ordering: Ordered,
+    /// Whether calls are ordered instead of locked, where there are transactions; `None`: as the mode has it.
+    pub ordering: Option<Ordered>,
     /// Shards.
     pub shards: u32,
     /// Client processes; clients are dealt out to them in turn.
@@ -88,6 +90,7 @@ impl Mode {
             | Mode::ReaderWriterPhased
             | Mode::Commuting
             | Mode::CommutingPhased
+            | Mode::Claret
             | Mode::Chain
             | Mode::HotChain
             | Mode::CommutingPhasedCombined => true,
@@ -113,7 +116,7 @@ impl Setup {
         Setup {
             mode,
             batching: true,
-            ordering: Ordered::Never,
+            ordering: None,
             shards: 4,
             processes: 1,
             window: 4,
@@ -130,20 +133,29 @@ impl Setup {
         }
     }
 
+    /// Whether calls are ordered.
+    pub fn ordering(&self) -> Ordered {
+        let of_mode = if self.mode == Mode::Claret { Ordered::Hot } else { Ordered::Never };
+        self.ordering.unwrap_or(of_mode)
+    }
+
     /// The protocol's switches; where it does not run, those of the shards, which then lock nothing.
     pub(super) fn switches(&self) -> Switches {
         let (locks, phasing) = match self.mode {
             Mode::None | Mode::OneServer | Mode::Commuting => (Locks::Abstract, false),
             Mode::ReaderWriter => (Locks::ReaderWriter, false),
             Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
-            Mode::CommutingPhased | Mode::Chain | Mode::HotChain | Mode::CommutingPhasedCombined => {
-                (Locks::Abstract, true)
-            }
+            Mode::CommutingPhased
+            | Mode::Claret
+            | Mode::Chain
+            | Mode::HotChain
+            | Mode::CommutingPhasedCombined => (Locks::Abstract, true),
         };
         let combining = self.mode == Mode::CommutingPhasedCombined;
-        let batches = matches!(self.mode, Mode::CommutingPhased | Mode::Chain | Mode::HotChain);
+        let batches =
+            matches!(self.mode, Mode::CommutingPhased | Mode::Claret | Mode::Chain | Mode::HotChain);
         let batching = self.batching && batches;
-        let ordering = self.ordering;
+        let ordering = self.ordering();
         let commit = match self.mode {
             Mode::Chain => Commit::Chain,
             Mode::HotChain => Commit::HotChain,

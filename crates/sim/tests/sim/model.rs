@@ -8,18 +8,20 @@ use claret_core::key_hash;
 use claret_sim::model::{Call, Client, Costs, Measured, Mode, Model, Ordered, Pace, Setup, Stage};
 use claret_types::{Bytes, Counter, CounterOp, Operation, Reply, Set, SetOp};
 
-const MODES: [Mode; 8] = [
+const MODES: [Mode; 9] = [
     Mode::None,
     Mode::ReaderWriter,
     Mode::ReaderWriterPhased,
     Mode::Commuting,
     Mode::CommutingPhased,
+    Mode::Claret,
     Mode::Chain,
     Mode::HotChain,
     Mode::CommutingPhasedCombined,
 ];
 
-const ORDERINGS: [Ordered; 2] = [Ordered::Never, Ordered::Always];
+/// As the mode has it, and everywhere.
+const ORDERINGS: [Option<Ordered>; 2] = [None, Some(Ordered::Always)];
 
 /// Round numbers, each of its own magnitude, so that a sum says which of them are in it; a round trip is shorter than
 /// the time after which a coordinator sends again.
@@ -353,7 +355,7 @@ fn ordered_calls_do_not_wait_for_locks() {
         assert_eq!(sizes.iter().sum::<u64>(), told.borrow().committed);
         (measured.committed, measured.lock_waits)
     };
-    let (locked, ordered) = (run(Ordered::Never), run(Ordered::Always));
+    let (locked, ordered) = (run(Some(Ordered::Never)), run(Some(Ordered::Always)));
     assert!(locked.1 > 0 && ordered.1 == 0 && ordered.0 > locked.0, "{ordered:?} against {locked:?}");
 }
 
@@ -361,9 +363,7 @@ fn ordered_calls_do_not_wait_for_locks() {
 fn the_same_setup_gives_the_same_figures() {
     let jitter = Costs { jitter: 20_000, ..Costs::default() };
     for mode in MODES {
-        for (costs, ordering) in
-            [(Costs::default(), Ordered::Never), (jitter, Ordered::Never), (jitter, Ordered::Always)]
-        {
+        for (costs, ordering) in [(Costs::default(), None), (jitter, None), (jitter, Some(Ordered::Always))] {
             let run = || crowd(Setup { costs, ordering, ..small(mode) }, 24);
             assert_eq!(run(), run(), "{mode:?}");
         }

@@ -77,8 +77,8 @@ pub(in crate::commands) struct ModelArgs {
     #[arg(long, value_name = "N")]
     phase_joins: Option<u32>,
     /// Whether calls that come with the prepare are ordered by timestamps instead of locked, in all modes with
-    /// transactions: never (default) or always.
-    #[arg(long, value_name = "never|always", value_parser = ordering)]
+    /// transactions: never, hot or always (default: hot in mode claret, never in the others).
+    #[arg(long, value_name = "never|hot|always", value_parser = ordering)]
     ordering: Option<Ordered>,
 }
 
@@ -96,11 +96,6 @@ pub(in crate::commands) struct BenchArgs {
 }
 
 impl ModelArgs {
-    /// Nothing but whether calls are ordered is given.
-    pub(in crate::commands) fn of_ordering(ordering: Ordered) -> Self {
-        ModelArgs { ordering: Some(ordering), ..ModelArgs::default() }
-    }
-
     /// The arguments by name, and whether they were given.
     pub(super) fn given(&self) -> [(&'static str, bool); 18] {
         [
@@ -181,7 +176,7 @@ impl ModelArgs {
         let measured_us = seconds("--seconds", given.seconds.unwrap_or(0.5))?.as_micros() as u64;
         let mut setup = Setup::new(Mode::None);
         setup.shards = given.shards.unwrap_or(4);
-        setup.ordering = self.ordering.unwrap_or(setup.ordering);
+        setup.ordering = self.ordering;
         setup.processes = processes;
         setup.window = self.window.unwrap_or(setup.window);
         setup.costs = self.costs()?;
@@ -312,8 +307,9 @@ fn print_table(
 fn ordering(text: &str) -> Result<Ordered, String> {
     match text {
         "never" => Ok(Ordered::Never),
+        "hot" => Ok(Ordered::Hot),
         "always" => Ok(Ordered::Always),
-        _ => Err("calls are ordered never or always".into()),
+        _ => Err("calls are ordered never, hot (on hot records) or always".into()),
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn run(
     if stop.load(Ordering::Relaxed) {
         writeln!(out, "interrupted: what is above was ended before its time").map_err(failed)?;
     } else {
-        let next = "  claret demo --workload auction\n  claret demo --workload twitter\n  claret shell";
+        let next = "  claret demo transfer\n  claret demo auction\n  claret demo twitter\n  claret shell";
         writeln!(out, "\n{}\n\nNext:\n{next}", moral(&sales)).map_err(failed)?;
     }
     Ok(sales.into_iter().map(check).collect())

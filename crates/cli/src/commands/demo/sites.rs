@@ -1,4 +1,4 @@
-//! `claret demo --workload auction|twitter`: an auction and a Twitter clone, with plain locks and with Claret: reader/writer locks in
+//! `claret demo auction|twitter`: an auction and a Twitter clone, with plain locks and with Claret: reader/writer locks in
 //! this process, locks made by hand of Redis commands on a cluster.
 //!
 //! Both modes do the same work with the same seeds in interleaved slices, and both are checked at the end.

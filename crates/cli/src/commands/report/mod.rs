@@ -162,22 +162,32 @@ impl Args {
 fn measured(args: &Args, scale: &Scale, servers: &Found, stop: &Arc<AtomicBool>) -> Result<Measured, String> {
     let figures = figures::figures(scale);
     let panels: Vec<&Panel> = figures.iter().flat_map(Figure::panels).collect();
-    let began = Instant::now();
     let shown = io::stderr().is_terminal();
-    let progress = |at: usize, count: usize, what: &str| {
-        // Where nobody looks on, every tenth run is enough.
-        if shown || at.is_multiple_of(10) || at == count {
-            output::tell!("run {at} of {count}: {what}, {}", HumanDuration(began.elapsed()));
+    let runs_of = |place: &'static str| {
+        let began = Instant::now();
+        move |at: usize, count: usize, what: &str| {
+            // Where nobody looks on, every tenth run is enough.
+            if shown || at.is_multiple_of(10) || at == count {
+                let left = left(began.elapsed(), at - 1, count);
+                let left = left.map_or(String::new(), |left| format!(", about {} left", HumanDuration(left)));
+                output::tell!("{place}, run {at} of {count}: {what}{left}");
+            }
         }
     };
-    let runs = Runs { scale, seed: args.seed, stop, progress: &progress };
     let of_servers = |servers: &servers::Servers| {
         let panels: Vec<Panel> = panels.iter().map(|panel| panel.on_servers()).collect();
+        let runs = Runs { scale, seed: args.seed, stop, progress: &runs_of("servers") };
         runs.on_servers(&servers.store, &figures::jobs(panels.iter()))
     };
     let servers = servers.as_ref().ok().map(of_servers).transpose()?;
+    let runs = Runs { scale, seed: args.seed, stop, progress: &runs_of("model") };
     let model = runs.in_model(&figures::jobs(panels.iter().copied()))?;
     Ok(Measured { figures, model, servers })
+}
+
+/// How long the runs that are left take if they are as long as those that are over.
+fn left(elapsed: Duration, over: usize, count: usize) -> Option<Duration> {
+    (over > 0).then(|| elapsed.mul_f64((count - over) as f64 / over as f64))
 }
 
 fn setting(args: &Args, scale: &Scale, servers: &Found, took: Duration) -> Vec<(String, String)> {
@@ -287,6 +297,14 @@ fn write_drawings(dir: &Path, measured: &Measured) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_is_as_long_as_what_is_over() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(left(minute, 0, 4), None);
+        assert_eq!(left(minute, 1, 4), Some(3 * minute));
+        assert_eq!(left(minute, 4, 4), Some(Duration::ZERO));
+    }
 
     #[test]
     fn a_report_is_known_by_its_head() {

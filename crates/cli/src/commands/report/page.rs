@@ -75,6 +75,7 @@ pub(super) fn html(about: &About<'_>, measured: &Measured) -> Result<String, Str
         setting => Value::from(Serde(&about.setting)),
         servers => measured.servers.is_some(),
         why_no_servers => about.why_no_servers,
+        conclusions => conclusions(measured),
         overview => overview(measured).svg()?,
         figures => Value::from(Serde(&figures)),
     })
@@ -115,6 +116,35 @@ fn both(published: &Published, measured: &Measured, figure: &Figure) -> [Option<
     let panels = figure.panels();
     let on_servers = measured.servers.as_ref().and_then(|it| results::ours(published, panels, it, true));
     [results::ours(published, panels, &measured.model, false), on_servers]
+}
+
+/// What to take home: how many of the papers' ratios are reached, and which are not.
+fn conclusions(measured: &Measured) -> Vec<String> {
+    let rows: Vec<_> = published()
+        .filter_map(|it| {
+            let figure = measured.figures.iter().find(|figure| figure.id == it.figure)?;
+            Some((both(&it, measured, figure), it))
+        })
+        .collect();
+    let of_side = |name: &str, side: usize| {
+        let known: Vec<_> =
+            rows.iter().filter_map(|(ours, published)| Some((ours[side]?, published))).collect();
+        let short: Vec<String> = known
+            .iter()
+            .filter(|(ours, published)| *ours < published.stated.value())
+            .map(|(ours, published)| format!("{}: {ours:.2} ({})", published.what, published.stated.text()))
+            .collect();
+        let reached = known.len() - short.len();
+        let count = known.len();
+        let short = match short.is_empty() {
+            true => String::new(),
+            false => format!(" Below them: {}.", short.join("; ")),
+        };
+        (count > 0)
+            .then(|| format!("{name}, {reached} of {count} ratios are as large as the papers'.{short}"))
+    };
+    let sides = [of_side("In our model", 0), of_side("On our servers", 1)];
+    sides.into_iter().flatten().collect()
 }
 
 /// All published numbers in one drawing.

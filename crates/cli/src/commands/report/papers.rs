@@ -2,7 +2,7 @@
 //! off a plot.
 
 use super::runs::Series;
-use Series::{BoostPhase, Combining, None, Rw, RwPhase};
+use Series::{BoostPhase, Claret, None, Rw, RwPhase};
 
 /// A number as it is stated.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,19 +64,19 @@ use Stated::{About, Exactly, UpTo};
 
 #[rustfmt::skip]
 const ROWS: [Row; 13] = [
-    ("5", "raw mix: Claret / r/w locks", Exactly(2.6), Peaks(&[0], Combining, Rw), FULL, "caption of figure 5"),
-    ("5", "raw mix: Claret / no transactions", Exactly(0.63), Peaks(&[0], Combining, None), FULL, "caption of figure 5; s.6.1"),
-    ("7", "raw mix, best case: Claret / r/w locks", UpTo(49.0), Best(&[0, 1], Combining, Rw), FULL, "abstract, s.1; no figure is named"),
-    ("7", "raw mix, best case: Claret / r/w locks", UpTo(50.0), Best(&[0, 1], Combining, Rw), THESIS, "s.4; no figure is named"),
-    ("7", "raw mix, best case: Claret / no transactions", UpTo(1.2), Best(&[0, 1], Combining, None), FULL, "abstract; no figure is named"),
-    ("9", "Rubis, best case: Claret / r/w locks", UpTo(4.3), Best(&[0, 1], Combining, Rw), FULL, "abstract, s.1; no figure is named"),
-    ("9", "Rubis, bid-heavy: Claret / r/w locks", About(2.0), Peaks(&[1], Combining, Rw), FULL, "s.6.2 on figure 9"),
-    ("9", "Rubis, bid-heavy: Claret / no transactions", Exactly(0.68), Peaks(&[1], Combining, None), FULL, "s.6.2 on figure 9"),
+    ("5", "raw mix: Claret / r/w locks", Exactly(2.6), Peaks(&[0], Claret, Rw), FULL, "caption of figure 5"),
+    ("5", "raw mix: Claret / no transactions", Exactly(0.63), Peaks(&[0], Claret, None), FULL, "caption of figure 5; s.6.1"),
+    ("7", "raw mix, best case: Claret / r/w locks", UpTo(49.0), Best(&[0, 1], Claret, Rw), FULL, "abstract, s.1; no figure is named"),
+    ("7", "raw mix, best case: Claret / r/w locks", UpTo(50.0), Best(&[0, 1], Claret, Rw), THESIS, "s.4; no figure is named"),
+    ("7", "raw mix, best case: Claret / no transactions", UpTo(1.2), Best(&[0, 1], Claret, None), FULL, "abstract; no figure is named"),
+    ("9", "Rubis, best case: Claret / r/w locks", UpTo(4.3), Best(&[0, 1], Claret, Rw), FULL, "abstract, s.1; no figure is named"),
+    ("9", "Rubis, bid-heavy: Claret / r/w locks", About(2.0), Peaks(&[1], Claret, Rw), FULL, "s.6.2 on figure 9"),
+    ("9", "Rubis, bid-heavy: Claret / no transactions", Exactly(0.68), Peaks(&[1], Claret, None), FULL, "s.6.2 on figure 9"),
     ("11", "Rubis: variation over time, r/w / boosting, phased", Exactly(2.8), Variation(0, RwPhase, BoostPhase), FULL, "caption of figure 11"),
-    ("13", "Retwis, best case: Claret / r/w locks, phased", UpTo(3.6), Best(&[0, 1], Combining, RwPhase), FULL, "abstract, s.1; no figure is named"),
-    ("13", "Retwis, best case: Claret / no transactions", UpTo(0.82), Best(&[0, 1], Combining, None), FULL, "s.6.3 on figure 13"),
+    ("13", "Retwis, best case: Claret / r/w locks, phased", UpTo(3.6), Best(&[0, 1], Claret, RwPhase), FULL, "abstract, s.1; no figure is named"),
+    ("13", "Retwis, best case: Claret / no transactions", UpTo(0.82), Best(&[0, 1], Claret, None), FULL, "s.6.3 on figure 13"),
     ("13", "Retwis, post-heavy: boosting / r/w locks, phased", Exactly(2.0), Peaks(&[1], BoostPhase, RwPhase), THESIS, "caption of figure 4.7"),
-    ("13", "Retwis, post-heavy: Claret / no transactions", About(0.7), Peaks(&[1], Combining, None), THESIS, "caption of figure 4.7: 30 % less"),
+    ("13", "Retwis, post-heavy: Claret / no transactions", About(0.7), Peaks(&[1], Claret, None), THESIS, "caption of figure 4.7: 30 % less"),
 ];
 
 /// All of them.

@@ -23,8 +23,8 @@ pub(super) fn look(series: Series) -> Look {
         Series::RwPhase => ((0xb0, 0x7a, 0x00), Shape::Cross, true),
         Series::Boost => ((0x3a, 0x9b, 0xd9), Shape::Square, false),
         Series::BoostPhase => ((0x00, 0x4c, 0x8c), Shape::Halo, true),
-        Series::Combining | Series::Claret => ((0x00, 0x7f, 0x5c), Shape::Circle, false),
-        Series::Ordered => ((0xb8, 0x4f, 0x92), Shape::Plus, true),
+        Series::Claret => ((0x00, 0x7f, 0x5c), Shape::Circle, false),
+        Series::Combining => ((0xb8, 0x4f, 0x92), Shape::Plus, true),
     };
     Look { color, shape, dashed }
 }
@@ -270,10 +270,10 @@ mod tests {
             let published = Published { ours: measure, ..published().next().expect("some") };
             ours(&published, std::slice::from_ref(&panel), &outcomes, false)
         };
-        assert_eq!(found(Measure::Peaks(&[0], Series::Combining, Series::None)), Some(0.5));
-        assert_eq!(found(Measure::Peaks(&[0], Series::Combining, Series::Rw)), Some(40.0));
-        assert_eq!(found(Measure::Best(&[0], Series::Combining, Series::Rw)), Some(80.0));
-        assert_eq!(found(Measure::Variation(0, Series::Rw, Series::Combining)), None);
+        assert_eq!(found(Measure::Peaks(&[0], Series::Claret, Series::None)), Some(0.5));
+        assert_eq!(found(Measure::Peaks(&[0], Series::Claret, Series::Rw)), Some(40.0));
+        assert_eq!(found(Measure::Best(&[0], Series::Claret, Series::Rw)), Some(80.0));
+        assert_eq!(found(Measure::Variation(0, Series::Rw, Series::Claret)), None);
     }
 
     #[test]

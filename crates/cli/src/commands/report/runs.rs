@@ -12,14 +12,13 @@ use claret_bench::workload::retwis::{self, RetwisMix};
 use claret_bench::workload::rubis::{self, RubisMix};
 use claret_bench::workload::{WorkloadSpec, rawmix};
 use claret_bench::{Bench, Check, Figures, Looking, OverTime, Pace, Plan};
-use claret_sim::model::Ordered;
 
 use super::scale::Scale;
 use crate::commands::bench::best_pauses;
 use crate::commands::bench::model::{BenchArgs, ModelArgs};
 use crate::commands::store_arg::StoreArg;
 
-/// A line of a chart: a mode, and whether calls are ordered in it.
+/// A line of a chart: a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Series {
     None,
@@ -29,12 +28,10 @@ pub(super) enum Series {
     BoostPhase,
     /// The papers' Claret.
     Combining,
-    /// The same, whose calls are ordered.
-    Ordered,
+    /// What a cluster does by default, in the model and on servers.
+    Claret,
     /// On servers in the place of reader/writer locks.
     RedisLock,
-    /// On servers, as they are set.
-    Claret,
 }
 
 impl Series {
@@ -46,7 +43,7 @@ impl Series {
         Series::Boost,
         Series::BoostPhase,
         Series::Combining,
-        Series::Ordered,
+        Series::Claret,
     ];
     /// Those that a cluster has.
     pub(super) const SERVERS: [Series; 3] = [Series::None, Series::RedisLock, Series::Claret];
@@ -55,7 +52,6 @@ impl Series {
     pub(super) fn name(self) -> &'static str {
         match self {
             Series::Combining => "combining",
-            Series::Ordered => "ordered calls",
             other => other.mode(),
         }
     }
@@ -68,7 +64,7 @@ impl Series {
             Series::RwPhase => "rw+phase",
             Series::Boost => "boost",
             Series::BoostPhase => "boost+phase",
-            Series::Combining | Series::Ordered => "boost+phase+combine",
+            Series::Combining => "boost+phase+combine",
             Series::Claret => "claret",
             Series::RedisLock => "redis-lock",
         }
@@ -79,9 +75,7 @@ impl Series {
         match self {
             Series::None => Series::None,
             Series::Rw | Series::RwPhase | Series::RedisLock => Series::RedisLock,
-            Series::Boost | Series::BoostPhase | Series::Combining | Series::Ordered | Series::Claret => {
-                Series::Claret
-            }
+            Series::Boost | Series::BoostPhase | Series::Combining | Series::Claret => Series::Claret,
         }
     }
 }
@@ -193,7 +187,6 @@ impl Runs<'_> {
 
     fn model_job(&self, job: &Job) -> Result<Outcome, String> {
         let workload = job.load.spec(self.scale, self.seed);
-        let ordering = if job.series == Series::Ordered { Ordered::Always } else { Ordered::Never };
         let modes = StoreArg::Model.modes(Some(job.series.mode()))?;
         let given = BenchArgs {
             workload: workload.make(""),
@@ -205,7 +198,7 @@ impl Runs<'_> {
             seconds: Some(self.scale.virtual_seconds),
             seed: self.seed,
         };
-        let (summary, check) = ModelArgs::of_ordering(ordering).plan(given)?.run(modes[0], self.seed)?;
+        let (summary, check) = ModelArgs::default().plan(given)?.run(modes[0], self.seed)?;
         passed(&[check])?;
         Ok(Outcome::new(summary.figures, &summary.over_time))
     }
