@@ -105,6 +105,16 @@ fn a_cluster_is_started_shown_and_stopped() {
     assert_eq!(text.matches(" replica ").count(), 3, "{text}");
     assert_eq!(text.matches(" 0.1.0 ").count(), 6, "{text}");
 
+    // The demo moves money between two of the shards, which plain Redis refuses, and leaves nothing behind.
+    let url = format!("redis://127.0.0.1:{first}");
+    for _ in 0..2 {
+        let demo = claret(&["demo", "transfer", "--store", &url]);
+        let text = out(&demo);
+        assert!(demo.status.success(), "{text}{}", err(&demo));
+        assert!(text.contains("transfer 30: committed. Ada has 70, Bob has 30."), "{text}");
+        assert!(text.contains("MOVED ") && text.contains("CROSSSLOT "), "{text}");
+    }
+
     // A server that is gone is told of, and does not keep the others from being stopped.
     signal("-KILL", &pid(&place, first + 5));
     until("the server ends", || {

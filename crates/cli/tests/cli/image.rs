@@ -50,10 +50,11 @@ fn the_image_has_what_its_files_name() {
     // The module: built, copied and loaded under one name, that which cargo gives it.
     let loaded = lines(&config).find_map(|line| line.strip_prefix("loadmodule ")).expect("a module");
     let built = from(loaded).expect("the image has it");
-    assert_eq!(built, "/claret/target/release/libclaret_module.so");
+    assert_eq!(built, "/claret/target/dist/libclaret_module.so");
+    assert_eq!(from("/usr/local/bin/claret"), Some("/claret/target/dist/claret"));
     assert!(
         container.contains("WORKDIR /claret\n")
-            && container.contains("cargo build --release --locked -p claret-module")
+            && container.contains("cargo build --profile dist --locked -p claret-cli -p claret-module")
     );
     // All else is of the repository.
     for (_, from) in copied.iter().filter(|(_, from)| !from.starts_with('/')) {
@@ -64,9 +65,13 @@ fn the_image_has_what_its_files_name() {
     let config_path = "/etc/claret/server.conf";
     assert!(default.contains(config_path) && from(config_path) == Some("container/server.conf"));
     let commands = commands(&read("container/compose.yaml"));
-    let [nodes @ .., join] = &commands[..] else { panic!("{commands:?}") };
+    let [nodes @ .., join, gateway] = &commands[..] else { panic!("{commands:?}") };
     assert!(nodes.len() == 3 && nodes.iter().all(|words| words[1] == config_path), "{nodes:?}");
     assert_eq!(lines(&config).filter(|line| *line == "protected-mode yes").count(), 1);
+    assert!(
+        gateway[..2] == ["claret", "gateway"] && gateway.contains(&"127.0.0.1:6380".to_owned()),
+        "{gateway:?}"
+    );
     // Each node has a port of its own, and all of them are joined.
     let ports: Vec<&String> = nodes.iter().map(|words| option(words, "--port")).collect();
     let joined = ports.iter().map(|port| format!("127.0.0.1:{port}"));

@@ -14,6 +14,7 @@ mod high_water_in_use;
 mod image;
 mod manual;
 mod output;
+mod release;
 mod report;
 mod schema;
 mod shell;
