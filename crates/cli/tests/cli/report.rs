@@ -154,7 +154,7 @@ fn an_interrupted_report_leaves_nothing() {
     let mut command = command(&["report", "--tiny", "--store", "sim", "--out", out]);
     let mut child = command.stderr(Stdio::piped()).spawn().expect("the program starts");
     let mut said = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
-    assert!(said.any(|line| line.starts_with("run 10 of")), "it says how far it is");
+    assert!(said.any(|line| line.starts_with("model, run 10 of")), "it says how far it is");
     let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
     assert!(kill.success());
     let rest: Vec<String> = said.collect();
