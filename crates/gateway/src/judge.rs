@@ -94,7 +94,7 @@ impl Nodes {
             Err(error) if error.is_retryable() => error,
             done => return done,
         };
-        let open = self.home.nodes().and_then(|nodes| nodes.open_plain(crate::answer::Protocol::Resp2));
+        let open = self.home.nodes().and_then(|nodes| nodes.open_plain(crate::resp::Protocol::Resp2));
         for node in open.map(|plain| plain.nodes()).unwrap_or_default() {
             match builder.clone().raw(Some(&node)).await {
                 Err(error) if error.is_retryable() => {}

@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes as Word, BytesMut};
 use claret::Caller;
 use claret::cluster::{ConnectError, Raw};
+use claret_commands::{Answer, Command, NoKeys};
 use claret_types::{Bytes, Operation, Reply};
 
-use crate::answer::{Answer, Protocol};
 use crate::client::{Client, crosses_slots};
 use crate::fault::Fault;
 use crate::queue::{Queue, Slots};
 use crate::registry::Entry;
 use crate::request;
+use crate::resp::Protocol;
 use crate::session::{Nodes, Session};
-use crate::table::{Command, NoKeys};
 use crate::transactions::{Ended, version};
 
 /// How long something is sent again to a node whose keys are held or whose slots move.

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use claret::cluster::{ConnectError, Forward, PlainError};
+use claret_commands::Answer;
 use parking_lot::Mutex;
 
-use crate::answer::{Answer, Protocol};
 use crate::fault::no_connection;
 use crate::memory::{Account, Charge};
 use crate::metrics::{Metrics, Path};
+use crate::resp::{Form, Protocol, write};
 
 /// See the module's text. Shared with the connections to nodes.
 pub(crate) struct Replies {
@@ -141,18 +142,18 @@ impl Replies {
     }
 
     /// An answer of the gateway's own, behind all that wait.
-    pub(crate) fn answer(&self, answer: &Answer, protocol: Protocol, is_muted: bool) {
+    pub(crate) fn answer(&self, answer: &Answer, form: impl Into<Form>, is_muted: bool) {
         if is_muted {
             return;
         }
         let mut inner = self.inner.lock();
         if inner.waiting.is_empty() {
             inner.begin_piece();
-            answer.write(&mut inner.out, protocol);
+            write(answer, &mut inner.out, form);
             return inner.note();
         }
         let mut bytes = BytesMut::new();
-        answer.write(&mut bytes, protocol);
+        write(answer, &mut bytes, form);
         inner.early += bytes.len();
         inner.waiting.push_back(Waiting {
             command: Bytes::new(),
@@ -192,7 +193,7 @@ impl Replies {
             }
             inner.asked -= std::mem::take(&mut waiting.command).len();
             let mut line = BytesMut::new();
-            Answer::Error(late_at_node(waiting.is_read, time)).write(&mut line, inner.protocol);
+            write(&Answer::Error(late_at_node(waiting.is_read, time)), &mut line, inner.protocol);
             inner.early += line.len();
             waiting.answer = Some(line.freeze());
             self.metrics.done(Path::Forwarded, waiting.since, true);
@@ -278,7 +279,7 @@ impl Forward for Replies {
             Ok(bytes) => bytes,
             Err(error) => {
                 let mut line = BytesMut::new();
-                Answer::Error(of_plain(&error, waiting.is_read)).write(&mut line, inner.protocol);
+                write(&Answer::Error(of_plain(&error, waiting.is_read)), &mut line, inner.protocol);
                 told = line;
                 &told[..]
             }

@@ -323,7 +323,7 @@ impl Gateway {
             Behind::Servers(builder) => (**builder).clone(),
         };
         let nodes = Nodes::new(builder.clone());
-        nodes.plain(crate::answer::Protocol::Resp2).await?;
+        nodes.plain(crate::resp::Protocol::Resp2).await?;
         let home = Rc::new(Session::new(Backing::Nodes(Box::new(nodes))));
         home.store().await?;
         let logins_max = self.limits.logins_max.max(1);

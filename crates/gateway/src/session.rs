@@ -10,9 +10,9 @@ use claret::cluster::{ClusterBuilder, ConnectError, Plain, Raw};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 
-use crate::answer::Protocol;
 use crate::hot::HotKeys;
 use crate::registry::Entry;
+use crate::resp::Protocol;
 use crate::turns::Turns;
 
 /// Idle connections that are kept for transactions on one node, for each node.

@@ -3,16 +3,15 @@
 use bytes::{Bytes as Word, BytesMut};
 use claret::Store;
 use claret::cluster::Plain;
+use claret_commands::{Answer, Command, Kind, check_cursor};
 use claret_types::Bytes;
 
-use crate::answer::{Answer, Protocol};
 use crate::asking;
 use crate::client::Client;
-use crate::commands::{Kind, check_cursor};
 use crate::fault::Fault;
 use crate::on_node::ask_beside;
+use crate::resp::Protocol;
 use crate::session::{Backing, Nodes};
-use crate::table::Command;
 
 /// What becomes of the answers of all nodes.
 enum Gather {
@@ -351,12 +350,12 @@ impl<'a> Scan<'a> {
                 b"MATCH" => scan.pattern = value,
                 b"TYPE" => scan.kind = Some(value),
                 b"COUNT" if is_count() => {}
-                b"COUNT" => return Err(Fault::not_an_integer()),
-                _ => return Err(Fault::syntax()),
+                b"COUNT" => return Err(claret_commands::Fault::not_an_integer().into()),
+                _ => return Err(claret_commands::Fault::syntax().into()),
             }
             options = rest;
         }
-        if options.is_empty() { Ok(scan) } else { Err(Fault::syntax()) }
+        if options.is_empty() { Ok(scan) } else { Err(claret_commands::Fault::syntax().into()) }
     }
 }
 

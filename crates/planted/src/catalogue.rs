@@ -63,7 +63,7 @@ pub enum Room {
     Replicas,
     /// The log of a store in a folder, `crates/log` and its threads in `crates/claret`.
     Log,
-    /// The server for any Redis client, `crates/gateway`.
+    /// The server for any Redis client, `crates/gateway`, with `crates/commands`.
     Gateway,
 }
 
