@@ -234,7 +234,7 @@ mod tests {
         assert!(named(b"NOSUCH").is_none() && named(&[b'A'; 100]).is_none());
     }
 
-    /// The table of docs/gateway.md, by groups.
+    /// The table of COMMANDS.md, by groups.
     fn page() -> String {
         let mut text = String::new();
         let mut groups: Vec<&str> = Vec::new();
@@ -252,7 +252,7 @@ mod tests {
                 text += &format!("| `{name}` | {way} | {summary} | {note} |\n");
             }
         }
-        text += "\n### Claret's own\n\nEvery operation of [types.md](types.md) that no server has is a command by its own name, an \
+        text += "\n### Claret's own\n\nEvery operation of [types.md](../../docs/types.md) that no server has is a command by its own name, an \
                  *operation*. So a program in any language can use bounded counters, rankings and documents:\n\n";
         let mut kinds: Vec<&str> = Vec::new();
         for command in all().iter().filter(|command| command.is_own) {
@@ -270,17 +270,17 @@ mod tests {
 
     #[test]
     fn the_page_has_the_table() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/gateway.md");
-        let text = std::fs::read_to_string(path).expect("docs/gateway.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/COMMANDS.md");
+        let text = std::fs::read_to_string(path).expect("COMMANDS.md");
         let mark = "cargo test -p claret-commands the_page -->\n";
         let (before, _) = text.split_once(mark).expect("the mark before the table");
         let wanted = format!("{before}{mark}{}", page());
         if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(path, &wanted).expect("docs/gateway.md");
+            std::fs::write(path, &wanted).expect("COMMANDS.md");
         } else {
             assert!(
                 text == wanted,
-                "docs/gateway.md has another table: UPDATE=1 cargo test -p claret-commands the_page"
+                "COMMANDS.md has another table: UPDATE=1 cargo test -p claret-commands the_page"
             );
         }
     }

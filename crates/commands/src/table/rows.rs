@@ -1,5 +1,5 @@
-//! One row for each command of servers: what it is, and what carries it out. The page docs/gateway.md and `COMMAND DOCS` are made from
-//! these rows.
+//! One row for each command of servers: what it is, and what carries it out. COMMANDS.md of this crate and `COMMAND DOCS` are made
+//! from these rows.
 
 use super::handler::{BLOCKING, Cell, HERE, NODE, PUBSUB, REFUSED, SCRIPT, WHOLE, calls, either, steps};
 use crate::{hashes, keys, lists, scored, sets, strings};

@@ -50,7 +50,7 @@
 //! except these attempts, and no other.
 //!
 //! The larger configurations are run by
-//! `cargo run --release -p claret-sim --example exhaustive`, which prints the table of `docs/simulation.md`.
+//! `cargo run --release -p claret-sim --example exhaustive`, which prints the table of `SEARCH.md`.
 
 mod check;
 mod client;
