@@ -28,7 +28,7 @@ enum Step {
 }
 
 impl Plan {
-    /// Nothing so far, with room for so many commands, if what these operations demand is so ([`Operation::expecting`]).
+    /// Nothing so far, with room for so many commands, if what these operations demand is so ([`Operation::expects`]).
     pub fn new(expected: Vec<(Bytes, Operation)>, commands: usize) -> Self {
         Plan { expected, steps: Vec::with_capacity(commands) }
     }
