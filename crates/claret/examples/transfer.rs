@@ -4,8 +4,8 @@
 use std::error::Error;
 
 use claret::blocking::Store;
-use claret::cluster::Command;
 use claret::{Abort, Records};
+use claret_redis::Command;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1);
@@ -38,7 +38,7 @@ fn without_claret(url: &str) -> Result<(), Box<dyn Error>> {
     let say = |words: &str, reply: &dyn std::fmt::Display| println!("{words:<40} {reply}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let plain = claret::Store::cluster(url).connect_plain().await?;
+        let plain = claret_redis::Builder::new(url).connect().await?;
         let mut node = plain.dedicated("account:ada").await?;
         println!("\nthe same without Claret, at {}:", node.node());
         for words in [

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes as Word, BytesMut};
 use claret::Caller;
-use claret::cluster::Forward;
+use claret_redis::Forward;
 use claret_types::Bytes;
 
 use crate::answer::{Answer, Protocol};

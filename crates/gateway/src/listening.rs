@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{Bytes as Word, BytesMut};
-use claret::cluster::Raw;
+use claret_redis::Raw;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 

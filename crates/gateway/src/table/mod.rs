@@ -118,7 +118,7 @@ impl Command {
         }
         let mut slot = None;
         for key in self.keys.of(words)? {
-            let its = claret::cluster::slot_of(&words[key]);
+            let its = claret_redis::slot_of(&words[key]);
             if slot.is_some_and(|known| known != its) {
                 return Err(NoKeys::SeveralSlots);
             }
