@@ -48,11 +48,9 @@ impl Listing {
         self.connection = Some(connection);
         if self.cursor == Bytes::from(FIRST) {
             self.nodes.pop_front();
-            self.nodes = if is_planted(Bug::FirstNodeListed) {
-                VecDeque::new()
-            } else {
-                std::mem::take(&mut self.nodes)
-            };
+            if is_planted(Bug::FirstNodeListed) {
+                self.nodes.clear();
+            }
             self.connection = None;
         }
         Ok(Some(page.keys))
