@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes as Word, BytesMut};
 use claret::Caller;
-use claret::cluster::Forward;
 use claret_commands::{Answer, Command, NoKeys, Runner, Way};
+use claret_redis::Forward;
 use claret_types::Bytes;
 
 use crate::connection::{Connection, Next};

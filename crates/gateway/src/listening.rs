@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{Bytes as Word, BytesMut};
-use claret::cluster::Raw;
 use claret_commands::Command;
+use claret_redis::Raw;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 

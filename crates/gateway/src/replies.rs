@@ -6,8 +6,8 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use claret::cluster::{ConnectError, Forward, PlainError};
 use claret_commands::Answer;
+use claret_redis::{CommandError, ConnectError, Forward};
 use parking_lot::Mutex;
 
 use crate::fault::no_connection;
@@ -266,7 +266,7 @@ impl Forward for Replies {
         }
     }
 
-    fn receive(&self, no: u32, reply: Result<&[u8], PlainError>) {
+    fn receive(&self, no: u32, reply: Result<&[u8], CommandError>) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let at = no.wrapping_sub(inner.first) as usize;
@@ -320,18 +320,18 @@ pub(crate) fn late_at_node(is_read: bool, time: Duration) -> String {
 }
 
 /// The line for a command that has no reply. What may have been done says so by a code of its own.
-pub(crate) fn of_plain(error: &PlainError, is_read: bool) -> String {
+pub(crate) fn of_plain(error: &CommandError, is_read: bool) -> String {
     match error {
         // The error itself says that it may have been done.
-        PlainError::Lost { node, reason } if is_read => {
+        CommandError::Lost { node, reason } if is_read => {
             format!(
                 "TRYAGAIN nothing was changed: the connection to {node} broke before the reply came ({reason})"
             )
         }
-        PlainError::Lost { .. } => format!("UNKNOWN {error}; look whether it was"),
-        PlainError::Server(said) => said.to_string(),
-        PlainError::Away(error @ ConnectError::Denied { .. }) => no_connection(error),
-        PlainError::Away(_) | PlainError::NoSuchNode(_) => format!("CLUSTERDOWN {error}"),
+        CommandError::Lost { .. } => format!("UNKNOWN {error}; look whether it was"),
+        CommandError::Server(said) => said.to_string(),
+        CommandError::Away(error @ ConnectError::Denied { .. }) => no_connection(error),
+        CommandError::Away(_) | CommandError::NoSuchNode(_) => format!("CLUSTERDOWN {error}"),
         other => format!("ERR {other}"),
     }
 }

@@ -2,8 +2,8 @@
 
 use bytes::{Bytes as Word, BytesMut};
 use claret::Store;
-use claret::cluster::Plain;
 use claret_commands::{Answer, Command, Kind, check_cursor};
+use claret_redis::Cluster;
 use claret_types::Bytes;
 
 use crate::asking;
@@ -55,7 +55,7 @@ impl Client {
 }
 
 /// The nodes, in an order that stays.
-fn sorted_nodes(plain: &Plain) -> Result<Vec<String>, Fault> {
+fn sorted_nodes(plain: &Cluster) -> Result<Vec<String>, Fault> {
     let mut nodes = plain.nodes();
     nodes.sort();
     match nodes.is_empty() {
@@ -64,7 +64,7 @@ fn sorted_nodes(plain: &Plain) -> Result<Vec<String>, Fault> {
     }
 }
 
-async fn at_nodes(plain: &Plain, command: &Command, words: &[Word]) -> Result<Answer, Fault> {
+async fn at_nodes(plain: &Cluster, command: &Command, words: &[Word]) -> Result<Answer, Fault> {
     let nodes = sorted_nodes(plain)?;
     if command.name == "SCAN" {
         return scan(plain, &nodes, words).await;
@@ -140,7 +140,7 @@ fn is_kill(command: &Command, words: &[Word]) -> bool {
 /// Ends the scripts that run, on all nodes: a node that runs none says so, and that counts only if all do.
 async fn kill_script(
     nodes: &Nodes,
-    plain: &Plain,
+    plain: &Cluster,
     protocol: Protocol,
     words: &[Word],
 ) -> Result<Answer, Fault> {
@@ -242,7 +242,7 @@ fn joined(answers: &[bytes::Bytes]) -> bytes::Bytes {
 }
 
 /// A page of SCAN. Its cursor says which node is next, and that node's own cursor: `own * nodes + place`.
-async fn scan(plain: &Plain, nodes: &[String], words: &[Word]) -> Result<Answer, Fault> {
+async fn scan(plain: &Cluster, nodes: &[String], words: &[Word]) -> Result<Answer, Fault> {
     let invalid = || Fault::told("ERR invalid cursor");
     let cursor: u64 =
         std::str::from_utf8(&words[1]).ok().and_then(|it| it.parse().ok()).ok_or_else(invalid)?;
@@ -273,7 +273,7 @@ async fn scan(plain: &Plain, nodes: &[String], words: &[Word]) -> Result<Answer,
     Ok(Answer::Raw(out.freeze()))
 }
 
-async fn random_key(plain: &Plain, nodes: &[String]) -> Result<Answer, Fault> {
+async fn random_key(plain: &Cluster, nodes: &[String]) -> Result<Answer, Fault> {
     let first = rand::random_range(0..nodes.len());
     let mut last = Answer::Nil;
     for at in 0..nodes.len() {

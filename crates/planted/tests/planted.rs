@@ -60,6 +60,7 @@ fn each_room_has_enough_of_them() {
 fn every_bug_is_planted_somewhere() {
     let code: String = [
         "crates/claret/src",
+        "crates/redis/src",
         "crates/log/src",
         "crates/module/src",
         "crates/commands/src",

@@ -4,12 +4,11 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use claret_planted::{Bug, is_planted};
+use claret_redis::connection::Connection;
+use claret_redis::{Address, ConnectError, Settings};
 use claret_types::{Bytes, Reply};
 use tokio::runtime::Handle;
 
-use super::address::Address;
-use super::connection::Connection;
-use super::settings::Settings;
 use crate::error::Error;
 use crate::pages::{PAGE, PageFuture, Pages};
 
@@ -49,11 +48,9 @@ impl Listing {
         self.connection = Some(connection);
         if self.cursor == Bytes::from(FIRST) {
             self.nodes.pop_front();
-            self.nodes = if is_planted(Bug::FirstNodeListed) {
-                VecDeque::new()
-            } else {
-                std::mem::take(&mut self.nodes)
-            };
+            if is_planted(Bug::FirstNodeListed) {
+                self.nodes.clear();
+            }
             self.connection = None;
         }
         Ok(Some(page.keys))
@@ -78,14 +75,13 @@ async fn ask(
     cursor: Bytes,
 ) -> Result<(Connection, Page), Error> {
     let began = Instant::now();
-    let silent =
-        |error: super::ConnectError| Error::NoAnswer { after: began.elapsed(), reason: error.to_string() };
+    let silent = |error: ConnectError| Error::NoAnswer { after: began.elapsed(), reason: error.to_string() };
     let refused = |why: &dyn std::fmt::Display| Error::Refused(format!("{node}: {why}"));
     let mut connection = match connection {
         Some(connection) => connection,
         None => {
             let mut connection = Connection::open(&settings, &node).await.map_err(silent)?;
-            connection.set_bounds(settings.limits.of_work());
+            connection.set_bounds(settings.limits().of_work());
             connection
         }
     };

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use claret::Mode;
-use claret::cluster::without_passwords;
 use claret_bench::{BenchMode, ClusterSource, Engine, Place, Servers};
+use claret_redis::without_passwords;
 
 /// Shards of a cluster that is started for a run, unless it is said otherwise.
 pub(super) const SHARDS: u32 = 4;

@@ -133,7 +133,7 @@ impl Command {
         }
         let mut slot = None;
         for key in self.keys.of(words)? {
-            let its = claret::cluster::slot_of(words[key].as_ref());
+            let its = claret_redis::slot_of(words[key].as_ref());
             if slot.is_some_and(|known| known != its) {
                 return Err(NoKeys::SeveralSlots);
             }

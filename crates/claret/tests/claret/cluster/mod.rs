@@ -9,7 +9,6 @@ mod commits;
 mod conformance;
 mod errors;
 mod faults;
-mod forward;
 mod limit;
 mod moves;
 mod observe;
