@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use claret::{Limits, Mode, Stats, Store};
+use claret::{Limits, Mode, Store, stats::Stats};
 use claret_sim::model::INTERVALS;
 
 use crate::baseline::mutex::{self, MutexBaseline};

@@ -4,14 +4,14 @@
 //! cargo run --example helpers
 //! ```
 //!
-//! A function over [`Scope`] issues void operations and gives back what its scope gives. One over [`AsyncScope`] also awaits
+//! A function over [`Records`] issues void operations and gives back what its scope gives. One over [`AsyncScope`] also awaits
 //! answers, on a store and in a transaction; one over [`BlockingScope`] does so in the blocking mirror.
 
-use claret::{AsyncScope, BlockingScope, Done, Error, Records, Scope, Store};
+use claret::{AsyncScope, BlockingScope, Error, Records, Store};
 
 /// Everywhere: a guest takes seats. What it gives back is up to the scope: a future of a store, a result in a transaction,
 /// nothing in a batch.
-fn note<S: Scope>(scope: &S, guest: &str, seats: i64) -> S::Void {
+fn note<S: Records>(scope: &S, guest: &str, seats: i64) -> S::Void {
     scope.dict("seats:of").add(guest, seats)
 }
 
@@ -20,7 +20,7 @@ async fn take(scope: &impl AsyncScope, guest: &str, seats: i64) -> Result<Option
     if !scope.bounded_counter("seats").try_take(seats).await? {
         return Ok(None);
     }
-    note(scope, guest, seats).done().await?;
+    scope.done(note(scope, guest, seats)).await?;
     scope.bounded_counter("seats").get().await
 }
 

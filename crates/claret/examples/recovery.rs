@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::{Error, Records, Store, StoreBuilder, Sync};
+use claret::{Error, Records, Store, StoreBuilder, durability::SyncPolicy};
 
 type Failed = Box<dyn std::error::Error>;
 
@@ -40,7 +40,7 @@ fn main() -> Result<(), Failed> {
         ("all in the log", Store::builder().snapshot_after(u64::MAX)),
         ("a snapshot and the log since", Store::builder()),
     ] {
-        let builder = builder.sync(Sync::Every(Duration::from_millis(100)));
+        let builder = builder.sync(SyncPolicy::Every(Duration::from_millis(100)));
         make(&builder, folder, operations)?;
         open(name, &builder, folder)?;
         if name == "all in the log" {
@@ -48,8 +48,8 @@ fn main() -> Result<(), Failed> {
         }
     }
     for (name, sync) in [
-        ("do not wait for the disk", Sync::Every(Duration::from_millis(100))),
-        ("wait for it", Sync::EachGroup),
+        ("do not wait for the disk", SyncPolicy::Every(Duration::from_millis(100))),
+        ("wait for it", SyncPolicy::EachGroup),
     ] {
         let mut seen = [Kind::default(), Kind::default()];
         for _ in 0..SNAPSHOTS {

@@ -9,8 +9,8 @@ use claret_core::CallNo;
 use claret_types::Reply;
 use futures_timer::Delay;
 
+use crate::decode::{Decode, Keys};
 use crate::error::Error;
-use crate::read::{Keys, Read};
 use crate::tx::{Tx, strange};
 
 /// A transaction of its own, under way when polled.
@@ -56,7 +56,7 @@ impl fmt::Debug for Started {
 #[must_use = "a store does nothing until it is awaited; in a transaction use the void variant, or `issue`"]
 pub struct Answer<R> {
     pub(crate) started: Started,
-    pub(crate) read: Read<R>,
+    pub(crate) read: Decode<R>,
     pub(crate) keys: Keys,
 }
 
@@ -65,7 +65,7 @@ impl<R> Answer<R> {
     pub(crate) fn own(
         future: impl Future<Output = Result<Reply, Error>> + Send + 'static,
         writes: bool,
-        read: Read<R>,
+        read: Decode<R>,
         keys: Keys,
     ) -> Self {
         Answer { started: Started::Own { future: Box::pin(future), writes }, read, keys }
@@ -73,7 +73,7 @@ impl<R> Answer<R> {
 
     /// An operation that was not issued.
     pub(crate) fn refused(error: Error) -> Self {
-        Answer { started: Started::Ready(Err(error)), read: Read::nothing(), keys: Keys::None }
+        Answer { started: Started::Ready(Err(error)), read: Decode::nothing(), keys: Keys::None }
     }
 }
 

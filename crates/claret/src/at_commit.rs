@@ -3,8 +3,8 @@
 use claret_types::{Bytes, FromReply, Operation};
 
 use crate::batch::{Replies, Ticket};
+use crate::decode::Decode;
 use crate::error::Error;
-use crate::read::Read;
 use crate::records::{Scope, Ticketed};
 use crate::tx::Tx;
 use crate::value::ValueError;
@@ -13,7 +13,7 @@ use crate::value::ValueError;
 /// round trip of their own, and take their locks with the commit and not before it.
 ///
 /// So whatever many want belongs here: a number of the next order, what is left in stock. What the closure needs to know before it
-/// ends does not. It is a [`Scope`](crate::Scope), as a [`Batch`](crate::Batch) is, and gives [`Ticket`]s.
+/// ends does not. It has [`Records`](crate::Records), as a [`Batch`](crate::Batch) does, and gives [`Ticket`]s.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -49,10 +49,10 @@ impl AtCommit {
     /// nothing. The handle of a nested transaction that is over takes nothing, and ends the transaction. Errors that depend on the
     /// record come at the commit.
     pub fn push<R: FromReply>(&self, key: impl Into<Bytes>, op: Operation) -> Ticket<R> {
-        self.push_as(key.into(), op, Read::plain())
+        self.push_as(key.into(), op, Decode::plain())
     }
 
-    fn push_as<R>(&self, key: Bytes, op: Operation, read: Read<R>) -> Ticket<R> {
+    fn push_as<R>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Ticket<R> {
         match self.tx.keep_last([(key, op)], read.may_fail()) {
             Ok(at) => Ticket::at(at, read),
             Err(_) => Ticket::of_nothing(),
@@ -80,11 +80,11 @@ impl Scope for AtCommit {
         self.tx.keep_last(calls, false).map(drop)
     }
 
-    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Ticket<R> {
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Ticket<R> {
         self.push_as(key, op, read)
     }
 
-    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Ticket<R> {
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Decode<R>) -> Ticket<R> {
         let count = calls.len();
         match self.tx.keep_last(calls, read.may_fail()) {
             Ok(first) => Ticket::from(first, count, read),

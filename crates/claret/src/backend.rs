@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use crate::call::Call;
 use crate::durability::{BackupError, LogStatus};
-use crate::error::{Error, Wait};
+use crate::error::{BlockedOn, Error};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::outcome::{Outcome, OutcomeId};
@@ -287,7 +287,7 @@ pub(crate) trait Driver: fmt::Debug + Send {
     }
 
     /// What the transaction waits for, if that is known. `told`: what came of [`Driver::ask_behind`].
-    fn wait(&self, _told: Option<&Behind>) -> Option<Wait> {
+    fn wait(&self, _told: Option<&Behind>) -> Option<BlockedOn> {
         None
     }
 

@@ -15,11 +15,11 @@ use parking_lot::Mutex;
 use crate::backend::{InstantOutcome, Sent, SentOutcome, UntilDurable};
 use crate::call::Call;
 use crate::deadline::Deadline;
+use crate::decode::{Decode, Keys};
 use crate::error::{Abort, Error};
 use crate::nesting;
 use crate::observe::Observed;
 use crate::outcome::OutcomeId;
-use crate::read::{Keys, Read};
 use crate::stats::{Measure, Outcome};
 use crate::store::{Begun, Store, doom_first};
 use crate::tx::{OneShot, Tx, as_error, check, in_order, key_of, strange, writes};
@@ -96,23 +96,23 @@ impl Place {
 #[must_use = "the answer of a returning operation is found with its ticket; use the void variant otherwise"]
 pub struct Ticket<R> {
     place: Place,
-    read: Read<R>,
+    read: Decode<R>,
 }
 
 impl<R> Ticket<R> {
     /// Of the operation in this place.
-    pub(crate) fn at(place: usize, read: Read<R>) -> Self {
+    pub(crate) fn at(place: usize, read: Decode<R>) -> Self {
         Ticket { place: Place::At(place), read }
     }
 
     /// Of several, whose answer is an array of theirs.
-    pub(crate) fn from(first: usize, count: usize, read: Read<R>) -> Self {
+    pub(crate) fn from(first: usize, count: usize, read: Decode<R>) -> Self {
         Ticket { place: Place::From { first, count }, read }
     }
 
     /// Of an operation that was refused.
     pub(crate) fn of_nothing() -> Self {
-        Ticket { place: Place::Nowhere, read: Read::nothing() }
+        Ticket { place: Place::Nowhere, read: Decode::nothing() }
     }
 }
 
@@ -195,10 +195,10 @@ impl Batch {
 
     /// Adds an operation.
     pub fn push<R: FromReply>(&self, key: impl Into<Bytes>, op: Operation) -> Ticket<R> {
-        self.push_as(key.into(), op, Read::plain())
+        self.push_as(key.into(), op, Decode::plain())
     }
 
-    pub(crate) fn push_as<R>(&self, key: Bytes, op: Operation, read: Read<R>) -> Ticket<R> {
+    pub(crate) fn push_as<R>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Ticket<R> {
         let is_wanted = op.returns() && self.store.backend.checks_answers();
         let mut calls = self.calls.lock();
         let at = calls.all.len();
@@ -213,7 +213,7 @@ impl Batch {
     }
 
     /// Adds operations whose answer is an array of theirs.
-    pub(crate) fn push_many<R>(&self, added: Vec<(Bytes, Operation)>, read: Read<R>) -> Ticket<R> {
+    pub(crate) fn push_many<R>(&self, added: Vec<(Bytes, Operation)>, read: Decode<R>) -> Ticket<R> {
         let mut calls = self.calls.lock();
         let (first, count) = (calls.all.len(), added.len());
         let place = Place::From { first, count };

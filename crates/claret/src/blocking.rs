@@ -22,13 +22,14 @@ use crate::backend::Backend;
 use crate::batch::{Replies, Ticket};
 use crate::caller::Caller;
 use crate::deadline::Deadline;
+use crate::decode::Decode;
 use crate::durability::{BackupError, LogStatus};
 use crate::error::{Abort, Error};
+use crate::keys;
 use crate::mode::Mode;
-use crate::once::Once;
+use crate::once::OnceOutcome;
 use crate::options::TxOptions;
 use crate::outcome::{Outcome, OutcomeId};
-use crate::read::Read;
 use crate::records::{Scope, Ticketed, TxScope, Waited};
 use crate::runtime;
 use crate::stats::Stats;
@@ -142,7 +143,7 @@ impl Store {
         &self,
         id: &str,
         body: impl FnMut(&Tx) -> Result<T, Abort>,
-    ) -> Result<Once<T>, Error> {
+    ) -> Result<OnceOutcome<T>, Error> {
         self.wait(self.inner.transaction_once(id, called(self.inner.options, body)))
     }
 
@@ -155,7 +156,7 @@ impl Store {
         options: TxOptions,
         id: &str,
         body: impl FnMut(&Tx) -> Result<T, Abort>,
-    ) -> Result<Once<T>, Error> {
+    ) -> Result<OnceOutcome<T>, Error> {
         self.wait(self.inner.transaction_once_with(options, id, called(options, body)))
     }
 
@@ -168,7 +169,7 @@ impl Store {
         options: TxOptions,
         id: &str,
         body: impl FnMut(&Tx) -> Result<T, E>,
-    ) -> Result<Once<T>, E> {
+    ) -> Result<OnceOutcome<T>, E> {
         self.wait(self.inner.try_transaction_once_with(options, id, called(options, body)))
     }
 
@@ -180,7 +181,7 @@ impl Store {
         &self,
         id: &str,
         body: impl FnMut(&Tx) -> Result<T, E>,
-    ) -> Result<Once<T>, E> {
+    ) -> Result<OnceOutcome<T>, E> {
         self.wait(self.inner.try_transaction_once(id, called(self.inner.options, body)))
     }
 
@@ -230,6 +231,11 @@ impl Store {
 
     pub(crate) fn wait<T, E: From<Error>>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         wait_on(&*self.inner.backend, future)
+    }
+
+    /// See [`crate::Store::keys`].
+    pub fn keys(&self, pattern: impl Into<Bytes>) -> Keys {
+        Keys { inner: self.inner.keys(pattern), store: self.clone() }
     }
 
     /// See [`crate::Store::batch`].
@@ -408,6 +414,28 @@ impl Batch {
     }
 }
 
+/// Keys that match a pattern, blocking: [`Store::keys`].
+#[derive(Debug)]
+pub struct Keys {
+    inner: keys::Keys,
+    store: Store,
+}
+
+impl Keys {
+    /// See [`crate::keys::Keys::next_page`].
+    ///
+    /// # Errors
+    /// See [`crate::keys::Keys::next_page`].
+    pub fn next_page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
+        loop {
+            match self.store.wait(self.inner.page())? {
+                Some(keys) if keys.is_empty() => {}
+                page => return Ok(page),
+            }
+        }
+    }
+}
+
 impl Scope for Store {
     type Void = Result<(), Error>;
     type Answers = Waited;
@@ -420,11 +448,11 @@ impl Scope for Store {
         self.wait(self.inner.void_many(calls))
     }
 
-    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Result<R, Error> {
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Result<R, Error> {
         self.wait(self.inner.answer(key, op, read))
     }
 
-    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Result<R, Error> {
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Decode<R>) -> Result<R, Error> {
         self.wait(self.inner.answer_many(calls, read))
     }
 
@@ -450,11 +478,11 @@ impl Scope for Tx {
         self.inner.void_many(calls)
     }
 
-    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Result<R, Error> {
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Result<R, Error> {
         self.wait(self.inner.answer(key, op, read))
     }
 
-    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Result<R, Error> {
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Decode<R>) -> Result<R, Error> {
         self.wait(self.inner.answer_many(calls, read))
     }
 
@@ -468,7 +496,7 @@ impl Scope for Tx {
 }
 
 impl TxScope for Tx {
-    fn answer_for_update<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Result<R, Error> {
+    fn answer_for_update<R: 'static>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Result<R, Error> {
         self.wait(self.inner.answer_for_update(key, op, read))
     }
 }
@@ -485,11 +513,11 @@ impl Scope for Batch {
         self.inner.void_many(calls);
     }
 
-    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Ticket<R> {
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Ticket<R> {
         self.inner.answer(key, op, read)
     }
 
-    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Ticket<R> {
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Decode<R>) -> Ticket<R> {
         self.inner.answer_many(calls, read)
     }
 

@@ -11,7 +11,7 @@ use crate::error::Error;
 
 /// When a commit is reported: what is promised of it then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sync {
+pub enum SyncPolicy {
     /// Once it is on the disk (`fdatasync`). Transactions that commit meanwhile are synced together. The default.
     #[default]
     EachGroup,

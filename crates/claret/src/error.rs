@@ -82,7 +82,7 @@ pub enum Error {
         /// The deadline.
         after: Duration,
         /// What it waited for then, if it waited for another transaction and that is known.
-        wait: Option<Box<Wait>>,
+        wait: Option<Box<BlockedOn>>,
     },
     /// The deadline passed first, and a node of the cluster does not answer. Retryable.
     #[error("not committed within {after:?}: {reason}")]
@@ -252,7 +252,7 @@ impl Error {
 /// What a transaction waited for when its deadline passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Wait {
+pub struct BlockedOn {
     /// The record.
     pub key: Bytes,
     /// For how long it had waited.
@@ -262,12 +262,12 @@ pub struct Wait {
     pub holder: Option<String>,
 }
 
-fn late(after: Duration, wait: Option<&Wait>) -> String {
+fn late(after: Duration, wait: Option<&BlockedOn>) -> String {
     match wait {
         None => format!(
             "not committed within {after:?}; raise the deadline, or look for a transaction that holds its locks long"
         ),
-        Some(Wait { key, time, holder }) => {
+        Some(BlockedOn { key, time, holder }) => {
             let holder = match holder {
                 Some(holder) => format!("which transaction {holder} holds"),
                 None => "which others hold".into(),

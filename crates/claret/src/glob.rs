@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 /// texts reads the pattern once: [`Pattern`].
 ///
 /// ```
-/// assert!(claret::matches_pattern(b"cart:*", b"cart:7"));
-/// assert!(!claret::matches_pattern(b"cart:[ab]", b"cart:c"));
+/// assert!(claret::keys::matches_pattern(b"cart:*", b"cart:7"));
+/// assert!(!claret::keys::matches_pattern(b"cart:[ab]", b"cart:c"));
 /// ```
 pub fn matches_pattern(pattern: &[u8], text: &[u8]) -> bool {
     Pattern::new(pattern).matches(text)
@@ -18,7 +18,7 @@ pub fn matches_pattern(pattern: &[u8], text: &[u8]) -> bool {
 /// `\\` takes the next byte as it is.
 ///
 /// ```
-/// let carts = claret::Pattern::new(b"cart:[0-9]*");
+/// let carts = claret::keys::Pattern::new(b"cart:[0-9]*");
 /// assert!(carts.matches(b"cart:7"));
 /// assert!(!carts.matches(b"cart:"));
 /// ```

@@ -7,8 +7,8 @@ use std::task::Poll;
 use claret_types::{Bytes, OpError};
 
 use crate::backend::Backend;
-use crate::blocking;
 use crate::error::Error;
+pub use crate::glob::{Pattern, matches_pattern};
 use crate::pages::{PageFuture, Pages};
 use crate::store::Store;
 
@@ -60,7 +60,7 @@ impl Keys {
         }
     }
 
-    async fn page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
+    pub(crate) async fn page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
         if self.backend.is_closed() {
             return Err(Error::Closed);
         }
@@ -103,34 +103,5 @@ impl Store {
     /// ```
     pub fn keys(&self, pattern: impl Into<Bytes>) -> Keys {
         Keys::of(self, pattern.into())
-    }
-}
-
-/// Keys that match a pattern, blocking: [`blocking::Store::keys`].
-#[derive(Debug)]
-pub struct BlockingKeys {
-    inner: Keys,
-    store: blocking::Store,
-}
-
-impl BlockingKeys {
-    /// See [`Keys::next_page`].
-    ///
-    /// # Errors
-    /// See [`Keys::next_page`].
-    pub fn next_page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
-        loop {
-            match self.store.wait(self.inner.page())? {
-                Some(keys) if keys.is_empty() => {}
-                page => return Ok(page),
-            }
-        }
-    }
-}
-
-impl blocking::Store {
-    /// See [`crate::Store::keys`].
-    pub fn keys(&self, pattern: impl Into<Bytes>) -> BlockingKeys {
-        BlockingKeys { inner: self.inner.keys(pattern), store: self.clone() }
     }
 }

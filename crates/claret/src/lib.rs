@@ -139,11 +139,12 @@ mod caller;
 pub mod cluster;
 mod coarse_timer;
 mod deadline;
-mod durability;
+mod decode;
+pub mod durability;
 mod embedded;
 mod error;
 mod glob;
-mod keys;
+pub mod keys;
 mod mailbox;
 mod mode;
 mod nesting;
@@ -154,11 +155,10 @@ mod open_url;
 mod options;
 mod outcome;
 mod pages;
-mod read;
 mod records;
 mod rename;
 mod runtime;
-mod stats;
+pub mod stats;
 mod store;
 mod tx;
 mod value;
@@ -169,33 +169,36 @@ pub use batch::{Batch, Replies, Ticket};
 pub use caller::Caller;
 pub use claret_core::Limits;
 pub use claret_types as types;
-pub use claret_types::{
-    Bytes, Content, DataType, ExpiresAt, Expiry, FieldType, FromReply, OpError, Operation, Pairs, Reply,
-    Schema, SchemaError, ScoreBound, Summary, Ttl, TypeName,
-};
-pub use durability::{BackupError, LogError, LogStatus, OpenError, Progress, Sync};
-pub use error::{Abort, Error, Reason, Wait};
-pub use glob::{Pattern, matches_pattern};
-pub use keys::{BlockingKeys, Keys};
+pub use claret_types::{Bytes, DataType, OpError, Operation, Reply, Schema};
+pub use error::{Abort, Error};
 pub use mode::Mode;
-pub use once::Once;
+pub use once::OnceOutcome;
 pub use open::StoreBuilder;
-pub use open_url::OpenUrlError;
 pub use options::TxOptions;
-pub use outcome::{NoOutcomeId, Outcome, OutcomeId};
-pub use read::Read;
-pub use records::{
-    Answers, AsyncScope, Awaited, BlockingScope, BoundedRecord, CounterRecord, DictRecord, DocumentRecord,
-    Done, FloatRecord, Gives, KeyRecord, ListRecord, QueueRecord, Record, Records, RegisterRecord, Scope,
-    ScoredSetRecord, SetRecord, StackRecord, SummaryBagRecord, Ticketed, TopKRecord, TxScope, UidRecord,
-    Waited,
-};
-pub use stats::{Latency, RestartKey, RestartReasons, Stats};
+pub use outcome::{Outcome, OutcomeId};
+pub use records::{AsyncScope, BlockingScope, Records};
 pub use store::Store;
 pub use tx::{Savepoint, Tx};
 #[cfg(feature = "json")]
 pub use value::Json;
-pub use value::{FromValue, IntoValue, ValueError};
+pub use value::{FromValue, IntoValue};
+
+/// The handles of records, a type for each type of data: what [`Records`] gives. A program names them where it keeps one.
+pub mod handles {
+    pub use crate::records::{
+        AnswerIn, BoundedRecord, CounterRecord, DictRecord, DocumentRecord, FloatRecord, KeyRecord,
+        ListRecord, QueueRecord, Record, RegisterRecord, ScoredSetRecord, SetRecord, StackRecord,
+        SummaryBagRecord, TopKRecord, UidRecord,
+    };
+}
+
+/// What errors consist of, beside [`Error`] itself.
+pub mod errors {
+    pub use crate::error::{BlockedOn, Reason};
+    pub use crate::open_url::OpenUrlError;
+    pub use crate::outcome::NoOutcomeId;
+    pub use crate::value::ValueError;
+}
 
 /// The examples of documents, which are compiled and run as tests.
 #[cfg(doctest)]

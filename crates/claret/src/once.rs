@@ -23,24 +23,24 @@ use crate::value::{FromValue, IntoValue};
 /// [`Error::Unknown`] nobody has heard `First`, though the transaction may be done. Do such things after both, so that
 /// they bear repetition, or write them down in the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Once<T> {
+pub enum OnceOutcome<T> {
     /// This call committed it.
     First(T),
     /// An earlier call committed it, and this is what that one answered. Nothing was done now.
     Again(T),
 }
 
-impl<T> Once<T> {
+impl<T> OnceOutcome<T> {
     /// The value.
     pub fn into_value(self) -> T {
         match self {
-            Once::First(value) | Once::Again(value) => value,
+            OnceOutcome::First(value) | OnceOutcome::Again(value) => value,
         }
     }
 
     /// Whether this call committed it.
     pub fn is_first(&self) -> bool {
-        matches!(self, Once::First(_))
+        matches!(self, OnceOutcome::First(_))
     }
 }
 
@@ -61,7 +61,7 @@ impl Store {
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// use claret::{Once, Records, Store};
+    /// use claret::{OnceOutcome, Records, Store};
     ///
     /// let store = Store::in_memory();
     /// let order = || {
@@ -70,12 +70,12 @@ impl Store {
     ///         Ok(tx.counter("orders").add_returning(1).await?)
     ///     })
     /// };
-    /// assert_eq!(order().await?, Once::First(1));
-    /// assert_eq!(order().await?, Once::Again(1));
+    /// assert_eq!(order().await?, OnceOutcome::First(1));
+    /// assert_eq!(order().await?, OnceOutcome::Again(1));
     /// assert_eq!(store.counter("income:cents").get().await?, 11_800);
     /// # Ok::<_, claret::Error>(()) }).unwrap();
     /// ```
-    pub async fn transaction_once<T, F, Fut>(&self, id: &str, body: F) -> Result<Once<T>, Error>
+    pub async fn transaction_once<T, F, Fut>(&self, id: &str, body: F) -> Result<OnceOutcome<T>, Error>
     where
         T: IntoValue + FromValue,
         F: FnMut(Tx) -> Fut,
@@ -91,7 +91,7 @@ impl Store {
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// use claret::{Once, Records, Store, TxOptions};
+    /// use claret::{OnceOutcome, Records, Store, TxOptions};
     /// use std::time::Duration;
     ///
     /// let store = Store::in_memory();
@@ -99,7 +99,7 @@ impl Store {
     /// let day = Duration::from_secs(24 * 60 * 60);
     /// let options = TxOptions::new().deadline(Duration::from_secs(2)).keep_mark(day);
     /// let done = store.transaction_once_with(options, "message:17", async |tx| Ok(tx.counter("n").add_returning(1).await?));
-    /// assert_eq!(done.await?, Once::First(1));
+    /// assert_eq!(done.await?, OnceOutcome::First(1));
     /// # Ok::<_, claret::Error>(()) }).unwrap();
     /// ```
     pub async fn transaction_once_with<T, F, Fut>(
@@ -107,7 +107,7 @@ impl Store {
         options: TxOptions,
         id: &str,
         body: F,
-    ) -> Result<Once<T>, Error>
+    ) -> Result<OnceOutcome<T>, Error>
     where
         T: IntoValue + FromValue,
         F: FnMut(Tx) -> Fut,
@@ -123,7 +123,7 @@ impl Store {
     ///
     /// # Errors
     /// The closure's, or what it makes of an [`Error`] of [`Store::transaction_once`].
-    pub async fn try_transaction_once<T, E, F, Fut>(&self, id: &str, body: F) -> Result<Once<T>, E>
+    pub async fn try_transaction_once<T, E, F, Fut>(&self, id: &str, body: F) -> Result<OnceOutcome<T>, E>
     where
         T: IntoValue + FromValue,
         E: From<Error>,
@@ -142,7 +142,7 @@ impl Store {
         options: TxOptions,
         id: &str,
         body: F,
-    ) -> Result<Once<T>, E>
+    ) -> Result<OnceOutcome<T>, E>
     where
         T: IntoValue + FromValue,
         E: From<Error>,
@@ -157,7 +157,12 @@ impl Store {
 
 /// The closure, unless the mark is there. It is called after the mark was looked for: one that blocks does all that it
 /// does when it is called.
-async fn once<T, E, F, Fut>(id: &str, tx: Tx, body: &Mutex<F>, options: TxOptions) -> Result<Once<T>, E>
+async fn once<T, E, F, Fut>(
+    id: &str,
+    tx: Tx,
+    body: &Mutex<F>,
+    options: TxOptions,
+) -> Result<OnceOutcome<T>, E>
 where
     T: IntoValue + FromValue,
     E: From<Error>,
@@ -171,7 +176,7 @@ where
         let Reply::Bytes(value) = tx.execute(answer.clone(), get).await? else {
             return Err(tx.fail(Error::AlreadyDone { id: id.to_owned() }).into());
         };
-        return Ok(Once::Again(T::from_value(value).map_err(|error| error.at(answer))?));
+        return Ok(OnceOutcome::Again(T::from_value(value).map_err(|error| error.at(answer))?));
     }
     let running = (body.lock())(tx.clone());
     let value = running.await?.into_value().map_err(|error| error.at(answer.clone()))?;
@@ -179,7 +184,7 @@ where
     tx.issue(answer.clone(), kept(value.clone(), options.keep_answer))?;
     tx.issue(mark, kept("1".into(), options.keep_mark.unwrap_or(Duration::MAX)))?;
     // As a later call will read it, so that the first one does not answer what no other can.
-    Ok(Once::First(T::from_value(value).map_err(|error| error.at(answer))?))
+    Ok(OnceOutcome::First(T::from_value(value).map_err(|error| error.at(answer))?))
 }
 
 /// Writes a value that is there for this long. A time to live cannot be zero.

@@ -7,7 +7,7 @@ use claret_core::Limits;
 use claret_types::Schema;
 
 use crate::blocking;
-use crate::durability::{BackupError, LogStatus, OpenError, Progress, Sync};
+use crate::durability::{BackupError, LogStatus, OpenError, Progress, SyncPolicy};
 use crate::embedded::{Embedded, backup_of_folder};
 use crate::error::Error;
 use crate::mode::Mode;
@@ -27,7 +27,7 @@ impl Store {
             mode: Mode::default(),
             limits: Limits::default(),
             options: TxOptions::default(),
-            sync: Sync::default(),
+            sync: SyncPolicy::default(),
             snapshot_after: 64 << 20,
             schema: None,
         }
@@ -57,7 +57,7 @@ pub struct StoreBuilder {
     mode: Mode,
     limits: Limits,
     options: TxOptions,
-    sync: Sync,
+    sync: SyncPolicy,
     snapshot_after: u64,
     schema: Option<Schema>,
 }
@@ -92,7 +92,7 @@ impl StoreBuilder {
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// use claret::{Error, OpError, Records, Schema, Store, TypeName};
+    /// use claret::{Error, OpError, Records, Schema, Store, types::TypeName};
     /// let schema = Schema::new().prefix("seen:", TypeName::Set)?;
     /// let store = Store::builder().schema(schema).build();
     /// store.set("seen:ada").add("book").await?;
@@ -114,7 +114,7 @@ impl StoreBuilder {
 
 impl Store {
     /// Opens the store in this folder, or begins one: a store in this process whose records outlive it. A commit is reported when
-    /// it is on the disk ([`Sync::EachGroup`]).
+    /// it is on the disk ([`SyncPolicy::EachGroup`]).
     ///
     /// Only one process has a store open at a time. All records are read into memory: O(the snapshot, and the log since).
     ///
@@ -174,7 +174,7 @@ impl Store {
 
     /// Copies the store in a folder, whoever has it open: this process, another one of this machine, or nobody. Otherwise it is as
     /// [`Store::backup`]: nobody waits for it, what is copied is checked, and what was reported before the call is in the copy. Of a
-    /// store with [`Sync::Every`] the copy may lack what was reported in the last of these times, and more if it has much to write:
+    /// store with [`SyncPolicy::Every`] the copy may lack what was reported in the last of these times, and more if it has much to write:
     /// its own `backup` lacks nothing. The caller has to be allowed to read the folder's files. It blocks the thread until all is copied.
     ///
     /// # Errors
@@ -206,7 +206,7 @@ impl Store {
 
 impl StoreBuilder {
     /// When commits are reported, of a store that is [opened](Self::open).
-    pub fn sync(mut self, sync: Sync) -> Self {
+    pub fn sync(mut self, sync: SyncPolicy) -> Self {
         self.sync = sync;
         self
     }

@@ -6,6 +6,8 @@
 
 mod collections;
 mod documents;
+#[cfg(test)]
+mod every_method;
 mod lists;
 mod living;
 mod numbers;
@@ -21,10 +23,11 @@ pub use documents::DocumentRecord;
 pub use lists::{ListRecord, QueueRecord, StackRecord};
 pub use living::KeyRecord;
 pub use numbers::{BoundedRecord, CounterRecord, FloatRecord, RegisterRecord, UidRecord};
-pub use scope::{Answers, AsyncScope, Awaited, BlockingScope, Done, Gives, Scope, Ticketed, TxScope, Waited};
+pub use scope::{AnswerIn, AsyncScope, BlockingScope};
+pub(crate) use scope::{Scope, Ticketed, TxScope, Waited};
 pub use scored::{ScoredSetRecord, SummaryBagRecord, TopKRecord};
 
-use crate::read::{self, Read};
+use crate::decode::{self, Decode};
 use crate::value::{FromValue, IntoValue, ValueError};
 
 /// A record of any type, your own included: issue its operations as they are.
@@ -53,11 +56,11 @@ impl<S: Scope, T: DataType> Record<S, T> {
     }
 
     /// Issues an operation that returns an `R`.
-    pub fn run<R: FromReply>(&self, op: T::Op) -> Gives<S, R> {
-        self.read(op, Read::plain())
+    pub fn run<R: FromReply>(&self, op: T::Op) -> AnswerIn<S, R> {
+        self.read(op, Decode::plain())
     }
 
-    fn read<R: 'static>(&self, op: T::Op, read: Read<R>) -> Gives<S, R> {
+    fn read<R: 'static>(&self, op: T::Op, read: Decode<R>) -> AnswerIn<S, R> {
         self.scope.answer(self.key.clone(), Operation::new::<T>(op), read)
     }
 
@@ -70,11 +73,11 @@ impl<S: Scope, T: DataType> Record<S, T> {
         }
     }
 
-    fn run_checked<R: FromReply>(&self, op: Result<T::Op, ValueError>) -> Gives<S, R> {
-        self.read_checked(op, Read::plain())
+    fn run_checked<R: FromReply>(&self, op: Result<T::Op, ValueError>) -> AnswerIn<S, R> {
+        self.read_checked(op, Decode::plain())
     }
 
-    fn read_checked<R: 'static>(&self, op: Result<T::Op, ValueError>, read: Read<R>) -> Gives<S, R> {
+    fn read_checked<R: 'static>(&self, op: Result<T::Op, ValueError>, read: Decode<R>) -> AnswerIn<S, R> {
         match op {
             Ok(op) => self.read(op, read),
             Err(error) => self.scope.refuse(self.key.clone(), error),
@@ -94,8 +97,8 @@ impl<S: Scope, T: DataType> Record<S, T> {
         &self,
         given: Result<Few<V>, ValueError>,
         op: impl FnOnce(Few<V>) -> T::Op,
-        read: Read<R>,
-    ) -> Gives<S, R> {
+        read: Decode<R>,
+    ) -> AnswerIn<S, R> {
         match given {
             Ok(given) if given.is_empty() => self.scope.answer_many(Vec::new(), read),
             given => self.read_checked(given.map(op), read),
@@ -104,7 +107,7 @@ impl<S: Scope, T: DataType> Record<S, T> {
 }
 
 impl<S: TxScope, T: DataType> Record<S, T> {
-    fn read_for_update<R: 'static>(&self, op: T::Op, read: Read<R>) -> Gives<S, R> {
+    fn read_for_update<R: 'static>(&self, op: T::Op, read: Decode<R>) -> AnswerIn<S, R> {
         self.scope.answer_for_update(self.key.clone(), Operation::new::<T>(op), read)
     }
 }
@@ -117,16 +120,25 @@ fn many(values: impl IntoIterator<Item = impl IntoValue>) -> Result<Few<Bytes>, 
     values.into_iter().map(IntoValue::into_value).collect()
 }
 
-/// Typed records of a [`Scope`].
+/// Typed records, wherever operations are issued: of a store (each is a transaction of one), a transaction, a batch, and their blocking
+/// mirrors. A function over `impl Records` works in all of them, as in `examples/helpers.rs`.
+///
+/// | of | an operation that answers nothing gives back (`Void`) | one that answers with an `R` ([`AnswerIn`](crate::handles::AnswerIn)) |
+/// |---|---|---|
+/// | [`Store`](crate::Store) | an [`Answer<()>`](crate::Answer): a future | an [`Answer<R>`](crate::Answer): a future |
+/// | [`Tx`](crate::Tx) | a `Result`, at once | an [`Answer<R>`](crate::Answer): a future |
+/// | [`Tx::at_commit`](crate::Tx::at_commit) | a `Result`, at once | a [`Ticket<R>`](crate::Ticket) |
+/// | [`Batch`](crate::Batch), [`blocking::Batch`](crate::blocking::Batch) | nothing | a [`Ticket<R>`](crate::Ticket) |
+/// | [`blocking::Store`](crate::blocking::Store), [`blocking::Tx`](crate::blocking::Tx) | a `Result` | a `Result` |
 pub trait Records: Scope {
     /// The values of several registers, in the order of the keys.
     fn get_many<V: FromValue>(
         &self,
         keys: impl IntoIterator<Item = impl Into<Bytes>>,
-    ) -> Gives<Self, Vec<Option<V>>> {
+    ) -> AnswerIn<Self, Vec<Option<V>>> {
         let get = |key: Bytes| (key, Operation::new::<Register>(RegisterOp::Get));
         let calls = keys.into_iter().map(|key| get(key.into())).collect();
-        self.answer_many(calls, read::each_optional())
+        self.answer_many(calls, decode::each_optional())
     }
 
     /// Writes several registers.

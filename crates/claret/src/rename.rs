@@ -4,8 +4,8 @@ use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Content, ExpiresAt, KeyspaceOp, Moment, Operation};
 
 use crate::blocking;
+use crate::decode::Decode;
 use crate::error::Error;
-use crate::read::Read;
 use crate::records::TxScope;
 use crate::store::Store;
 use crate::tx::Tx;
@@ -42,16 +42,16 @@ impl Tx {
     /// keys for itself. The content goes through this process.
     ///
     /// On a cluster a record is what Redis has: what this transaction does to the new key afterwards has to be of the same type
-    /// as a hash, a string or a list is by itself ([`DictRecord`](crate::DictRecord), [`RegisterRecord`](crate::RegisterRecord),
-    /// [`ListRecord`](crate::ListRecord)); later transactions are free.
+    /// as a hash, a string or a list is by itself ([`DictRecord`](crate::handles::DictRecord), [`RegisterRecord`](crate::handles::RegisterRecord),
+    /// [`ListRecord`](crate::handles::ListRecord)); later transactions are free.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the record is of a custom type, or over 1 MiB: each of its words counts, and 16 bytes beside.
     /// Otherwise see [`Error`]. O(size).
     pub async fn rename(&self, from: impl Into<Bytes>, to: impl Into<Bytes>) -> Result<bool, Error> {
         let (from, to) = (from.into(), to.into());
-        let read = self.answer_for_update(from.clone(), content(), Read::plain());
-        let expires = self.answer_for_update(from.clone(), expiry(), Read::plain());
+        let read = self.answer_for_update(from.clone(), content(), Decode::plain());
+        let expires = self.answer_for_update(from.clone(), expiry(), Decode::plain());
         put(self, from, to, read.await?, expires.await?)
     }
 }
@@ -89,8 +89,8 @@ impl blocking::Tx {
     /// See [`Error`].
     pub fn rename(&self, from: impl Into<Bytes>, to: impl Into<Bytes>) -> Result<bool, Error> {
         let (from, to) = (from.into(), to.into());
-        let read = self.answer_for_update(from.clone(), content(), Read::plain())?;
-        let expires = self.answer_for_update(from.clone(), expiry(), Read::plain())?;
+        let read = self.answer_for_update(from.clone(), content(), Decode::plain())?;
+        let expires = self.answer_for_update(from.clone(), expiry(), Decode::plain())?;
         put(&self.inner, from, to, read, expires)
     }
 }

@@ -38,12 +38,12 @@ use crate::answer::{Answer, Started};
 use crate::backend::{Backend, Behind, Driver, InstantOutcome};
 use crate::by_call::ByCall;
 use crate::call::Call;
+use crate::decode::{Decode, Keys};
 use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::nesting::Nested;
 use crate::observe::{AttemptSpan, WaitEvents};
 use crate::outcome::OutcomeId;
-use crate::read::{Keys, Read};
 pub(crate) use errors::{as_error, key_of};
 use last::Last;
 use levels::Levels;
@@ -240,13 +240,13 @@ impl Tx {
     /// Runs an operation whose answer the transaction needs now. An operation that returns nothing is kept for the
     /// commit, as by [`Tx::issue`], and answered `Ok`.
     pub fn execute(&self, key: impl Into<Bytes>, op: Operation) -> Answer<Reply> {
-        self.execute_as(key.into(), op, Read::plain())
+        self.execute_as(key.into(), op, Decode::plain())
     }
 
     /// Runs a reading operation and takes the record's lock exclusively, so that a later write of this
     /// transaction to it neither waits nor restarts.
     pub fn execute_for_update(&self, key: impl Into<Bytes>, op: Operation) -> Answer<Reply> {
-        self.execute_for_update_as(key.into(), op, Read::plain())
+        self.execute_for_update_as(key.into(), op, Decode::plain())
     }
 
     /// Adds an operation that runs at commit. It costs no message; its answer, if any, is dropped.
@@ -271,18 +271,18 @@ impl Tx {
     }
 
     #[inline]
-    pub(crate) fn execute_as<R>(&self, key: Bytes, op: Operation, read: Read<R>) -> Answer<R> {
+    pub(crate) fn execute_as<R>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Answer<R> {
         let keys = read.keys_of(&key);
         Answer { started: self.start(key, op, None), read, keys }
     }
 
-    pub(crate) fn execute_for_update_as<R>(&self, key: Bytes, op: Operation, read: Read<R>) -> Answer<R> {
+    pub(crate) fn execute_for_update_as<R>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Answer<R> {
         let keys = read.keys_of(&key);
         Answer { started: self.start(key, op, Some(Claims::record(LockMode::EXCLUSIVE))), read, keys }
     }
 
     /// Runs operations together; their answer is an array of theirs.
-    pub(crate) fn execute_many<R>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Answer<R> {
+    pub(crate) fn execute_many<R>(&self, calls: Vec<(Bytes, Operation)>, read: Decode<R>) -> Answer<R> {
         let keys = Keys::Many(calls.iter().map(|(key, _)| key.clone()).collect());
         let parts: Vec<_> = calls.into_iter().map(|(key, op)| self.start(key, op, None)).collect();
         let replies = Vec::with_capacity(parts.len());

@@ -21,7 +21,7 @@ use crate::error::Error;
 /// A Rust value that can be written to a record.
 ///
 /// ```
-/// use claret::{Bytes, FromValue, IntoValue, Records, Store, ValueError};
+/// use claret::{Bytes, FromValue, IntoValue, Records, Store, errors::ValueError};
 ///
 /// #[derive(Debug, PartialEq)]
 /// struct Seat { row: char, number: u8 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use claret::Progress;
+use claret::durability::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// What takes no longer shows nothing.

@@ -1,7 +1,7 @@
 //! `HSCAN`, `SSCAN` and `ZSCAN`: all elements in one page, whose cursor is 0. A record is read in one step of a transaction
 //! anyway, so a page each would read it as often as there are pages.
 
-use claret::Pattern;
+use claret::keys::Pattern;
 use claret_types::Bytes;
 
 use crate::answer::Answer;

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use claret::Pattern;
+use claret::keys::Pattern;
 use claret_types::{Bytes, is_canonical_integer};
 
 use crate::fault::Fault;

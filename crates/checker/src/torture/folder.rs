@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use claret::Sync;
+use claret::durability::SyncPolicy;
 use claret_rig::{pause_process, resume_process};
 use rand::RngExt;
 
@@ -60,7 +60,7 @@ pub(super) fn strike(run: &mut Run<'_>, folder: &Path) -> Result<(), String> {
 
 /// Kills a process. One that syncs now and then may lose what it reported last: also one that had just opened the store.
 fn kill(run: &mut Run<'_>, process: Process, life: u64) {
-    if let Sync::Every(time) = run.plan.sync {
+    if let SyncPolicy::Every(time) = run.plan.sync {
         let late = time.as_micros() as u64 + SYNC_LATE_US;
         run.excuses.note_death(life, run.clock.now().saturating_sub(late));
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use claret::Sync;
+use claret::durability::SyncPolicy;
 
 /// What is tortured.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ pub struct TorturePlan {
     /// For what clients do and what is done to them. What comes of it depends on the machine, too.
     pub seed: u64,
     /// When a store in a folder reports a commit.
-    pub sync: Sync,
+    pub sync: SyncPolicy,
     /// What a cluster promises.
     pub durability: Durability,
     /// Whether nodes of a cluster of the run's own write append-only files; else they write nothing.
@@ -91,7 +91,7 @@ pub struct Tortured {
     /// As in the [`TorturePlan`].
     pub seed: u64,
     /// As in the [`TorturePlan`].
-    pub sync: Sync,
+    pub sync: SyncPolicy,
 }
 
 /// The command that starts a program which takes part. Its standard input and output are the run's.

@@ -23,7 +23,7 @@ use super::settings::{Chains, Settings};
 use super::timers::Timers;
 use crate::backend::{Asking, Backend, Behind, Driver, InstantOutcome, Task, keys_of};
 use crate::call::Call;
-use crate::error::{Error, Wait};
+use crate::error::{BlockedOn, Error};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::outcome::{Named, Outcome, OutcomeId};
@@ -289,15 +289,19 @@ impl Driver for Remote {
         waits.map(keys_of).unwrap_or_default()
     }
 
-    fn wait(&self, told: Option<&Behind>) -> Option<Wait> {
+    fn wait(&self, told: Option<&Behind>) -> Option<BlockedOn> {
         let waits = self.client.look(|machine| machine.client.waits(self.tx?))?;
         let time = Duration::from_micros(self.client.now().since(waits.since));
         if let Some((key, holder)) = told {
-            return Some(Wait { key: key.clone(), time, holder: holder.map(|holder| holder.to_string()) });
+            return Some(BlockedOn {
+                key: key.clone(),
+                time,
+                holder: holder.map(|holder| holder.to_string()),
+            });
         }
         // Of several it is not known which.
         let [(_, key)] = &waits.records[..] else { return None };
-        Some(Wait { key: key.clone(), time, holder: None })
+        Some(BlockedOn { key: key.clone(), time, holder: None })
     }
 
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {

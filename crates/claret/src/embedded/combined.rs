@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::{Embedded, LINK, SESSION};
 use crate::backend::{Behind, Driver, keys_of};
 use crate::call::Call;
-use crate::error::Wait;
+use crate::error::BlockedOn;
 use crate::mailbox::{Mailbox, Wakers};
 
 /// The client state machine, and where its transactions are told what happens.
@@ -156,7 +156,7 @@ impl Driver for Combined {
         self.client.0.lock().client.waits(self.tx).map(keys_of).unwrap_or_default()
     }
 
-    fn wait(&self, _told: Option<&Behind>) -> Option<Wait> {
+    fn wait(&self, _told: Option<&Behind>) -> Option<BlockedOn> {
         let waits = self.client.0.lock().client.waits(self.tx)?;
         self.store.wait(&waits)
     }

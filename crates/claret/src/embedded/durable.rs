@@ -28,7 +28,7 @@ use super::lock;
 use super::ticking::Ticking;
 use super::writing::Writing;
 use crate::backend::UntilDurable;
-use crate::durability::{LogStatus, OpenError, Progress, Sync};
+use crate::durability::{LogStatus, OpenError, Progress, SyncPolicy};
 use crate::error::Error;
 use crate::outcome::{LogPlace, Named, Outcome, OutcomeId};
 
@@ -61,7 +61,7 @@ pub(super) struct Shared {
     pub(super) noted: AtomicU64,
     /// Up to here all is on the disk.
     pub(super) synced: AtomicU64,
-    pub(super) sync: Sync,
+    pub(super) sync: SyncPolicy,
     pub(super) waiting: Mutex<Waiting>,
     pub(super) trouble: Mutex<Option<Trouble>>,
     pub(super) is_troubled: AtomicBool,
@@ -146,7 +146,7 @@ impl Durable {
     /// Goes on with a store, or begins it. The records are to be taken out before.
     pub(super) fn start<D: Disk + 'static>(
         opened: Opened<D>,
-        sync: Sync,
+        sync: SyncPolicy,
         snapshot_after: u64,
     ) -> Result<Self, OpenError> {
         let Opened { recovered, disk, lock } = opened;
@@ -253,9 +253,9 @@ impl Durable {
         let position = match self.shared.sync {
             // Nobody writes it any more.
             _ if self.shared.has_stopped() => noted,
-            Sync::EachGroup => noted,
+            SyncPolicy::EachGroup => noted,
             // Only so much is kept that is not written.
-            Sync::Every(_) => noted.saturating_sub(WAITING_BYTES_MAX as u64),
+            SyncPolicy::Every(_) => noted.saturating_sub(WAITING_BYTES_MAX as u64),
         };
         if self.shared.synced.load(Ordering::Acquire) >= position {
             return None;
@@ -580,10 +580,10 @@ mod tests {
     }
 
     fn embedded(disk: &MoodyDisk) -> Arc<Embedded> {
-        embedded_with(disk, Sync::EachGroup)
+        embedded_with(disk, SyncPolicy::EachGroup)
     }
 
-    fn embedded_with(disk: &MoodyDisk, sync: Sync) -> Arc<Embedded> {
+    fn embedded_with(disk: &MoodyDisk, sync: SyncPolicy) -> Arc<Embedded> {
         let mut embedded = Embedded::new(4, Mode::default(), Limits::default(), None);
         let opened = Opened { recovered: None, disk: disk.clone(), lock: None };
         let log = Durable::start(opened, sync, u64::MAX).expect("it begins");
@@ -729,7 +729,7 @@ mod tests {
     /// What is not synced is bounded, and nobody waits for the time to be over.
     #[test]
     fn a_long_time_between_syncs_stops_nobody() {
-        let embedded = embedded_with(&MoodyDisk::default(), Sync::Every(Duration::MAX));
+        let embedded = embedded_with(&MoodyDisk::default(), SyncPolicy::Every(Duration::MAX));
         let options = TxOptions::default().deadline(Duration::from_secs(30));
         let store = Store { backend: embedded, options, caller: None };
         let value = "x".repeat(1 << 20);
@@ -741,7 +741,7 @@ mod tests {
     /// A snapshot asks for a sync, once.
     #[test]
     fn the_writer_rests_when_it_has_done_what_was_asked() {
-        for sync in [Sync::EachGroup, Sync::Every(Duration::MAX)] {
+        for sync in [SyncPolicy::EachGroup, SyncPolicy::Every(Duration::MAX)] {
             let opened = Opened { recovered: None, disk: MoodyDisk::default(), lock: None };
             let log = Durable::start(opened, sync, u64::MAX).expect("it begins");
             log.begin_unique();

@@ -42,8 +42,8 @@ use smallvec::SmallVec;
 
 use crate::backend::{Asking, Backend, Backup, Driver, InstantOutcome, Task, UntilDurable};
 use crate::call::Call;
-use crate::durability::{BackupError, LogStatus, OpenError, Progress, Sync};
-use crate::error::{Error, Wait};
+use crate::durability::{BackupError, LogStatus, OpenError, Progress, SyncPolicy};
+use crate::error::{BlockedOn, Error};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::outcome::{Named, Outcome, OutcomeId};
@@ -107,7 +107,7 @@ impl Embedded {
     pub(crate) fn opened(
         mut self,
         path: &Path,
-        sync: Sync,
+        sync: SyncPolicy,
         snapshot_after: u64,
         on_progress: &mut dyn FnMut(Progress),
     ) -> Result<Arc<Self>, OpenError> {
@@ -185,11 +185,11 @@ impl Embedded {
     }
 
     /// What an attempt waits for, and for whom.
-    fn wait(&self, waits: &Waits) -> Option<Wait> {
+    fn wait(&self, waits: &Waits) -> Option<BlockedOn> {
         let time = Duration::from_micros(self.elapsed().since(waits.since));
         waits.records.iter().find_map(|(shard, key)| {
             let behind = self.shards[shard.0 as usize].lock().waits_behind(key, waits.attempt)?;
-            Some(Wait { key: key.clone(), time, holder: behind.first().map(ToString::to_string) })
+            Some(BlockedOn { key: key.clone(), time, holder: behind.first().map(ToString::to_string) })
         })
     }
 

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::{Embedded, LINK, SESSION};
 use crate::backend::{Behind, Driver, keys_of};
 use crate::call::Call;
-use crate::error::Wait;
+use crate::error::BlockedOn;
 use crate::mailbox::{Mailbox, Wakers};
 
 /// How many parts the registry has, so that threads rarely meet in one.
@@ -103,7 +103,7 @@ impl Driver for OwnCoordinator {
         self.coordinator.waits().map(keys_of).unwrap_or_default()
     }
 
-    fn wait(&self, _told: Option<&Behind>) -> Option<Wait> {
+    fn wait(&self, _told: Option<&Behind>) -> Option<BlockedOn> {
         self.store.wait(&self.coordinator.waits()?)
     }
 

@@ -9,7 +9,7 @@ use claret_log::{Disk, Gathered, LogError, Writer};
 use claret_planted::{Bug, is_planted};
 
 use super::durable::{Shared, Trouble, WAITING_BYTES_MAX};
-use crate::durability::Sync;
+use crate::durability::SyncPolicy;
 
 /// How long there is nothing to write before the log says that all of it is synced.
 const MARK_AFTER: Duration = Duration::from_secs(1);
@@ -71,12 +71,12 @@ impl<D: Disk> Writing<D> {
             let is_closing = self.shared.is_closing();
             let unsynced = self.writer.position() - self.writer.synced();
             let is_due = match self.shared.sync {
-                Sync::EachGroup => true,
+                SyncPolicy::EachGroup => true,
                 // Well before those who commit have to wait.
-                Sync::Every(_) if unsynced >= WAITING_BYTES_MAX as u64 / 2 => {
+                SyncPolicy::Every(_) if unsynced >= WAITING_BYTES_MAX as u64 / 2 => {
                     !is_planted(Bug::BacklogUnsynced)
                 }
-                Sync::Every(time) => is_closing || self.is_wanted() || synced_at.elapsed() >= time,
+                SyncPolicy::Every(time) => is_closing || self.is_wanted() || synced_at.elapsed() >= time,
             };
             if is_due && self.writer.synced() < self.writer.position() {
                 self.writer.sync()?;
@@ -118,7 +118,7 @@ impl<D: Disk> Writing<D> {
         if tail.waiting() == 0 && !self.shared.is_closing() && !self.is_wanted() {
             self.shared.writer_waits.store(true, Ordering::Release);
             let until = match self.shared.sync {
-                Sync::Every(time) if self.writer.synced() < self.writer.position() => {
+                SyncPolicy::Every(time) if self.writer.synced() < self.writer.position() => {
                     synced_at.checked_add(time)
                 }
                 _ if !is_marked => Some(synced_at + MARK_AFTER),

@@ -2,7 +2,7 @@
 
 use claret_core::{AttemptId, Cause};
 
-use crate::error::{Error, Wait};
+use crate::error::{BlockedOn, Error};
 use crate::stats::RestartKey;
 
 pub(crate) fn restarts_often(_often: &RestartKey) {}
@@ -68,7 +68,7 @@ impl WaitEvents {
     }
 
     #[inline]
-    pub(crate) fn look(&mut self, _: Option<AttemptId>, _: Option<Wait>, _goes_on: bool) {}
+    pub(crate) fn look(&mut self, _: Option<AttemptId>, _: Option<BlockedOn>, _goes_on: bool) {}
 
     #[inline]
     pub(crate) fn take_news(&mut self) -> News {

@@ -17,7 +17,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::Entered;
 use tracing::{Span, debug, debug_span, warn};
 
-use crate::error::{Error, Wait};
+use crate::error::{BlockedOn, Error};
 use crate::stats::RestartKey;
 
 const TARGET: &str = "claret";
@@ -182,7 +182,7 @@ impl WaitEvents {
 
     /// Compares what was told with what is. `goes_on`: a wait that is over ended well.
     #[cold]
-    pub(crate) fn look(&mut self, name: Option<AttemptId>, wait: Option<Wait>, goes_on: bool) {
+    pub(crate) fn look(&mut self, name: Option<AttemptId>, wait: Option<BlockedOn>, goes_on: bool) {
         let Some(told) = &mut self.0.0 else { return };
         let mut tell = |what| told.news.push(what);
         if let Some(name) = name
@@ -241,7 +241,7 @@ pub(crate) struct News(Rare<Box<(Arc<AttemptTold>, Vec<What>)>>);
 #[derive(Debug)]
 enum What {
     Name(TxId),
-    Waits(Wait),
+    Waits(BlockedOn),
     GoesOn { key: Bytes, waited: Duration },
 }
 
@@ -264,7 +264,7 @@ impl What {
     fn tell(self, AttemptTold { transaction, span }: &AttemptTold) {
         match self {
             What::Name(id) => drop(transaction.span.record("id", display(id))),
-            What::Waits(Wait { key, holder, .. }) => {
+            What::Waits(BlockedOn { key, holder, .. }) => {
                 debug!(target: TARGET, parent: span, %key, holder = holder.map(display), "waits");
             }
             What::GoesOn { key, waited } => {

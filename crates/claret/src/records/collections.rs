@@ -2,8 +2,8 @@
 
 use claret_types::{Bytes, Dict, DictOp, Pairs, Set, SetOp, few};
 
-use super::{Gives, Record, Scope, many, one};
-use crate::read;
+use super::{AnswerIn, Record, Scope, many, one};
+use crate::decode;
 use crate::value::{FromValue, IntoValue, ValueError};
 
 fn pair((field, value): (impl IntoValue, impl IntoValue)) -> Result<(Bytes, Bytes), ValueError> {
@@ -26,13 +26,13 @@ impl<S: Scope> SetRecord<S> {
     }
 
     /// `SADD.RETURNING`: adds a member; whether it is new.
-    pub fn add_returning(&self, member: impl IntoValue) -> Gives<S, bool> {
+    pub fn add_returning(&self, member: impl IntoValue) -> AnswerIn<S, bool> {
         self.0.run_checked(one(member).map(SetOp::AddReturning))
     }
 
     /// `SADD.RETURNING`: adds members; how many are new.
-    pub fn add_many_returning(&self, members: impl IntoIterator<Item = impl IntoValue>) -> Gives<S, u64> {
-        self.0.read_many(many(members), SetOp::AddReturning, read::count())
+    pub fn add_many_returning(&self, members: impl IntoIterator<Item = impl IntoValue>) -> AnswerIn<S, u64> {
+        self.0.read_many(many(members), SetOp::AddReturning, decode::count())
     }
 
     /// `SREM`: removes a member.
@@ -46,28 +46,31 @@ impl<S: Scope> SetRecord<S> {
     }
 
     /// `SREM.RETURNING`: removes a member; whether it was there.
-    pub fn remove_returning(&self, member: impl IntoValue) -> Gives<S, bool> {
+    pub fn remove_returning(&self, member: impl IntoValue) -> AnswerIn<S, bool> {
         self.0.run_checked(one(member).map(SetOp::RemoveReturning))
     }
 
     /// `SREM.RETURNING`: removes members; how many were there.
-    pub fn remove_many_returning(&self, members: impl IntoIterator<Item = impl IntoValue>) -> Gives<S, u64> {
-        self.0.read_many(many(members), SetOp::RemoveReturning, read::count())
+    pub fn remove_many_returning(
+        &self,
+        members: impl IntoIterator<Item = impl IntoValue>,
+    ) -> AnswerIn<S, u64> {
+        self.0.read_many(many(members), SetOp::RemoveReturning, decode::count())
     }
 
     /// `SISMEMBER`: whether it is a member.
-    pub fn contains(&self, member: impl IntoValue) -> Gives<S, bool> {
+    pub fn contains(&self, member: impl IntoValue) -> AnswerIn<S, bool> {
         self.0.run_checked(member.into_value().map(SetOp::Contains))
     }
 
     /// `SCARD`: how many members.
-    pub fn len(&self) -> Gives<S, u64> {
+    pub fn len(&self) -> AnswerIn<S, u64> {
         self.0.run(SetOp::Len)
     }
 
     /// `SMEMBERS`: all members, in bytewise order.
-    pub fn members<V: FromValue>(&self) -> Gives<S, Vec<V>> {
-        self.0.read(SetOp::Members, read::each())
+    pub fn members<V: FromValue>(&self) -> AnswerIn<S, Vec<V>> {
+        self.0.read(SetOp::Members, decode::each())
     }
 }
 
@@ -87,7 +90,7 @@ impl<S: Scope> DictRecord<S> {
     }
 
     /// `HSET.RETURNING`: writes a field; whether it is new.
-    pub fn set_returning(&self, field: impl IntoValue, value: impl IntoValue) -> Gives<S, bool> {
+    pub fn set_returning(&self, field: impl IntoValue, value: impl IntoValue) -> AnswerIn<S, bool> {
         self.0.run_checked(pair((field, value)).map(|pair| DictOp::SetReturning(few([pair]))))
     }
 
@@ -95,8 +98,8 @@ impl<S: Scope> DictRecord<S> {
     pub fn set_many_returning(
         &self,
         fields: impl IntoIterator<Item = (impl IntoValue, impl IntoValue)>,
-    ) -> Gives<S, u64> {
-        self.0.read_many(fields.into_iter().map(pair).collect(), DictOp::SetReturning, read::count())
+    ) -> AnswerIn<S, u64> {
+        self.0.read_many(fields.into_iter().map(pair).collect(), DictOp::SetReturning, decode::count())
     }
 
     /// `HDEL`: removes a field.
@@ -110,13 +113,16 @@ impl<S: Scope> DictRecord<S> {
     }
 
     /// `HDEL.RETURNING`: removes a field; whether it was there.
-    pub fn remove_returning(&self, field: impl IntoValue) -> Gives<S, bool> {
+    pub fn remove_returning(&self, field: impl IntoValue) -> AnswerIn<S, bool> {
         self.0.run_checked(one(field).map(DictOp::RemoveReturning))
     }
 
     /// `HDEL.RETURNING`: removes fields; how many were there.
-    pub fn remove_many_returning(&self, fields: impl IntoIterator<Item = impl IntoValue>) -> Gives<S, u64> {
-        self.0.read_many(many(fields), DictOp::RemoveReturning, read::count())
+    pub fn remove_many_returning(
+        &self,
+        fields: impl IntoIterator<Item = impl IntoValue>,
+    ) -> AnswerIn<S, u64> {
+        self.0.read_many(many(fields), DictOp::RemoveReturning, decode::count())
     }
 
     /// `HINCRBY`: adds to a field's number.
@@ -125,40 +131,40 @@ impl<S: Scope> DictRecord<S> {
     }
 
     /// `HINCRBY.RETURNING`: adds to a field's number; the sum.
-    pub fn add_returning(&self, field: impl IntoValue, amount: i64) -> Gives<S, i64> {
+    pub fn add_returning(&self, field: impl IntoValue, amount: i64) -> AnswerIn<S, i64> {
         self.0.run_checked(field.into_value().map(|field| DictOp::AddReturning(field, amount)))
     }
 
     /// `HGET`: a field's value.
-    pub fn get<V: FromValue>(&self, field: impl IntoValue) -> Gives<S, Option<V>> {
-        self.0.read_checked(field.into_value().map(DictOp::Get), read::optional())
+    pub fn get<V: FromValue>(&self, field: impl IntoValue) -> AnswerIn<S, Option<V>> {
+        self.0.read_checked(field.into_value().map(DictOp::Get), decode::optional())
     }
 
     /// `HMGET`: the values of fields, in the order asked.
     pub fn get_many<V: FromValue>(
         &self,
         fields: impl IntoIterator<Item = impl IntoValue>,
-    ) -> Gives<S, Vec<Option<V>>> {
-        self.0.read_many(many(fields), DictOp::GetMany, read::each_optional())
+    ) -> AnswerIn<S, Vec<Option<V>>> {
+        self.0.read_many(many(fields), DictOp::GetMany, decode::each_optional())
     }
 
     /// `HEXISTS`: whether it has the field.
-    pub fn contains(&self, field: impl IntoValue) -> Gives<S, bool> {
+    pub fn contains(&self, field: impl IntoValue) -> AnswerIn<S, bool> {
         self.0.run_checked(field.into_value().map(DictOp::Contains))
     }
 
     /// `HLEN`: how many fields.
-    pub fn len(&self) -> Gives<S, u64> {
+    pub fn len(&self) -> AnswerIn<S, u64> {
         self.0.run(DictOp::Len)
     }
 
     /// `HKEYS`: all fields, in bytewise order.
-    pub fn fields<F: FromValue>(&self) -> Gives<S, Vec<F>> {
-        self.0.read(DictOp::Fields, read::each())
+    pub fn fields<F: FromValue>(&self) -> AnswerIn<S, Vec<F>> {
+        self.0.read(DictOp::Fields, decode::each())
     }
 
     /// `HGETALL`: all fields and values, in bytewise order of the fields.
-    pub fn all<F: FromValue, V: FromValue>(&self) -> Gives<S, Pairs<F, V>> {
-        self.0.read(DictOp::All, read::fields())
+    pub fn all<F: FromValue, V: FromValue>(&self) -> AnswerIn<S, Pairs<F, V>> {
+        self.0.read(DictOp::All, decode::fields())
     }
 }

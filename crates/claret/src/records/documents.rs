@@ -2,8 +2,8 @@
 
 use claret_types::{Bytes, Document, DocumentOp, JsonNumber};
 
-use super::{Gives, Record, Scope};
-use crate::read;
+use super::{AnswerIn, Record, Scope};
+use crate::decode;
 use crate::value::FromValue;
 #[cfg(feature = "json")]
 use crate::value::{IntoValue, Json, ValueError};
@@ -65,8 +65,8 @@ impl<S: Scope> DocumentRecord<S> {
     }
 
     /// `JSON.GET`: the JSON of what is at a place; without spaces, its members in bytewise order.
-    pub fn get_json(&self, path: impl Into<Bytes>) -> Gives<S, Option<String>> {
-        self.0.read(op("JSON.GET", path), read::optional())
+    pub fn get_json(&self, path: impl Into<Bytes>) -> AnswerIn<S, Option<String>> {
+        self.0.read(op("JSON.GET", path), decode::optional())
     }
 
     /// `JSON.DEL`: removes a place and all that is in it.
@@ -75,7 +75,7 @@ impl<S: Scope> DocumentRecord<S> {
     }
 
     /// `JSON.DEL.RETURNING`: removes a place and all that is in it; whether there was something.
-    pub fn remove_returning(&self, path: impl Into<Bytes>) -> Gives<S, bool> {
+    pub fn remove_returning(&self, path: impl Into<Bytes>) -> AnswerIn<S, bool> {
         self.0.run(op("JSON.DEL.RETURNING", path))
     }
 
@@ -89,8 +89,8 @@ impl<S: Scope> DocumentRecord<S> {
         &self,
         path: impl Into<Bytes>,
         amount: impl Into<JsonNumber>,
-    ) -> Gives<S, V> {
-        self.0.read(op_with("JSON.NUMINCRBY.RETURNING", path, amount.into().to_text()), read::one())
+    ) -> AnswerIn<S, V> {
+        self.0.read(op_with("JSON.NUMINCRBY.RETURNING", path, amount.into().to_text()), decode::one())
     }
 
     /// `JSON.STRAPPEND`: appends to the string at a place.
@@ -99,7 +99,7 @@ impl<S: Scope> DocumentRecord<S> {
     }
 
     /// `JSON.STRAPPEND.RETURNING`: appends to the string at a place; how many bytes it has.
-    pub fn append_returning(&self, path: impl Into<Bytes>, text: &str) -> Gives<S, u64> {
+    pub fn append_returning(&self, path: impl Into<Bytes>, text: &str) -> AnswerIn<S, u64> {
         let text = claret_types::JsonValue::Text(text.into()).to_text();
         self.0.run(op_with("JSON.STRAPPEND.RETURNING", path, text))
     }
@@ -119,20 +119,20 @@ impl<S: Scope> DocumentRecord<S> {
         &self,
         path: impl Into<Bytes>,
         values: impl IntoIterator<Item = impl Into<Bytes>>,
-    ) -> Gives<S, u64> {
+    ) -> AnswerIn<S, u64> {
         let values = values.into_iter().map(Into::into).collect();
         let op = |values| op_with_many("JSON.ARRAPPEND.RETURNING", path, values);
-        self.0.read_many(Ok(values), op, read::count())
+        self.0.read_many(Ok(values), op, decode::count())
     }
 
     /// `JSON.TYPE`: `null`, `boolean`, `integer`, `number`, `string`, `array` or `object`, if there is something at a place.
-    pub fn kind(&self, path: impl Into<Bytes>) -> Gives<S, Option<String>> {
-        self.0.read(op("JSON.TYPE", path), read::optional())
+    pub fn kind(&self, path: impl Into<Bytes>) -> AnswerIn<S, Option<String>> {
+        self.0.read(op("JSON.TYPE", path), decode::optional())
     }
 
     /// `JSON.OBJKEYS`: the names in the object at a place, in bytewise order; `None` if there is none.
-    pub fn keys(&self, path: impl Into<Bytes>) -> Gives<S, Option<Vec<String>>> {
-        self.0.read(op("JSON.OBJKEYS", path), read::optional_each())
+    pub fn keys(&self, path: impl Into<Bytes>) -> AnswerIn<S, Option<Vec<String>>> {
+        self.0.read(op("JSON.OBJKEYS", path), decode::optional_each())
     }
 }
 
@@ -170,8 +170,8 @@ impl<S: Scope> DocumentRecord<S> {
     pub fn get<V: serde::de::DeserializeOwned + 'static>(
         &self,
         path: impl Into<Bytes>,
-    ) -> Gives<S, Option<V>> {
-        self.0.read(op("JSON.GET", path), read::optional_json())
+    ) -> AnswerIn<S, Option<V>> {
+        self.0.read(op("JSON.GET", path), decode::optional_json())
     }
 
     /// `JSON.ARRAPPEND`: appends a value to the array at a place.
@@ -184,7 +184,7 @@ impl<S: Scope> DocumentRecord<S> {
         &self,
         path: impl Into<Bytes>,
         value: &V,
-    ) -> Gives<S, u64> {
+    ) -> AnswerIn<S, u64> {
         self.0.run_checked(op_of("JSON.ARRAPPEND.RETURNING", path, value))
     }
 }

@@ -3,8 +3,8 @@
 
 use claret_types::{End, List, ListOp};
 
-use super::{Gives, Record, Scope, many, one};
-use crate::read;
+use super::{AnswerIn, Record, Scope, many, one};
+use crate::decode;
 use crate::value::{FromValue, IntoValue};
 
 /// Values in order, with two ends. See [`List`].
@@ -33,43 +33,43 @@ impl<S: Scope> ListRecord<S> {
     }
 
     /// `LPUSH.RETURNING`: puts a value at the front; the new length.
-    pub fn push_front_returning(&self, value: impl IntoValue) -> Gives<S, u64> {
+    pub fn push_front_returning(&self, value: impl IntoValue) -> AnswerIn<S, u64> {
         self.0.run_checked(one(value).map(|value| ListOp::PushReturning(End::Front, value)))
     }
 
     /// `RPUSH.RETURNING`: puts a value at the back; the new length.
-    pub fn push_back_returning(&self, value: impl IntoValue) -> Gives<S, u64> {
+    pub fn push_back_returning(&self, value: impl IntoValue) -> AnswerIn<S, u64> {
         self.0.run_checked(one(value).map(|value| ListOp::PushReturning(End::Back, value)))
     }
 
     /// `LPOP`: takes the value at the front, if there is one.
-    pub fn pop_front<V: FromValue>(&self) -> Gives<S, Option<V>> {
-        self.0.read(ListOp::Pop(End::Front), read::optional())
+    pub fn pop_front<V: FromValue>(&self) -> AnswerIn<S, Option<V>> {
+        self.0.read(ListOp::Pop(End::Front), decode::optional())
     }
 
     /// `RPOP`: takes the value at the back, if there is one.
-    pub fn pop_back<V: FromValue>(&self) -> Gives<S, Option<V>> {
-        self.0.read(ListOp::Pop(End::Back), read::optional())
+    pub fn pop_back<V: FromValue>(&self) -> AnswerIn<S, Option<V>> {
+        self.0.read(ListOp::Pop(End::Back), decode::optional())
     }
 
     /// `LLEN`: how many values.
-    pub fn len(&self) -> Gives<S, u64> {
+    pub fn len(&self) -> AnswerIn<S, u64> {
         self.0.run(ListOp::Len)
     }
 
     /// `LRANGE`: the values from position `start` to `stop`, both included; negative ones count from the back.
-    pub fn range<V: FromValue>(&self, start: i64, stop: i64) -> Gives<S, Vec<V>> {
-        self.0.read(ListOp::Range { start, stop }, read::each())
+    pub fn range<V: FromValue>(&self, start: i64, stop: i64) -> AnswerIn<S, Vec<V>> {
+        self.0.read(ListOp::Range { start, stop }, decode::each())
     }
 
     /// `LRANGE 0 -1`: all values, the front one first.
-    pub fn all<V: FromValue>(&self) -> Gives<S, Vec<V>> {
+    pub fn all<V: FromValue>(&self) -> AnswerIn<S, Vec<V>> {
         self.range(0, -1)
     }
 
     /// `LINDEX`: the value at a position, if there is one; negative ones count from the back.
-    pub fn get<V: FromValue>(&self, index: i64) -> Gives<S, Option<V>> {
-        self.0.read(ListOp::Index(index), read::optional())
+    pub fn get<V: FromValue>(&self, index: i64) -> AnswerIn<S, Option<V>> {
+        self.0.read(ListOp::Index(index), decode::optional())
     }
 }
 
@@ -84,17 +84,17 @@ impl<S: Scope> QueueRecord<S> {
     }
 
     /// `LPOP`: takes the value that came first, if there is one.
-    pub fn dequeue<V: FromValue>(&self) -> Gives<S, Option<V>> {
-        self.0.read(ListOp::Pop(End::Front), read::optional())
+    pub fn dequeue<V: FromValue>(&self) -> AnswerIn<S, Option<V>> {
+        self.0.read(ListOp::Pop(End::Front), decode::optional())
     }
 
     /// `LINDEX 0`: the value that came first, if there is one; it stays.
-    pub fn peek<V: FromValue>(&self) -> Gives<S, Option<V>> {
-        self.0.read(ListOp::Index(0), read::optional())
+    pub fn peek<V: FromValue>(&self) -> AnswerIn<S, Option<V>> {
+        self.0.read(ListOp::Index(0), decode::optional())
     }
 
     /// `LLEN`: how many values.
-    pub fn len(&self) -> Gives<S, u64> {
+    pub fn len(&self) -> AnswerIn<S, u64> {
         self.0.run(ListOp::Len)
     }
 }
@@ -110,17 +110,17 @@ impl<S: Scope> StackRecord<S> {
     }
 
     /// `LPOP`: takes the value on top, if there is one.
-    pub fn pop<V: FromValue>(&self) -> Gives<S, Option<V>> {
-        self.0.read(ListOp::Pop(End::Front), read::optional())
+    pub fn pop<V: FromValue>(&self) -> AnswerIn<S, Option<V>> {
+        self.0.read(ListOp::Pop(End::Front), decode::optional())
     }
 
     /// `LINDEX 0`: the value on top, if there is one; it stays.
-    pub fn peek<V: FromValue>(&self) -> Gives<S, Option<V>> {
-        self.0.read(ListOp::Index(0), read::optional())
+    pub fn peek<V: FromValue>(&self) -> AnswerIn<S, Option<V>> {
+        self.0.read(ListOp::Index(0), decode::optional())
     }
 
     /// `LLEN`: how many values.
-    pub fn len(&self) -> Gives<S, u64> {
+    pub fn len(&self) -> AnswerIn<S, u64> {
         self.0.run(ListOp::Len)
     }
 }

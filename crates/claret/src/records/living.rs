@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 use claret_types::{Bytes, Content, ExpiresAt, FromReply, KeyspaceOp, Moment, Operation, Ttl};
 
 use super::{
-    BoundedRecord, CounterRecord, DictRecord, DocumentRecord, FloatRecord, Gives, ListRecord, QueueRecord,
+    AnswerIn, BoundedRecord, CounterRecord, DictRecord, DocumentRecord, FloatRecord, ListRecord, QueueRecord,
     Record, RegisterRecord, Scope, ScoredSetRecord, SetRecord, StackRecord, SummaryBagRecord, TopKRecord,
     UidRecord,
 };
-use crate::read::Read;
+use crate::decode::Decode;
 use crate::value::IntoValue;
 
 /// A record of whatever type. Typed records have the same methods.
@@ -27,8 +27,8 @@ impl<S: Scope> KeyRecord<S> {
         self.scope.void(self.key.clone(), Operation::from(op))
     }
 
-    fn ask<R: FromReply>(&self, op: KeyspaceOp) -> Gives<S, R> {
-        self.scope.answer(self.key.clone(), Operation::from(op), Read::plain())
+    fn ask<R: FromReply>(&self, op: KeyspaceOp) -> AnswerIn<S, R> {
+        self.scope.answer(self.key.clone(), Operation::from(op), Decode::plain())
     }
 
     /// `DEL`: removes the record. It needs the record alone.
@@ -37,12 +37,12 @@ impl<S: Scope> KeyRecord<S> {
     }
 
     /// `DEL.RETURNING`: removes the record; whether there was one.
-    pub fn delete_returning(&self) -> Gives<S, bool> {
+    pub fn delete_returning(&self) -> AnswerIn<S, bool> {
         self.ask(KeyspaceOp::Delete { returning: true })
     }
 
     /// `EXISTS`: whether there is a record.
-    pub fn exists(&self) -> Gives<S, bool> {
+    pub fn exists(&self) -> AnswerIn<S, bool> {
         self.ask(KeyspaceOp::Exists)
     }
 
@@ -54,7 +54,7 @@ impl<S: Scope> KeyRecord<S> {
     }
 
     /// The same; whether there was a record.
-    pub fn expire_in_returning(&self, time: Duration) -> Gives<S, bool> {
+    pub fn expire_in_returning(&self, time: Duration) -> AnswerIn<S, bool> {
         self.expire_returning(Moment::In(millis(time)))
     }
 
@@ -64,7 +64,7 @@ impl<S: Scope> KeyRecord<S> {
     }
 
     /// The same; whether there was a record.
-    pub fn expire_at_returning(&self, time: SystemTime) -> Gives<S, bool> {
+    pub fn expire_at_returning(&self, time: SystemTime) -> AnswerIn<S, bool> {
         self.expire_returning(Moment::At(unix_millis(time)))
     }
 
@@ -78,7 +78,7 @@ impl<S: Scope> KeyRecord<S> {
         self.issue(KeyspaceOp::Expire { at, only_later, returning: false })
     }
 
-    fn expire_returning(&self, at: Moment) -> Gives<S, bool> {
+    fn expire_returning(&self, at: Moment) -> AnswerIn<S, bool> {
         self.ask(KeyspaceOp::Expire { at, only_later: false, returning: true })
     }
 
@@ -88,37 +88,37 @@ impl<S: Scope> KeyRecord<S> {
     }
 
     /// The same; whether it would have expired.
-    pub fn persist_returning(&self) -> Gives<S, bool> {
+    pub fn persist_returning(&self) -> AnswerIn<S, bool> {
         self.ask(KeyspaceOp::Persist { returning: true })
     }
 
     /// `PTTL`: how long the record still lives.
-    pub fn ttl(&self) -> Gives<S, Ttl> {
+    pub fn ttl(&self) -> AnswerIn<S, Ttl> {
         self.ask(KeyspaceOp::TimeLeft { in_seconds: false, now: None })
     }
 
     /// `PEXPIRETIME`: when the record expires.
-    pub fn expires_at(&self) -> Gives<S, ExpiresAt> {
+    pub fn expires_at(&self) -> AnswerIn<S, ExpiresAt> {
         self.ask(KeyspaceOp::ExpiryTime)
     }
 
     /// `RECORD.CONTENT`: all that is in a record of a built-in type, so that [`KeyRecord::put`] can make another of it; `None`
     /// if there is no record. Shares the record with itself alone. O(size); an error if that is over 1 MiB.
-    pub fn content(&self) -> Gives<S, Option<Content>> {
+    pub fn content(&self) -> AnswerIn<S, Option<Content>> {
         self.ask(KeyspaceOp::Content)
     }
 
     /// `RECORD.DIGEST`: SHA-256 over the record's type, content and expiry, which two records have in common only if they are alike;
     /// `None` if there is no record. On a cluster a key of any other type has one as well. Shares the record with itself and
     /// [`content`](Self::content) alone. O(size); an error if that is over 65,536 elements or 4 MiB.
-    pub fn digest(&self) -> Gives<S, Option<[u8; 32]>> {
+    pub fn digest(&self) -> AnswerIn<S, Option<[u8; 32]>> {
         self.ask(KeyspaceOp::Digest)
     }
 
     /// `RECORD.VERSION`: a value that is another one after every change of the record, be it there or not: two that are equal say
     /// that nothing changed it in between, not even to what it had been. What the transaction itself does counts once it has
     /// committed. A record may get another version though nothing changed it. Shares the record with what only reads all of it.
-    pub fn version(&self) -> Gives<S, Bytes> {
+    pub fn version(&self) -> AnswerIn<S, Bytes> {
         self.ask(KeyspaceOp::Version)
     }
 
@@ -183,12 +183,12 @@ macro_rules! living {
             }
 
             /// See [`KeyRecord::delete_returning`].
-            pub fn delete_returning(&self) -> Gives<S, bool> {
+            pub fn delete_returning(&self) -> AnswerIn<S, bool> {
                 self.as_key().delete_returning()
             }
 
             /// See [`KeyRecord::exists`].
-            pub fn exists(&self) -> Gives<S, bool> {
+            pub fn exists(&self) -> AnswerIn<S, bool> {
                 self.as_key().exists()
             }
 
@@ -198,22 +198,22 @@ macro_rules! living {
             }
 
             /// See [`KeyRecord::expire_in_returning`].
-            pub fn expire_in_returning(&self, time: Duration) -> Gives<S, bool> {
+            pub fn expire_in_returning(&self, time: Duration) -> AnswerIn<S, bool> {
                 self.as_key().expire_in_returning(time)
             }
 
             /// See [`KeyRecord::expire_at_returning`].
-            pub fn expire_at_returning(&self, time: SystemTime) -> Gives<S, bool> {
+            pub fn expire_at_returning(&self, time: SystemTime) -> AnswerIn<S, bool> {
                 self.as_key().expire_at_returning(time)
             }
 
             /// See [`KeyRecord::persist_returning`].
-            pub fn persist_returning(&self) -> Gives<S, bool> {
+            pub fn persist_returning(&self) -> AnswerIn<S, bool> {
                 self.as_key().persist_returning()
             }
 
             /// See [`KeyRecord::expires_at`].
-            pub fn expires_at(&self) -> Gives<S, ExpiresAt> {
+            pub fn expires_at(&self) -> AnswerIn<S, ExpiresAt> {
                 self.as_key().expires_at()
             }
 
@@ -233,7 +233,7 @@ macro_rules! living {
             }
 
             /// See [`KeyRecord::ttl`].
-            pub fn ttl(&self) -> Gives<S, Ttl> {
+            pub fn ttl(&self) -> AnswerIn<S, Ttl> {
                 self.as_key().ttl()
             }
         }

@@ -5,8 +5,8 @@ use claret_types::{
     RegisterOp, UidGenerator, UidOp,
 };
 
-use super::{Gives, Record, Scope, TxScope};
-use crate::read::{self, Read};
+use super::{AnswerIn, Record, Scope, TxScope};
+use crate::decode::{self, Decode};
 use crate::value::{FromValue, IntoValue};
 
 /// A value that is read and overwritten. See [`Register`].
@@ -20,13 +20,13 @@ impl<S: Scope> RegisterRecord<S> {
     }
 
     /// `GETSET`: writes the value; returns the one before.
-    pub fn replace<V: FromValue>(&self, value: impl IntoValue) -> Gives<S, Option<V>> {
-        self.0.read_checked(value.into_value().map(RegisterOp::GetSet), read::optional())
+    pub fn replace<V: FromValue>(&self, value: impl IntoValue) -> AnswerIn<S, Option<V>> {
+        self.0.read_checked(value.into_value().map(RegisterOp::GetSet), decode::optional())
     }
 
     /// `GET`: the value.
-    pub fn get<V: FromValue>(&self) -> Gives<S, Option<V>> {
-        self.0.read(RegisterOp::Get, read::optional())
+    pub fn get<V: FromValue>(&self) -> AnswerIn<S, Option<V>> {
+        self.0.read(RegisterOp::Get, decode::optional())
     }
 
     /// `APPEND`: appends to the value.
@@ -35,7 +35,7 @@ impl<S: Scope> RegisterRecord<S> {
     }
 
     /// `STRLEN`: its length in bytes.
-    pub fn len(&self) -> Gives<S, u64> {
+    pub fn len(&self) -> AnswerIn<S, u64> {
         self.0.run(RegisterOp::Len)
     }
 
@@ -45,7 +45,7 @@ impl<S: Scope> RegisterRecord<S> {
     }
 
     /// `SETNX.RETURNING`: writes the value if there is none; returns whether it did.
-    pub fn set_if_absent(&self, value: impl IntoValue) -> Gives<S, bool> {
+    pub fn set_if_absent(&self, value: impl IntoValue) -> AnswerIn<S, bool> {
         self.0.run_checked(value.into_value().map(RegisterOp::SetIfAbsentReturning))
     }
 }
@@ -53,8 +53,8 @@ impl<S: Scope> RegisterRecord<S> {
 impl<S: TxScope> RegisterRecord<S> {
     /// Reads, and locks the record for the write that follows: two transactions that read and then write one
     /// register neither deadlock nor restart.
-    pub fn get_for_update<V: FromValue>(&self) -> Gives<S, Option<V>> {
-        self.0.read_for_update(RegisterOp::Get, read::optional())
+    pub fn get_for_update<V: FromValue>(&self) -> AnswerIn<S, Option<V>> {
+        self.0.read_for_update(RegisterOp::Get, decode::optional())
     }
 }
 
@@ -69,20 +69,20 @@ impl<S: Scope> CounterRecord<S> {
     }
 
     /// `INCRBY.RETURNING`: adds; returns the sum.
-    pub fn add_returning(&self, amount: i64) -> Gives<S, i64> {
+    pub fn add_returning(&self, amount: i64) -> AnswerIn<S, i64> {
         self.0.run(CounterOp::AddReturning(amount))
     }
 
     /// `GET`: the number, 0 if there is none.
-    pub fn get(&self) -> Gives<S, i64> {
+    pub fn get(&self) -> AnswerIn<S, i64> {
         self.0.run(CounterOp::Get)
     }
 }
 
 impl<S: TxScope> CounterRecord<S> {
     /// Reads, and locks the record for the change that follows.
-    pub fn get_for_update(&self) -> Gives<S, i64> {
-        self.0.read_for_update(CounterOp::Get, Read::plain())
+    pub fn get_for_update(&self) -> AnswerIn<S, i64> {
+        self.0.read_for_update(CounterOp::Get, Decode::plain())
     }
 }
 
@@ -97,12 +97,12 @@ impl<S: Scope> FloatRecord<S> {
     }
 
     /// `INCRBYFLOAT.RETURNING`: adds; returns the sum.
-    pub fn add_returning(&self, amount: f64) -> Gives<S, f64> {
+    pub fn add_returning(&self, amount: f64) -> AnswerIn<S, f64> {
         self.0.run(FloatCounterOp::AddReturning(amount))
     }
 
     /// `GET`: the number, 0 if there is none.
-    pub fn get(&self) -> Gives<S, f64> {
+    pub fn get(&self) -> AnswerIn<S, f64> {
         self.0.run(FloatCounterOp::Get)
     }
 }
@@ -139,22 +139,22 @@ impl<S: Scope> BoundedRecord<S> {
     }
 
     /// `BINCRBY.RETURNING`: adds if it fits; returns whether it did.
-    pub fn try_add(&self, amount: i64) -> Gives<S, bool> {
+    pub fn try_add(&self, amount: i64) -> AnswerIn<S, bool> {
         self.0.run(BoundedCounterOp::AddReturning(amount))
     }
 
     /// `BDECRBY.RETURNING`: takes if there is enough; returns whether it did.
-    pub fn try_take(&self, amount: i64) -> Gives<S, bool> {
+    pub fn try_take(&self, amount: i64) -> AnswerIn<S, bool> {
         self.0.run(BoundedCounterOp::TakeReturning(amount))
     }
 
     /// `BGET`: the value.
-    pub fn get(&self) -> Gives<S, Option<i64>> {
+    pub fn get(&self) -> AnswerIn<S, Option<i64>> {
         self.0.run(BoundedCounterOp::Get)
     }
 
     /// `BBOUNDS`: the minimum and the maximum; an error if there is no record.
-    pub fn bounds(&self) -> Gives<S, (i64, i64)> {
+    pub fn bounds(&self) -> AnswerIn<S, (i64, i64)> {
         self.0.run(BoundedCounterOp::Bounds)
     }
 }
@@ -165,12 +165,12 @@ pub struct UidRecord<S>(pub(super) Record<S, UidGenerator>);
 
 impl<S: Scope> UidRecord<S> {
     /// `UID.NEXT`: a number that nobody else ever gets from this record. Numbers of aborted transactions are lost.
-    pub fn next(&self) -> Gives<S, i64> {
+    pub fn next(&self) -> AnswerIn<S, i64> {
         self.0.run(UidOp::Next)
     }
 
     /// `UID.ISSUED`: how many numbers were taken by transactions that committed.
-    pub fn issued(&self) -> Gives<S, u64> {
+    pub fn issued(&self) -> AnswerIn<S, u64> {
         self.0.run(UidOp::Issued)
     }
 }

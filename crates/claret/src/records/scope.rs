@@ -14,14 +14,14 @@ use claret_types::{Bytes, Operation, Reply};
 
 use crate::answer::Answer;
 use crate::batch::{Batch, Ticket};
+use crate::decode::{Decode, Keys};
 use crate::error::Error;
-use crate::read::{Keys, Read};
 use crate::store::Store;
 use crate::tx::{Tx, strange, writes};
 use crate::value::ValueError;
 
 /// A place where operations are issued: a store (each is a transaction of one), a transaction, a batch, and their
-/// blocking mirrors. `examples/helpers.rs` has functions that work in all of them.
+/// blocking mirrors. Nobody outside this crate can name it, and so implement it: users see it as `Records`.
 pub trait Scope: Clone + Send + Sync {
     /// What a void operation gives back.
     type Void;
@@ -35,20 +35,21 @@ pub trait Scope: Clone + Send + Sync {
     fn void_many(&self, calls: Vec<(Bytes, Operation)>) -> Self::Void;
 
     /// Issues an operation that answers.
-    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Gives<Self, R>;
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Decode<R>) -> AnswerIn<Self, R>;
 
     /// Issues operations that answer, together. Their answer is an array of their answers.
-    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Gives<Self, R>;
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Decode<R>) -> AnswerIn<Self, R>;
 
     /// A void operation is not issued, because a value for it has no form as bytes.
     fn refuse_void(&self, key: Bytes, error: ValueError) -> Self::Void;
 
     /// An operation that answers is not issued, because a value for it has no form as bytes.
-    fn refuse<R: 'static>(&self, key: Bytes, error: ValueError) -> Gives<Self, R>;
+    fn refuse<R: 'static>(&self, key: Bytes, error: ValueError) -> AnswerIn<Self, R>;
 }
 
-/// What an operation that answers with an `R` gives back in a scope.
-pub type Gives<S, R> = <<S as Scope>::Answers as Answers>::Of<R>;
+/// What an operation that answers with an `R` gives back, by where it is issued: an [`Answer`](crate::Answer) of a store and a
+/// transaction, a [`Ticket`](crate::Ticket) of a batch and at the commit, a `Result` of the blocking mirrors.
+pub type AnswerIn<S, R> = <<S as Scope>::Answers as Answers>::Of<R>;
 
 /// What answers are in a [`Scope`].
 pub trait Answers {
@@ -83,11 +84,11 @@ impl Answers for Ticketed {
 /// A [`Store`] or a [`Tx`]: answers are awaited.
 ///
 /// ```
-/// use claret::{AsyncScope, Error, Done, Records, Store};
+/// use claret::{AsyncScope, Error, Records, Store};
 ///
 /// /// Works on a store, where each line is a transaction of its own, and in a transaction.
 /// async fn visit(scope: &impl AsyncScope, name: &str) -> Result<i64, Error> {
-///     scope.set("visitors").add(name).done().await?;
+///     scope.done(scope.set("visitors").add(name)).await?;
 ///     scope.counter("visits").add_returning(1).await
 /// }
 ///
@@ -98,38 +99,35 @@ impl Answers for Ticketed {
 /// assert_eq!(visits, 2);
 /// # Ok::<_, Error>(()) }).unwrap();
 /// ```
-pub trait AsyncScope: Scope<Void: Done, Answers = Awaited> {}
+pub trait AsyncScope: Scope<Void: VoidAnswer, Answers = Awaited> {
+    /// Waits until a store has done an operation that answers nothing. A transaction does it when it commits, so there this is
+    /// ready at once.
+    fn done(&self, void: Self::Void) -> impl Future<Output = Result<(), Error>> + Send {
+        void.done()
+    }
+}
 
-impl<S: Scope<Void: Done, Answers = Awaited>> AsyncScope for S {}
+impl<S: Scope<Void: VoidAnswer, Answers = Awaited>> AsyncScope for S {}
 
 /// A [`blocking::Store`](crate::blocking::Store) or a [`blocking::Tx`](crate::blocking::Tx): operations give results.
 pub trait BlockingScope: Scope<Void = Result<(), Error>, Answers = Waited> {}
 
 impl<S: Scope<Void = Result<(), Error>, Answers = Waited>> BlockingScope for S {}
 
-/// What a void operation gives back in any scope, as one thing: a future of a result.
-pub trait Done: Send {
-    /// Waits until a store has done the operation. A transaction and a batch do it when they commit, so there this is
-    /// ready at once.
+/// What a void operation gives back where answers are awaited, as one thing: a future of a result.
+pub trait VoidAnswer: Send {
     fn done(self) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
-/// Of a batch.
-impl Done for () {
-    fn done(self) -> impl Future<Output = Result<(), Error>> + Send {
-        std::future::ready(Ok(()))
-    }
-}
-
-/// Of a transaction, and of the blocking mirrors.
-impl Done for Result<(), Error> {
+/// Of a transaction.
+impl VoidAnswer for Result<(), Error> {
     fn done(self) -> impl Future<Output = Result<(), Error>> + Send {
         std::future::ready(self)
     }
 }
 
 /// Of a store.
-impl Done for Answer<()> {
+impl VoidAnswer for Answer<()> {
     fn done(self) -> impl Future<Output = Result<(), Error>> + Send {
         self
     }
@@ -139,7 +137,7 @@ impl Done for Answer<()> {
 pub trait TxScope: Scope {
     /// Runs a reading operation and takes the record's lock exclusively, so that a later write of this transaction to
     /// it neither waits nor restarts.
-    fn answer_for_update<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Gives<Self, R>;
+    fn answer_for_update<R: 'static>(&self, key: Bytes, op: Operation, read: Decode<R>) -> AnswerIn<Self, R>;
 }
 
 impl Scope for Store {
@@ -147,14 +145,14 @@ impl Scope for Store {
     type Answers = Awaited;
 
     fn void(&self, key: Bytes, op: Operation) -> Answer<()> {
-        self.answer(key, op, Read::plain())
+        self.answer(key, op, Decode::plain())
     }
 
     fn void_many(&self, calls: Vec<(Bytes, Operation)>) -> Answer<()> {
-        self.answer_many(calls, Read::plain())
+        self.answer_many(calls, Decode::plain())
     }
 
-    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Answer<R> {
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Answer<R> {
         let keys = read.keys_of(&key);
         let writes = writes(&op);
         let store = self.clone();
@@ -180,7 +178,7 @@ impl Scope for Store {
         Answer::own(future, writes, read, keys)
     }
 
-    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Answer<R> {
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Decode<R>) -> Answer<R> {
         let keys = Keys::Many(calls.iter().map(|(key, _)| key.clone()).collect());
         let writes = calls.iter().any(|(_, op)| writes(op));
         let store = self.clone();
@@ -202,18 +200,18 @@ impl Scope for Batch {
     type Answers = Ticketed;
 
     fn void(&self, key: Bytes, op: Operation) {
-        let _: Ticket<()> = self.answer(key, op, Read::plain());
+        let _: Ticket<()> = self.answer(key, op, Decode::plain());
     }
 
     fn void_many(&self, calls: Vec<(Bytes, Operation)>) {
         calls.into_iter().for_each(|(key, op)| self.void(key, op));
     }
 
-    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Ticket<R> {
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Ticket<R> {
         self.push_as(key, op, read)
     }
 
-    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Ticket<R> {
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Decode<R>) -> Ticket<R> {
         self.push_many(calls, read)
     }
 
@@ -239,11 +237,11 @@ impl Scope for Tx {
         calls.into_iter().try_for_each(|(key, op)| self.issue(key, op))
     }
 
-    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Answer<R> {
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Answer<R> {
         self.execute_as(key, op, read)
     }
 
-    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Answer<R> {
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Decode<R>) -> Answer<R> {
         self.execute_many(calls, read)
     }
 
@@ -257,7 +255,7 @@ impl Scope for Tx {
 }
 
 impl TxScope for Tx {
-    fn answer_for_update<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Answer<R> {
+    fn answer_for_update<R: 'static>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Answer<R> {
         self.execute_for_update_as(key, op, read)
     }
 }

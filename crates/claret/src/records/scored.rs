@@ -4,8 +4,8 @@ use claret_types::{
     Bytes, Pairs, ScoreBound, ScoredSet, ScoredSetOp, Summary, SummaryBag, SummaryBagOp, TopK, TopKOp, few,
 };
 
-use super::{Gives, Record, Scope, many, one};
-use crate::read;
+use super::{AnswerIn, Record, Scope, many, one};
+use crate::decode;
 use crate::value::{FromValue, IntoValue, ValueError};
 
 fn scored((member, score): (impl IntoValue, f64)) -> Result<(Bytes, f64), ValueError> {
@@ -25,7 +25,7 @@ impl<S: Scope> ScoredSetRecord<S> {
     }
 
     /// `ZADD.RETURNING`: sets a member's score; returns whether the member is new.
-    pub fn add_returning(&self, member: impl IntoValue, score: f64) -> Gives<S, bool> {
+    pub fn add_returning(&self, member: impl IntoValue, score: f64) -> AnswerIn<S, bool> {
         self.0.run_checked(scored((member, score)).map(|member| ScoredSetOp::AddReturning(few([member]))))
     }
 
@@ -38,8 +38,12 @@ impl<S: Scope> ScoredSetRecord<S> {
     pub fn add_many_returning(
         &self,
         members: impl IntoIterator<Item = (impl IntoValue, f64)>,
-    ) -> Gives<S, u64> {
-        self.0.read_many(members.into_iter().map(scored).collect(), ScoredSetOp::AddReturning, read::count())
+    ) -> AnswerIn<S, u64> {
+        self.0.read_many(
+            members.into_iter().map(scored).collect(),
+            ScoredSetOp::AddReturning,
+            decode::count(),
+        )
     }
 
     /// `ZREM`: removes a member.
@@ -48,7 +52,7 @@ impl<S: Scope> ScoredSetRecord<S> {
     }
 
     /// `ZREM.RETURNING`: removes a member; whether it was there.
-    pub fn remove_returning(&self, member: impl IntoValue) -> Gives<S, bool> {
+    pub fn remove_returning(&self, member: impl IntoValue) -> AnswerIn<S, bool> {
         self.0.run_checked(one(member).map(ScoredSetOp::RemoveReturning))
     }
 
@@ -58,8 +62,11 @@ impl<S: Scope> ScoredSetRecord<S> {
     }
 
     /// `ZREM.RETURNING`: removes members; how many were there.
-    pub fn remove_many_returning(&self, members: impl IntoIterator<Item = impl IntoValue>) -> Gives<S, u64> {
-        self.0.read_many(many(members), ScoredSetOp::RemoveReturning, read::count())
+    pub fn remove_many_returning(
+        &self,
+        members: impl IntoIterator<Item = impl IntoValue>,
+    ) -> AnswerIn<S, u64> {
+        self.0.read_many(many(members), ScoredSetOp::RemoveReturning, decode::count())
     }
 
     /// `ZINCRBY`: adds to a member's score, which is 0 where it is not in.
@@ -68,66 +75,70 @@ impl<S: Scope> ScoredSetRecord<S> {
     }
 
     /// `ZINCRBY.RETURNING`: adds to a member's score; the sum.
-    pub fn increment_returning(&self, member: impl IntoValue, by: f64) -> Gives<S, f64> {
+    pub fn increment_returning(&self, member: impl IntoValue, by: f64) -> AnswerIn<S, f64> {
         self.0.run_checked(member.into_value().map(|member| ScoredSetOp::IncrementReturning { by, member }))
     }
 
     /// `ZSCORE`: a member's score, if it is in.
-    pub fn score(&self, member: impl IntoValue) -> Gives<S, Option<f64>> {
+    pub fn score(&self, member: impl IntoValue) -> AnswerIn<S, Option<f64>> {
         self.0.run_checked(member.into_value().map(ScoredSetOp::Score))
     }
 
     /// `ZRANK`: a member's position from the lowest score, if it is in.
-    pub fn rank(&self, member: impl IntoValue) -> Gives<S, Option<u64>> {
+    pub fn rank(&self, member: impl IntoValue) -> AnswerIn<S, Option<u64>> {
         self.0.run_checked(member.into_value().map(ScoredSetOp::Rank))
     }
 
     /// `ZCARD`: how many members.
-    pub fn len(&self) -> Gives<S, u64> {
+    pub fn len(&self) -> AnswerIn<S, u64> {
         self.0.run(ScoredSetOp::Len)
     }
 
     /// `ZRANGE`: the members from position `start` to `stop`, both included, the lowest score first; negative
     /// positions count from the highest.
-    pub fn range<V: FromValue>(&self, start: i64, stop: i64) -> Gives<S, Vec<V>> {
-        self.0.read(ScoredSetOp::Range { start, stop, reverse: false, scores: false }, read::each())
+    pub fn range<V: FromValue>(&self, start: i64, stop: i64) -> AnswerIn<S, Vec<V>> {
+        self.0.read(ScoredSetOp::Range { start, stop, reverse: false, scores: false }, decode::each())
     }
 
     /// `ZRANGE ... WITHSCORES`: the same with their scores.
-    pub fn range_with_scores<V: FromValue>(&self, start: i64, stop: i64) -> Gives<S, Pairs<V, f64>> {
-        self.0.read(ScoredSetOp::Range { start, stop, reverse: false, scores: true }, read::scored())
+    pub fn range_with_scores<V: FromValue>(&self, start: i64, stop: i64) -> AnswerIn<S, Pairs<V, f64>> {
+        self.0.read(ScoredSetOp::Range { start, stop, reverse: false, scores: true }, decode::scored())
     }
 
     /// `ZRANGE ... REV`: the members from position `start` to `stop`, both included, the highest score first;
     /// negative positions count from the lowest.
-    pub fn range_reversed<V: FromValue>(&self, start: i64, stop: i64) -> Gives<S, Vec<V>> {
-        self.0.read(ScoredSetOp::Range { start, stop, reverse: true, scores: false }, read::each())
+    pub fn range_reversed<V: FromValue>(&self, start: i64, stop: i64) -> AnswerIn<S, Vec<V>> {
+        self.0.read(ScoredSetOp::Range { start, stop, reverse: true, scores: false }, decode::each())
     }
 
     /// `ZRANGE ... REV WITHSCORES`: the same with their scores.
-    pub fn range_reversed_with_scores<V: FromValue>(&self, start: i64, stop: i64) -> Gives<S, Pairs<V, f64>> {
-        self.0.read(ScoredSetOp::Range { start, stop, reverse: true, scores: true }, read::scored())
+    pub fn range_reversed_with_scores<V: FromValue>(
+        &self,
+        start: i64,
+        stop: i64,
+    ) -> AnswerIn<S, Pairs<V, f64>> {
+        self.0.read(ScoredSetOp::Range { start, stop, reverse: true, scores: true }, decode::scored())
     }
 
     /// `ZRANGE 0 count-1 REV WITHSCORES`: the members with the highest scores, best first.
-    pub fn highest<V: FromValue>(&self, count: u32) -> Gives<S, Pairs<V, f64>> {
+    pub fn highest<V: FromValue>(&self, count: u32) -> AnswerIn<S, Pairs<V, f64>> {
         // A stop before the start is an empty range.
         let (start, stop) = if count == 0 { (1, 0) } else { (0, i64::from(count) - 1) };
         self.range_reversed_with_scores(start, stop)
     }
 
     /// `ZRANGEBYSCORE ... WITHSCORES`: the members whose scores lie between two bounds, the lowest first.
-    pub fn between<V: FromValue>(&self, min: ScoreBound, max: ScoreBound) -> Gives<S, Pairs<V, f64>> {
-        self.0.read(ScoredSetOp::RangeByScore { min, max, scores: true }, read::scored())
+    pub fn between<V: FromValue>(&self, min: ScoreBound, max: ScoreBound) -> AnswerIn<S, Pairs<V, f64>> {
+        self.0.read(ScoredSetOp::RangeByScore { min, max, scores: true }, decode::scored())
     }
 
     /// `ZRANGEBYSCORE`: the same without their scores.
-    pub fn members_between<V: FromValue>(&self, min: ScoreBound, max: ScoreBound) -> Gives<S, Vec<V>> {
-        self.0.read(ScoredSetOp::RangeByScore { min, max, scores: false }, read::each())
+    pub fn members_between<V: FromValue>(&self, min: ScoreBound, max: ScoreBound) -> AnswerIn<S, Vec<V>> {
+        self.0.read(ScoredSetOp::RangeByScore { min, max, scores: false }, decode::each())
     }
 
     /// `ZCOUNT`: how many members have scores between two bounds.
-    pub fn count(&self, min: ScoreBound, max: ScoreBound) -> Gives<S, u64> {
+    pub fn count(&self, min: ScoreBound, max: ScoreBound) -> AnswerIn<S, u64> {
         self.0.run(ScoredSetOp::Count { min, max })
     }
 }
@@ -147,22 +158,22 @@ impl<S: Scope> TopKRecord<S> {
     }
 
     /// `TOPK.MAX`: the best member and its score, if there is any.
-    pub fn max<V: FromValue>(&self) -> Gives<S, Option<(V, f64)>> {
-        self.record.read(TopKOp::Max, read::first_scored())
+    pub fn max<V: FromValue>(&self) -> AnswerIn<S, Option<(V, f64)>> {
+        self.record.read(TopKOp::Max, decode::first_scored())
     }
 
     /// `TOPK.LIST`: all that are kept with their scores, best first.
-    pub fn list<V: FromValue>(&self) -> Gives<S, Pairs<V, f64>> {
+    pub fn list<V: FromValue>(&self) -> AnswerIn<S, Pairs<V, f64>> {
         self.best(u64::from(self.capacity))
     }
 
     /// `TOPK.LIST`: the best `count` with their scores, best first.
-    pub fn best<V: FromValue>(&self, count: u64) -> Gives<S, Pairs<V, f64>> {
-        self.record.read(TopKOp::List { count }, read::scored())
+    pub fn best<V: FromValue>(&self, count: u64) -> AnswerIn<S, Pairs<V, f64>> {
+        self.record.read(TopKOp::List { count }, decode::scored())
     }
 
     /// `TOPK.COUNT`: how many are kept.
-    pub fn count(&self) -> Gives<S, u64> {
+    pub fn count(&self) -> AnswerIn<S, u64> {
         self.record.run(TopKOp::Count)
     }
 }
@@ -178,32 +189,32 @@ impl<S: Scope> SummaryBagRecord<S> {
     }
 
     /// `BAG.COUNT`: how many numbers were added.
-    pub fn count(&self) -> Gives<S, u64> {
+    pub fn count(&self) -> AnswerIn<S, u64> {
         self.0.run(SummaryBagOp::Count)
     }
 
     /// `BAG.SUM`: their sum, 0 if there are none.
-    pub fn sum(&self) -> Gives<S, f64> {
+    pub fn sum(&self) -> AnswerIn<S, f64> {
         self.0.run(SummaryBagOp::Sum)
     }
 
     /// `BAG.MEAN`: their mean, if there are any.
-    pub fn mean(&self) -> Gives<S, Option<f64>> {
+    pub fn mean(&self) -> AnswerIn<S, Option<f64>> {
         self.0.run(SummaryBagOp::Mean)
     }
 
     /// `BAG.MIN`: the least, if there are any.
-    pub fn min(&self) -> Gives<S, Option<f64>> {
+    pub fn min(&self) -> AnswerIn<S, Option<f64>> {
         self.0.run(SummaryBagOp::Min)
     }
 
     /// `BAG.MAX`: the greatest, if there are any.
-    pub fn max(&self) -> Gives<S, Option<f64>> {
+    pub fn max(&self) -> AnswerIn<S, Option<f64>> {
         self.0.run(SummaryBagOp::Max)
     }
 
     /// `BAG.SUMMARY`: all four at once.
-    pub fn summary(&self) -> Gives<S, Summary> {
+    pub fn summary(&self) -> AnswerIn<S, Summary> {
         self.0.run(SummaryBagOp::Summary)
     }
 }

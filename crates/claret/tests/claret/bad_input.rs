@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::faulty::{Faulty, FaultyOp};
 use claret::types::{Counter, Set};
-use claret::{Abort, Bytes, Error, Limits, Mode, OpError, Records, Scope, Store, Ticketed, Tx, TxOptions};
+use claret::{Abort, Bytes, Error, Limits, Mode, OpError, Records, Store, Tx, TxOptions};
 use tokio::sync::Notify;
 
 /// Nothing is held, nobody is here, and the store still commits.
@@ -242,7 +242,7 @@ fn hold(
 async fn a_bad_read_in_a_batch_refuses_all_of_it() {
     let store = Store::in_memory();
     store.set("colours").add("red").await.unwrap();
-    fn filled<S: Scope<Answers = Ticketed>>(batch: S) -> S {
+    fn filled<S: Records>(batch: S) -> S {
         batch.counter("before").add(1);
         let _ = batch.counter("colours").get();
         batch.counter("after").add(1);

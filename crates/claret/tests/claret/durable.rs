@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use claret::types::{ExpiresAt, Expiry};
-use claret::{BackupError, Error, OpenError, Operation, Records, Store, Sync, blocking};
+use claret::{
+    Error, Operation, Records, Store, blocking,
+    durability::{BackupError, OpenError, SyncPolicy},
+};
 use claret_rig::TestFolder;
 
 use crate::faulty::{Faulty, FaultyOp};
@@ -221,7 +224,7 @@ fn transactions_over_shards_are_there_as_a_whole() {
 #[test]
 fn commits_that_are_not_waited_for_are_there_after_a_close() {
     let folder = TestFolder::new();
-    let every = || Store::builder().sync(Sync::Every(Duration::from_secs(60)));
+    let every = || Store::builder().sync(SyncPolicy::Every(Duration::from_secs(60)));
     let store = every().open(folder.path()).expect("it begins");
     for _ in 0..1_000 {
         wait(store.counter("hits").add(1)).expect("nobody is in the way");
@@ -250,7 +253,10 @@ fn snapshots_keep_the_log_short() {
     const BYTES: u64 = 20_000;
     let folder = TestFolder::new();
     let open = || {
-        Store::builder().sync(Sync::Every(Duration::from_millis(1))).snapshot_after(BYTES).open(folder.path())
+        Store::builder()
+            .sync(SyncPolicy::Every(Duration::from_millis(1)))
+            .snapshot_after(BYTES)
+            .open(folder.path())
     };
     for round in 1..=3i64 {
         let store = open().expect("it opens");
@@ -360,7 +366,7 @@ fn sum(store: &blocking::Store, name: &str, count: i64) -> i64 {
 #[test]
 fn a_backup_has_what_was_reported_and_not_synced() {
     let folder = TestFolder::new();
-    let builder = Store::builder().sync(Sync::Every(Duration::from_secs(3600)));
+    let builder = Store::builder().sync(SyncPolicy::Every(Duration::from_secs(3600)));
     let store = builder.open(folder.path().join("store")).expect("it begins");
     for round in 1..=3 {
         wait(store.counter("hits").add(1)).expect("nobody is in the way");

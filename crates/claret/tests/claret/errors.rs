@@ -1,6 +1,6 @@
 //! The table of errors on the embedded store, with what that one alone can give.
 
-use claret::{Error, Limits, OpError, Operation, Records, Schema, Store, TypeName};
+use claret::{Error, Limits, OpError, Operation, Records, Schema, Store, types::TypeName};
 use tokio::sync::Notify;
 
 use crate::any_host::errors::provoked::matched;

@@ -11,7 +11,6 @@ mod durable;
 mod errors;
 mod faulty;
 mod hostile;
-mod methods;
 mod nesting;
 mod optimistic;
 mod outcomes;

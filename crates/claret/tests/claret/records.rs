@@ -2,7 +2,10 @@
 //! blocking mirrors).
 
 use claret::types::{Counter, CounterOp};
-use claret::{Bytes, Error, Pairs, Records, ScoreBound, Store, Summary};
+use claret::{
+    Bytes, Error, Records, Store,
+    types::{Pairs, ScoreBound, Summary},
+};
 
 fn pairs(list: &[(&str, f64)]) -> Pairs<Bytes, f64> {
     Pairs(list.iter().map(|(member, score)| ((*member).into(), *score)).collect())

@@ -1,7 +1,10 @@
 //! Stores in this process with a schema: what is refused on every way to a record, and that nothing is left of it.
 
 use claret::types::Set;
-use claret::{Error, FieldType, Mode, OpError, Records, Schema, SchemaError, Store, TxOptions, TypeName};
+use claret::{
+    Error, Mode, OpError, Records, Schema, Store, TxOptions,
+    types::{FieldType, SchemaError, TypeName},
+};
 
 fn shop() -> Result<Schema, SchemaError> {
     Schema::new()

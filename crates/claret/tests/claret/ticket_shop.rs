@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use claret::{Pairs, Records, Store};
+use claret::{Records, Store, types::Pairs};
 use claret_rig::{Cluster, Module};
 
 #[path = "../../examples/ticket_shop.rs"]

@@ -1,8 +1,8 @@
 //! Values: any Rust type in and out of records, and what happens when a value is of another type.
 
 use claret::{
-    AsyncScope, BlockingScope, Bytes, Done, Error, FromValue, IntoValue, Json, Pairs, Records, Store,
-    ValueError,
+    AsyncScope, BlockingScope, Bytes, Error, FromValue, IntoValue, Json, Records, Store, errors::ValueError,
+    types::Pairs,
 };
 use serde::{Deserialize, Serialize};
 
@@ -84,7 +84,7 @@ fn every_handle_takes_and_gives_values() -> Result<(), Error> {
 
 /// A type of a user's own.
 mod char1 {
-    use claret::{Bytes, FromValue, ValueError};
+    use claret::{Bytes, FromValue, errors::ValueError};
 
     #[derive(Debug, PartialEq)]
     pub(crate) struct Char(pub(crate) char);
@@ -227,13 +227,13 @@ async fn a_value_without_a_form_as_bytes_is_not_written() {
 }
 
 /// Everywhere: the caller does with what it gets as its scope wants.
-fn note<S: claret::Scope>(scope: &S, name: &str) -> S::Void {
+fn note<S: claret::Records>(scope: &S, name: &str) -> S::Void {
     scope.set("names").add(name)
 }
 
 async fn noted(scope: &impl AsyncScope, name: &str) -> Result<u64, Error> {
-    note(scope, name).done().await?;
-    scope.counter("noted").add(1).done().await?;
+    scope.done(note(scope, name)).await?;
+    scope.done(scope.counter("noted").add(1)).await?;
     scope.set("names").len().await
 }
 

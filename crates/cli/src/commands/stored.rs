@@ -87,8 +87,8 @@ fn back_up(args: &BackupArgs) -> Result<(), String> {
             }
             Err(error) => error,
         },
-        StoreArg::Url(_) | StoreArg::Cluster => claret::BackupError::OnACluster,
-        StoreArg::Embedded | StoreArg::Model => claret::BackupError::InMemory,
+        StoreArg::Url(_) | StoreArg::Cluster => claret::durability::BackupError::OnACluster,
+        StoreArg::Embedded | StoreArg::Model => claret::durability::BackupError::InMemory,
     };
     Err(error.to_string())
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use claret::Sync;
+use claret::durability::SyncPolicy;
 use claret_checker::{
     Durability, TorturePlan, TortureReport, TortureTarget, Tortured, take_part_in_torture, torture,
 };
@@ -91,14 +91,14 @@ pub(crate) struct Args {
 
 /// `--sync`, as it was given and what it means.
 #[derive(Clone, Debug)]
-struct SyncArg(String, Sync);
+struct SyncArg(String, SyncPolicy);
 
 fn sync_of(text: &str) -> Result<SyncArg, String> {
     let millis = text.strip_prefix("every:").and_then(|millis| millis.parse::<u64>().ok());
     match (text, millis) {
-        ("each-group", _) => Ok(SyncArg(text.into(), Sync::EachGroup)),
+        ("each-group", _) => Ok(SyncArg(text.into(), SyncPolicy::EachGroup)),
         (_, Some(millis @ 1..=60_000)) => {
-            Ok(SyncArg(text.into(), Sync::Every(Duration::from_millis(millis))))
+            Ok(SyncArg(text.into(), SyncPolicy::Every(Duration::from_millis(millis))))
         }
         _ => Err("say each-group, or every:MILLISECONDS with 1 to 60000".into()),
     }

@@ -313,7 +313,7 @@ fn steps_of_one_command_are_not_seen_by_another() {
 /// Where a schema allows no set, a key's type is told all the same.
 #[test]
 fn a_schema_stands_in_no_question() {
-    let schema = claret::Schema::new().prefix("cart:", claret::TypeName::Dict).expect("a prefix");
+    let schema = claret::Schema::new().prefix("cart:", claret::types::TypeName::Dict).expect("a prefix");
     let store = Store::builder().schema(schema).build();
     script(
         &store,

@@ -1,6 +1,6 @@
 //! Values of Rust types in the records of a cluster.
 
-use claret::{Error, Pairs, Records, Store};
+use claret::{Error, Records, Store, types::Pairs};
 
 use super::rig::{keys, prefix, shared};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use claret::{Abort, Error, Records, Store, TxOptions, Wait};
+use claret::{Abort, Error, Records, Store, TxOptions, errors::BlockedOn};
 use tokio::sync::Notify;
 
 pub(crate) async fn all(store: &Store, prefix: &str) {
@@ -20,7 +20,7 @@ pub(crate) async fn all(store: &Store, prefix: &str) {
     let waiters = async {
         is_held.notified().await;
         for way in [Way::Call, Way::Commit, Way::Blocking] {
-            let Wait { key, time, holder, .. } = wait_of(store, &held, &free, way).await;
+            let BlockedOn { key, time, holder, .. } = wait_of(store, &held, &free, way).await;
             assert_eq!(key, held.as_str().into());
             assert!(time > Duration::ZERO && holder.is_some(), "{time:?}, {holder:?}");
         }
@@ -40,7 +40,7 @@ pub(crate) enum Way {
 }
 
 /// What a late transaction says of its wait.
-async fn wait_of(store: &Store, held: &str, free: &str, way: Way) -> Wait {
+async fn wait_of(store: &Store, held: &str, free: &str, way: Way) -> BlockedOn {
     match late(store, held, free, way).await {
         Error::Deadline { wait: Some(wait), .. } => *wait,
         other => panic!("{way:?}: {other:?}"),

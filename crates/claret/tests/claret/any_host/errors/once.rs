@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Abort, Error, Once, Records, Store, Ttl, TxOptions};
+use claret::{Abort, Error, OnceOutcome, Records, Store, TxOptions, types::Ttl};
 
 pub(crate) async fn all(store: &Store, prefix: &str) {
     let key = |name: &str| format!("{prefix}once:{name}");
@@ -24,12 +24,12 @@ async fn a_mark_ends_when_the_caller_said(store: &Store, id: &str, orders: &str)
         })
     };
     let hour = Duration::from_secs(60 * 60);
-    assert_eq!(order(TxOptions::new().keep_mark(hour)).await, Ok(Once::First(1)));
+    assert_eq!(order(TxOptions::new().keep_mark(hour)).await, Ok(OnceOutcome::First(1)));
     let left = store.key(format!("claret:done:{id}")).ttl().await;
     assert!(matches!(left, Ok(Ttl::In(time)) if time <= hour && time > hour / 2), "{left:?}");
     // A later call finds the mark as it is, and leaves it.
     let brief = TxOptions::new().keep_mark(Duration::from_millis(1)).keep_answer(Duration::from_millis(1));
-    assert_eq!(order(brief).await, Ok(Once::Again(1)));
+    assert_eq!(order(brief).await, Ok(OnceOutcome::Again(1)));
     let other = format!("{id}:brief");
     let order = |options: TxOptions| {
         store.transaction_once_with(options, &other, |tx| {
@@ -37,11 +37,11 @@ async fn a_mark_ends_when_the_caller_said(store: &Store, id: &str, orders: &str)
             async move { Ok(tx.counter(orders).add_returning(1).await?) }
         })
     };
-    assert_eq!(order(brief).await, Ok(Once::First(2)));
+    assert_eq!(order(brief).await, Ok(OnceOutcome::First(2)));
     loop {
         match order(brief).await {
-            Ok(Once::First(number)) => break assert_eq!(number, 3),
-            Ok(Once::Again(number)) => assert_eq!(number, 2),
+            Ok(OnceOutcome::First(number)) => break assert_eq!(number, 3),
+            Ok(OnceOutcome::Again(number)) => assert_eq!(number, 2),
             Err(error) => assert_eq!(error, Error::AlreadyDone { id: other.clone() }),
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -59,11 +59,11 @@ pub(crate) async fn an_answer_expires(store: &Store, prefix: &str) {
             async move { Ok(tx.counter(key).add_returning(1).await?) }
         })
     };
-    assert_eq!(order().await, Ok(Once::First(1)));
+    assert_eq!(order().await, Ok(OnceOutcome::First(1)));
     let ran = runs.load(Ordering::Relaxed);
     loop {
         match order().await {
-            Ok(again) => assert_eq!(again, Once::Again(1)),
+            Ok(again) => assert_eq!(again, OnceOutcome::Again(1)),
             Err(error) => break assert_eq!(error, Error::AlreadyDone { id: id.clone() }),
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -82,9 +82,9 @@ async fn answers_again(store: &Store, id: &str, orders: &str) {
             async move { Ok(tx.counter(orders).add_returning(1).await?) }
         })
     };
-    assert_eq!(order().await, Ok(Once::First(1)));
+    assert_eq!(order().await, Ok(OnceOutcome::First(1)));
     let seen = runs.load(Ordering::Relaxed);
-    assert_eq!(order().await, Ok(Once::Again(1)));
+    assert_eq!(order().await, Ok(OnceOutcome::Again(1)));
     assert_eq!(runs.load(Ordering::Relaxed), seen, "the closure is not called again");
     assert_eq!(store.counter(orders).get().await, Ok(1));
     let left = store.key(format!("claret:answer:{id}")).ttl().await;
@@ -93,7 +93,7 @@ async fn answers_again(store: &Store, id: &str, orders: &str) {
     assert_eq!(store.key(format!("claret:done:{id}")).ttl().await, Ok(Ttl::Forever));
     let void = format!("{id}:void");
     let nothing = || store.transaction_once(&void, |_| async { Ok(()) });
-    assert_eq!((nothing().await, nothing().await), (Ok(Once::First(())), Ok(Once::Again(()))));
+    assert_eq!((nothing().await, nothing().await), (Ok(OnceOutcome::First(())), Ok(OnceOutcome::Again(()))));
 }
 
 #[derive(Debug, PartialEq)]
@@ -120,8 +120,8 @@ async fn an_abort_leaves_no_mark(store: &Store, id: &str, seats: &str) {
     };
     assert_eq!(buy().await, Err(Purchase::SoldOut));
     store.bounded_counter(seats).add(1).await.expect("one came back");
-    assert_eq!(buy().await, Ok(Once::First("seat 1".to_owned())));
-    assert_eq!(buy().await, Ok(Once::Again("seat 1".to_owned())), "though it is sold out again");
+    assert_eq!(buy().await, Ok(OnceOutcome::First("seat 1".to_owned())));
+    assert_eq!(buy().await, Ok(OnceOutcome::Again("seat 1".to_owned())), "though it is sold out again");
     let id = format!("{id}:plain");
     let plain = store.transaction_once(&id, |_| async { Err::<(), _>(Abort::because("not today")) });
     assert!(matches!(plain.await, Err(Error::Aborted(_))));
@@ -133,7 +133,7 @@ async fn what_is_left_of_an_answer(store: &Store, id: &str, key: &str) {
         tx.counter(key).add(1)?;
         Ok("text".to_owned())
     });
-    assert_eq!(first.await, Ok(Once::First("text".to_owned())));
+    assert_eq!(first.await, Ok(OnceOutcome::First("text".to_owned())));
     let other = store.transaction_once(id, |_| async { Ok(7_i64) }).await;
     assert!(
         matches!(&other, Err(Error::Value { key, .. }) if *key == format!("claret:answer:{id}").into()),
@@ -163,7 +163,7 @@ async fn in_the_blocking_mirror(store: &Store, id: String, key: String) {
         (order(), order())
     };
     let (first, again) = tokio::task::spawn_blocking(twice).await.expect("no panic");
-    assert_eq!((first, again), (Ok(Once::First(1)), Ok(Once::Again(1))));
+    assert_eq!((first, again), (Ok(OnceOutcome::First(1)), Ok(OnceOutcome::Again(1))));
     assert_eq!(store.counter(&key).get().await, Ok(1));
 }
 

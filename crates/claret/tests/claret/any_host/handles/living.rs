@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use claret::{Bytes, Error, Gives, OpError, Records, Scope, Store, Ttl, Tx};
+use claret::{Bytes, Error, OpError, Records, Store, Tx, handles::AnswerIn, types::Ttl};
 
 use super::in_time;
 
@@ -252,7 +252,7 @@ async fn bad_times(store: &Store, key: &str) {
     assert_eq!(store.key(key).ttl().await.expect("an answer"), Ttl::Forever);
     store.key(key).expire_at(SystemTime::UNIX_EPOCH - LONG).await.expect("it is over");
     assert!(!store.key(key).exists().await.expect("an answer"));
-    fn generic<S: Scope>(scope: &S) -> Gives<S, bool> {
+    fn generic<S: Records>(scope: &S) -> AnswerIn<S, bool> {
         scope.key("nothing").exists()
     }
     assert!(!generic(store).await.expect("an answer"));

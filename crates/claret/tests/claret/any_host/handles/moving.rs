@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use claret::{Abort, Bytes, Error, OpError, Records, Store, Ttl};
+use claret::{Abort, Bytes, Error, OpError, Records, Store, types::Ttl};
 
 use super::in_time;
 use super::living::EVERY_TYPE;
@@ -141,7 +141,11 @@ async fn digests_tell(store: &Store, prefix: &str) {
         let content = store.key(&key).content().await.expect("an answer").expect("it is there");
         store.key(&copy).put(content).await.expect("a copy");
         assert_eq!(digest(&copy).await, first, "{name}");
-        store.key(&copy).put(claret::Content::of(&other_than(name)).expect("small")).await.expect("another");
+        store
+            .key(&copy)
+            .put(claret::types::Content::of(&other_than(name)).expect("small"))
+            .await
+            .expect("another");
         assert_ne!(digest(&copy).await, first, "{name}");
     }
     let large = format!("{prefix}:large");

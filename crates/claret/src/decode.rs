@@ -5,10 +5,10 @@ use claret_types::{Bytes, FromReply, Pairs, Reply};
 use crate::error::Error;
 use crate::value::{FromValue, ValueError};
 
-/// How the answer of an operation becomes an `R`. Handles make it; a [`Scope`](crate::Scope) passes it on to what it gives
+/// How the answer of an operation becomes an `R`. Handles make it; a scope passes it on to what it gives
 /// back.
 #[derive(Debug)]
-pub struct Read<R> {
+pub struct Decode<R> {
     /// Whether the reply has the shape that the operation answers in. It runs no code of users.
     fits: fn(&Reply) -> bool,
     read: fn(Reply) -> Result<R, Misread>,
@@ -16,13 +16,13 @@ pub struct Read<R> {
     has_values: bool,
 }
 
-impl<R> Clone for Read<R> {
+impl<R> Clone for Decode<R> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<R> Copy for Read<R> {}
+impl<R> Copy for Decode<R> {}
 
 /// Why a reply is no `R`.
 #[derive(Debug)]
@@ -53,10 +53,10 @@ impl Keys {
     }
 }
 
-impl<R: FromReply> Read<R> {
+impl<R: FromReply> Decode<R> {
     /// As it is.
     pub(crate) fn plain() -> Self {
-        Read {
+        Decode {
             fits: |reply| R::from_reply(reply.clone()).is_some(),
             read: |reply| R::from_reply(reply).ok_or(SHAPE),
             has_values: false,
@@ -64,15 +64,15 @@ impl<R: FromReply> Read<R> {
     }
 }
 
-impl<R> Read<R> {
+impl<R> Decode<R> {
     /// Of no answer.
     pub(crate) fn nothing() -> Self {
-        Read { fits: |_| false, read: |_| Err(SHAPE), has_values: false }
+        Decode { fits: |_| false, read: |_| Err(SHAPE), has_values: false }
     }
 
     /// An answer with values of this type in it. `read` runs code of users.
     fn of<V: FromValue, Shape: FromReply>(read: fn(Reply) -> Result<R, Misread>) -> Self {
-        Read { fits: |reply| Shape::from_reply(reply.clone()).is_some(), read, has_values: !V::ACCEPTS_ALL }
+        Decode { fits: |reply| Shape::from_reply(reply.clone()).is_some(), read, has_values: !V::ACCEPTS_ALL }
     }
 
     /// What an error of this answer needs to know of the key.
@@ -114,8 +114,8 @@ fn shape<S: FromReply>(reply: Reply) -> Result<S, Misread> {
 }
 
 /// A value, if there is one.
-pub(crate) fn optional<V: FromValue>() -> Read<Option<V>> {
-    Read::of::<V, Option<Bytes>>(|reply| match reply {
+pub(crate) fn optional<V: FromValue>() -> Decode<Option<V>> {
+    Decode::of::<V, Option<Bytes>>(|reply| match reply {
         Reply::Nil => Ok(None),
         other => value(0, shape(other)?).map(Some),
     })
@@ -123,35 +123,35 @@ pub(crate) fn optional<V: FromValue>() -> Read<Option<V>> {
 
 /// A value of JSON, if there is one.
 #[cfg(feature = "json")]
-pub(crate) fn optional_json<V: serde::de::DeserializeOwned + 'static>() -> Read<Option<V>> {
-    Read::of::<crate::value::Json<V>, Option<Bytes>>(|reply| match reply {
+pub(crate) fn optional_json<V: serde::de::DeserializeOwned + 'static>() -> Decode<Option<V>> {
+    Decode::of::<crate::value::Json<V>, Option<Bytes>>(|reply| match reply {
         Reply::Nil => Ok(None),
         other => value(0, shape(other)?).map(|crate::value::Json(value)| Some(value)),
     })
 }
 
 /// A value.
-pub(crate) fn one<V: FromValue>() -> Read<V> {
-    Read::of::<V, Bytes>(|reply| value(0, shape(reply)?))
+pub(crate) fn one<V: FromValue>() -> Decode<V> {
+    Decode::of::<V, Bytes>(|reply| value(0, shape(reply)?))
 }
 
 /// Values, if there are any.
-pub(crate) fn optional_each<V: FromValue>() -> Read<Option<Vec<V>>> {
-    Read::of::<V, Option<Vec<Bytes>>>(|reply| {
+pub(crate) fn optional_each<V: FromValue>() -> Decode<Option<Vec<V>>> {
+    Decode::of::<V, Option<Vec<Bytes>>>(|reply| {
         let all = shape::<Option<Vec<Bytes>>>(reply)?;
         all.map(|all| all.into_iter().enumerate().map(|(at, bytes)| value(at, bytes)).collect()).transpose()
     })
 }
 
 /// Values.
-pub(crate) fn each<V: FromValue>() -> Read<Vec<V>> {
-    Read::of::<V, Vec<Bytes>>(|reply| {
+pub(crate) fn each<V: FromValue>() -> Decode<Vec<V>> {
+    Decode::of::<V, Vec<Bytes>>(|reply| {
         shape::<Vec<Bytes>>(reply)?.into_iter().enumerate().map(|(at, bytes)| value(at, bytes)).collect()
     })
 }
 
 /// How many of what was given there were; of nothing, none.
-pub(crate) fn count() -> Read<u64> {
+pub(crate) fn count() -> Decode<u64> {
     fn count(reply: &Reply) -> Option<u64> {
         match reply {
             Reply::Int(count) => u64::try_from(*count).ok(),
@@ -159,30 +159,34 @@ pub(crate) fn count() -> Read<u64> {
             _ => None,
         }
     }
-    Read { fits: |reply| count(reply).is_some(), read: |reply| count(&reply).ok_or(SHAPE), has_values: false }
+    Decode {
+        fits: |reply| count(reply).is_some(),
+        read: |reply| count(&reply).ok_or(SHAPE),
+        has_values: false,
+    }
 }
 
 /// Values where there are any.
-pub(crate) fn each_optional<V: FromValue>() -> Read<Vec<Option<V>>> {
-    Read::of::<V, Vec<Option<Bytes>>>(|reply| {
+pub(crate) fn each_optional<V: FromValue>() -> Decode<Vec<Option<V>>> {
+    Decode::of::<V, Vec<Option<Bytes>>>(|reply| {
         let all = shape::<Vec<Option<Bytes>>>(reply)?.into_iter().enumerate();
         all.map(|(at, bytes)| bytes.map(|bytes| value(at, bytes)).transpose()).collect()
     })
 }
 
 /// Fields and values.
-pub(crate) fn fields<F: FromValue, V: FromValue>() -> Read<Pairs<F, V>> {
-    let read = Read::of::<V, Pairs<Bytes, Bytes>>(|reply| {
+pub(crate) fn fields<F: FromValue, V: FromValue>() -> Decode<Pairs<F, V>> {
+    let read = Decode::of::<V, Pairs<Bytes, Bytes>>(|reply| {
         let Pairs(all) = shape::<Pairs<Bytes, Bytes>>(reply)?;
         let read = all.into_iter().map(|(field, of)| Ok((value(0, field)?, value(0, of)?)));
         read.collect::<Result<_, _>>().map(Pairs)
     });
-    Read { has_values: read.has_values || !F::ACCEPTS_ALL, ..read }
+    Decode { has_values: read.has_values || !F::ACCEPTS_ALL, ..read }
 }
 
 /// Members and their scores.
-pub(crate) fn scored<V: FromValue>() -> Read<Pairs<V, f64>> {
-    Read::of::<V, Pairs<Bytes, f64>>(|reply| {
+pub(crate) fn scored<V: FromValue>() -> Decode<Pairs<V, f64>> {
+    Decode::of::<V, Pairs<Bytes, f64>>(|reply| {
         let Pairs(all) = shape::<Pairs<Bytes, f64>>(reply)?;
         let read = all.into_iter().map(|(member, score)| Ok((value(0, member)?, score)));
         read.collect::<Result<_, _>>().map(Pairs)
@@ -190,8 +194,8 @@ pub(crate) fn scored<V: FromValue>() -> Read<Pairs<V, f64>> {
 }
 
 /// A member and its score, if there is one.
-pub(crate) fn first_scored<V: FromValue>() -> Read<Option<(V, f64)>> {
-    Read::of::<V, Option<(Bytes, f64)>>(|reply| {
+pub(crate) fn first_scored<V: FromValue>() -> Decode<Option<(V, f64)>> {
+    Decode::of::<V, Option<(Bytes, f64)>>(|reply| {
         let first = shape::<Option<(Bytes, f64)>>(reply)?;
         first.map(|(member, score)| Ok((value(0, member)?, score))).transpose()
     })

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use claret::types::builtin_types;
-use claret::{
-    Answers, Bytes, Content, FromReply, Gives, Operation, Read, Records, Reply, Scope, ScoreBound, TxScope,
-    ValueError,
-};
+use claret_types::{Bytes, Content, FromReply, Operation, Reply, ScoreBound, builtin_types};
+
+use super::Records;
+use super::scope::{AnswerIn, Answers, Scope, TxScope};
+use crate::decode::Decode;
+use crate::value::ValueError;
 
 /// A scope that does nothing and notes the operations.
 #[derive(Clone, Default)]
@@ -40,12 +41,12 @@ impl Scope for Recorder {
         calls.into_iter().for_each(|(key, op)| self.void(key, op));
     }
 
-    fn answer<R: 'static>(&self, _: Bytes, op: Operation, _: Read<R>) -> Gives<Self, R> {
+    fn answer<R: 'static>(&self, _: Bytes, op: Operation, _: Decode<R>) -> AnswerIn<Self, R> {
         assert!(op.returns(), "{op:?} answers nothing");
         self.note(&op);
     }
 
-    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Gives<Self, R> {
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Decode<R>) -> AnswerIn<Self, R> {
         calls.into_iter().for_each(|(key, op)| self.answer(key, op, read));
     }
 
@@ -53,13 +54,13 @@ impl Scope for Recorder {
         panic!("{error}");
     }
 
-    fn refuse<R: 'static>(&self, _: Bytes, error: ValueError) -> Gives<Self, R> {
+    fn refuse<R: 'static>(&self, _: Bytes, error: ValueError) -> AnswerIn<Self, R> {
         panic!("{error}");
     }
 }
 
 impl TxScope for Recorder {
-    fn answer_for_update<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Gives<Self, R> {
+    fn answer_for_update<R: 'static>(&self, key: Bytes, op: Operation, read: Decode<R>) -> AnswerIn<Self, R> {
         self.answer(key, op, read);
     }
 }
