@@ -6,6 +6,9 @@
 //!
 //! This crate names no clock, thread, socket, random source, log or async runtime.
 
+#[macro_use]
+mod ways;
+
 mod asked;
 mod backup;
 mod client;

@@ -43,6 +43,7 @@ mod session;
 mod stamp;
 mod unheard;
 mod waits;
+mod ways;
 
 pub use combining::{Frontend, TxHandle};
 pub use contention::Contention;

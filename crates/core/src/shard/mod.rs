@@ -51,6 +51,7 @@ mod top;
 mod undoing;
 mod undone;
 mod votes;
+mod ways;
 
 use std::hash::BuildHasher;
 
