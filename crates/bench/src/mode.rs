@@ -64,7 +64,7 @@ pub struct BenchMode {
     pub engine: Engine,
 }
 
-const MODES: [BenchMode; 18] = [
+const MODES: [BenchMode; 17] = [
     BenchMode { name: "mutex", engine: Engine::Mutex },
     BenchMode { name: "sqlite", engine: Engine::Sqlite },
     BenchMode { name: "none", engine: Engine::Store(Mode::None) },
@@ -72,7 +72,6 @@ const MODES: [BenchMode; 18] = [
     BenchMode { name: "rw+phase", engine: Engine::Store(Mode::ReaderWriterPhased) },
     BenchMode { name: "boost", engine: Engine::Store(Mode::Commuting) },
     BenchMode { name: "boost+phase", engine: Engine::Store(Mode::CommutingPhased) },
-    BenchMode { name: "boost+phase+combine", engine: Engine::Store(Mode::CommutingPhasedCombined) },
     BenchMode { name: "claret", engine: Engine::Store(Mode::CommutingPhased) },
     BenchMode { name: "optimistic", engine: Engine::Optimistic },
     BenchMode { name: "chain", engine: Engine::Chain(Chains::Always) },
@@ -110,13 +109,22 @@ impl BenchMode {
         }
     }
 
+    /// All of them.
+    fn all() -> impl Iterator<Item = BenchMode> {
+        let of_way = |mode| match mode {
+            Mode::Way(way) => Some(BenchMode { name: way.name(), engine: Engine::Store(mode) }),
+            _ => None,
+        };
+        MODES.into_iter().chain(Mode::ways().filter_map(of_way))
+    }
+
     /// Reads a name.
     ///
     /// # Errors
     /// Names the input and lists what there is.
     pub fn parse(name: &str) -> Result<Self, String> {
-        MODES.into_iter().find(|mode| mode.name == name).ok_or_else(|| {
-            let known: Vec<_> = MODES.iter().map(|mode| mode.name).collect();
+        Self::all().find(|mode| mode.name == name).ok_or_else(|| {
+            let known: Vec<_> = Self::all().map(|mode| mode.name).collect();
             format!("there is no mode '{name}'; the modes are {}", known.join(", "))
         })
     }

@@ -300,7 +300,7 @@ fn mode_of(mode: BenchMode) -> model::Mode {
         Mode::ReaderWriterPhased => model::Mode::ReaderWriterPhased,
         Mode::Commuting => model::Mode::Commuting,
         Mode::CommutingPhased => model::Mode::CommutingPhased,
-        Mode::CommutingPhasedCombined => model::Mode::CommutingPhasedCombined,
+        Mode::Way(way) => model::Mode::Way(way.switches()),
     }
 }
 

@@ -177,7 +177,7 @@ pub use durability::{BackupError, LogError, LogStatus, OpenError, Progress, Sync
 pub use error::{Abort, Error, Reason, Wait};
 pub use glob::{Pattern, matches_pattern};
 pub use keys::{BlockingKeys, Keys};
-pub use mode::Mode;
+pub use mode::{Mode, Way};
 pub use once::Once;
 pub use open::StoreBuilder;
 pub use open_url::OpenUrlError;

@@ -373,6 +373,8 @@ bugs! {
     PartedWaits "parted-waits" "C13";
     /// A founder that left goes on under the id of the group.
     FounderKeepsId "founder-keeps-id" "C14";
+    /// The prepare names the eldest member alone.
+    MatesLeftBehind "mates-left-behind" "C9";
 }
 
 /// Never.

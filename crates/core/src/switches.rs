@@ -1,5 +1,7 @@
 //! Switches for measuring (P70). Each is a real alternative.
 
+use crate::ways::WaySwitches;
+
 /// Which conflicts a lock sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locks {
@@ -48,9 +50,7 @@ pub struct Switches {
     pub locks: Locks,
     /// Waiters queue in phases; otherwise a refused request is retried after a pause.
     pub phasing: bool,
-    /// Transactions of one process share locks and answers (C1).
-    pub combining: bool,
-    /// One-shot transactions of one process that leave together commit as one attempt (B1). Not where they combine.
+    /// One-shot transactions of one process that leave together commit as one attempt (B1). Not where a way has all transactions.
     pub batching: bool,
     /// How messages travel.
     pub delivery: Delivery,
@@ -58,17 +58,19 @@ pub struct Switches {
     pub ordering: Ordered,
     /// In two rounds or in a chain. Over a network alone.
     pub commit: Commit,
+    /// Which transactions go in which way to commit.
+    pub ways: WaySwitches,
 }
 
 impl Switches {
-    /// Everything that Claret has, over a network.
+    /// What Claret does over a network, but for batches.
     pub const CLARET: Switches = Switches {
         locks: Locks::Abstract,
         phasing: true,
-        combining: true,
         batching: false,
         delivery: Delivery::Network,
         ordering: Ordered::Never,
         commit: Commit::Rounds,
+        ways: WaySwitches::ROUNDS,
     };
 }

@@ -52,6 +52,7 @@ mod store;
 mod tamper;
 mod trace;
 mod vanish;
+mod ways;
 mod workload;
 mod world;
 

@@ -23,3 +23,4 @@ mod ticket_shop;
 mod time;
 mod transactions;
 mod values;
+mod ways;

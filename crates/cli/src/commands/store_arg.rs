@@ -136,7 +136,7 @@ fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
             "the mode '{}' is not what the module's shards do; measure it with --store sim or embedded",
             mode.name
         )),
-        Engine::Store(Mode::None | Mode::CommutingPhased | Mode::CommutingPhasedCombined)
+        Engine::Store(Mode::None | Mode::CommutingPhased | Mode::Way(_))
         | Engine::Optimistic
         | Engine::Chain(_)
         | Engine::Sinfonia

@@ -148,7 +148,7 @@ impl Coordinator {
     }
 
     /// [`Self::conflicts_with`] for what one member has executed.
-    pub(super) fn member_conflicts_with(&self, member: Member, key: &Bytes, op: &Operation) -> bool {
+    pub(crate) fn member_conflicts_with(&self, member: Member, key: &Bytes, op: &Operation) -> bool {
         // One that is over holds nothing any more.
         !self.is_idle() && self.calls.conflict_with(self.switches.locks, member, key, op)
     }
@@ -159,7 +159,7 @@ impl Coordinator {
     }
 
     /// [`Self::waits`] of a member.
-    pub(super) fn waits_of(&self, member: Member) -> Option<Waits> {
+    pub(crate) fn waits_of(&self, member: Member) -> Option<Waits> {
         let since = self.blocked.since()?;
         let is_blocked = |shard: ShardId| {
             self.participants.find(shard).is_some_and(|it| match self.state {
@@ -449,7 +449,7 @@ impl Coordinator {
     }
 }
 
-/// For others of the process: contention, and groups that combine.
+/// For others of the process: contention, and several transactions that are members of one attempt.
 impl Coordinator {
     /// About which timestamp the attempt is to have.
     pub(super) fn suggested(&self) -> Option<Timestamp> {
@@ -503,19 +503,19 @@ impl Coordinator {
     }
 
     /// Whether calls of a member are sent and not answered.
-    pub(super) fn awaits_answers_of(&self, member: Member) -> bool {
+    pub(crate) fn awaits_answers_of(&self, member: Member) -> bool {
         self.calls.outstanding().iter().any(|it| it.is_of(member))
     }
 
     /// Whether a call of another member on this record is sent and not answered. An attempt waits at most once
     /// on one record, so the next call must not follow yet.
-    pub(super) fn is_awaited_by_other(&self, member: Member, key: &Bytes) -> bool {
+    pub fn is_awaited_by_other(&self, member: Member, key: &Bytes) -> bool {
         let sent = self.calls.outstanding();
         sent.of_key(key).into_iter().any(|at| !sent.at(at).is_of(member))
     }
 
     /// Whether nothing was ever sent in this attempt.
-    pub(super) fn is_untouched(&self) -> bool {
+    pub fn is_untouched(&self) -> bool {
         self.participants.is_empty()
     }
 
@@ -525,7 +525,7 @@ impl Coordinator {
     }
 
     /// When the eldest began that waits for what this attempt holds.
-    pub(super) fn waiting_elder(&self) -> Option<Time> {
+    pub fn waiting_elder(&self) -> Option<Time> {
         self.blocked.elder()
     }
 

@@ -38,7 +38,7 @@ pub(super) trait Way: Clone + Debug + Default {
 
 /// The modules of the ways, and their parts of one shard.
 macro_rules! rooms {
-    ($($way:ident: $Way:ident;)*) => {
+    ($(round $way:ident: $Way:ident;)* $(process $_way:ident: $_Way:ident;)*) => {
         $(mod $way;)*
 
         /// The parts of all ways.

@@ -3,8 +3,6 @@
 mod behind;
 mod bounds;
 mod changes;
-mod combining;
-mod combining_random;
 mod forgetting;
 mod harness;
 mod linear;
@@ -15,7 +13,7 @@ mod optimistic;
 mod per_message;
 mod reads;
 mod records;
-mod rig;
 mod top;
 mod traps;
+mod ways;
 mod wire;

@@ -1,5 +1,6 @@
 //! What to run.
 
+use claret_core::ways::WaySwitches;
 use claret_core::{Commit, Limits, Locks, Ordered, Pacing, Switches};
 
 use super::costs::Costs;
@@ -24,8 +25,8 @@ pub enum Mode {
     Chain,
     /// The same, and those that use hot records do.
     HotChain,
-    /// Abstract locks, phases and combining.
-    CommutingPhasedCombined,
+    /// Abstract locks and phases, and transactions go these ways to commit.
+    Way(WaySwitches),
 }
 
 /// How the operations of a transaction are issued, and how long the application works in between.
@@ -90,7 +91,7 @@ impl Mode {
             | Mode::CommutingPhased
             | Mode::Chain
             | Mode::HotChain
-            | Mode::CommutingPhasedCombined => true,
+            | Mode::Way(_) => true,
         }
     }
 }
@@ -136,11 +137,9 @@ impl Setup {
             Mode::None | Mode::OneServer | Mode::Commuting => (Locks::Abstract, false),
             Mode::ReaderWriter => (Locks::ReaderWriter, false),
             Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
-            Mode::CommutingPhased | Mode::Chain | Mode::HotChain | Mode::CommutingPhasedCombined => {
-                (Locks::Abstract, true)
-            }
+            Mode::CommutingPhased | Mode::Chain | Mode::HotChain | Mode::Way(_) => (Locks::Abstract, true),
         };
-        let combining = self.mode == Mode::CommutingPhasedCombined;
+        let ways = if let Mode::Way(ways) = self.mode { ways } else { WaySwitches::ROUNDS };
         let batches = matches!(self.mode, Mode::CommutingPhased | Mode::Chain | Mode::HotChain);
         let batching = self.batching && batches;
         let ordering = self.ordering;
@@ -149,6 +148,6 @@ impl Setup {
             Mode::HotChain => Commit::HotChain,
             _ => Commit::Rounds,
         };
-        Switches { locks, phasing, combining, batching, ordering, commit, ..Switches::CLARET }
+        Switches { locks, phasing, batching, ordering, commit, ways, ..Switches::CLARET }
     }
 }

@@ -43,7 +43,7 @@ fn set_limit(limits: &mut Limits, name: &str, value: u64) -> Result<(), String> 
     }
 }
 
-/// Sets switches. Combining is a client's own.
+/// Sets switches. Ways that have all transactions of a client are its own.
 pub(super) fn switches(switches: &mut Switches, pairs: &[(String, String)]) -> Result<(), String> {
     for (name, value) in pairs {
         match (name.as_str(), value.as_str()) {

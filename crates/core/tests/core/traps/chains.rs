@@ -10,7 +10,7 @@ use claret_types::Reply;
 
 use crate::harness::{Kind, Tx, World, get, incr, incr_returning};
 
-const CHAIN: Switches = Switches { commit: Commit::Chain, combining: false, ..Switches::CLARET };
+const CHAIN: Switches = Switches { commit: Commit::Chain, ..Switches::CLARET };
 
 fn chained(shards: u32) -> World {
     World::with(shards, CHAIN, Limits::default())

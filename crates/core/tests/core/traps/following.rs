@@ -9,7 +9,7 @@ use claret_types::{
 
 use crate::harness::{Kind, Tx, World, get, incr_returning, set};
 
-const CHAIN: Switches = Switches { commit: Commit::Chain, combining: false, ..Switches::CLARET };
+const CHAIN: Switches = Switches { commit: Commit::Chain, ..Switches::CLARET };
 
 fn chained(shards: u32) -> World {
     World::with(shards, CHAIN, Limits::default())

@@ -173,7 +173,7 @@ impl Plan {
     pub(crate) fn switches(&self) -> Switches {
         let ordering = if self.suggested.is_some() { Ordered::Always } else { Ordered::Never };
         let commit = if self.chains { Commit::Chain } else { Commit::Rounds };
-        Switches { locks: self.locks, combining: false, ordering, commit, ..Switches::CLARET }
+        Switches { locks: self.locks, ordering, commit, ..Switches::CLARET }
     }
 
     /// Time stands still at 0. Whatever waits for time has one moment of its own, so that each kind can be let

@@ -6,21 +6,22 @@
 use claret_types::{Bytes, Reply};
 use smallvec::SmallVec;
 
-use super::combining::{Frontend, TxHandle};
-use super::{Cause, Event};
-use crate::ids::{CallNo, Time};
+use super::Combined;
+use crate::client::process::Process;
+use crate::coordinator::{Cause, Event};
+use crate::ids::{CallNo, Time, TxHandle};
 use crate::planted::{Bug, is_planted};
 
-impl Frontend {
+impl Combined {
     /// Carries on with a group after something was put into it: hands on what it sends, hears what it tells.
-    pub(super) fn settle(&mut self, now: Time, at: usize) {
+    pub(super) fn settle(&mut self, process: &mut Process, now: Time, at: usize) {
         while let Some(event) = self.groups[at].coordinator.poll_event() {
             match event {
-                Event::Answer { no, reply } => self.on_answer(now, at, no, reply),
+                Event::Answer { no, reply } => self.on_answer(process, now, at, no, reply),
                 Event::Committed { replies } => self.on_committed(at, replies),
                 Event::Behind { .. } | Event::Seen { .. } => {} // The client tells this by itself.
                 ended @ (Event::Aborted | Event::Restart { .. } | Event::Failed { .. } | Event::Unknown) => {
-                    self.on_ended(now, at, ended);
+                    self.on_ended(process, now, at, ended);
                 }
             }
         }
@@ -31,20 +32,14 @@ impl Frontend {
         while let Some(send) = group.coordinator.poll_send() {
             self.sends.push_back(send);
         }
-        let due = [group.coordinator.poll_timeout(), group.patience_ends(&self.limits)];
-        let due = due.into_iter().flatten().min();
-        if due != group.due {
-            if let Some(old) = std::mem::replace(&mut group.due, due) {
-                self.deadlines.remove(&(old, at));
-            }
-            self.deadlines.extend(due.map(|due| (due, at)));
-        }
+        let due = [group.coordinator.poll_timeout(), group.patience_ends(process.limits())];
+        self.groups.set_due(at, due.into_iter().flatten().min());
         self.ended.push(at);
-        self.bury_ended();
+        self.bury_ended(process);
     }
 
     /// A call was granted: its lock is the group's now, and a read may be shared.
-    fn on_answer(&mut self, now: Time, at: usize, no: CallNo, reply: Reply) {
+    fn on_answer(&mut self, process: &mut Process, now: Time, at: usize, no: CallNo, reply: Reply) {
         let group = &mut self.groups[at];
         let Some(called) = group.calls.get_mut(no.0 as usize) else { return };
         let (member, no) = (called.member, called.no);
@@ -58,19 +53,19 @@ impl Frontend {
         if let Some(tx) = tx {
             self.events.push_back((tx, Event::Answer { no, reply }));
         }
-        self.wake_deferred(now, at);
+        self.wake_deferred(process, now, at);
     }
 
     /// Tries again what stood behind another member's call.
-    fn wake_deferred(&mut self, now: Time, at: usize) {
+    fn wake_deferred(&mut self, process: &mut Process, now: Time, at: usize) {
         for call in std::mem::take(&mut self.groups[at].deferred) {
             let answers = match call.shareable {
-                true => self.reads.answers(&call.key, &call.op, self.limits.combine_misses_max),
+                true => self.reads.answers(&call.key, &call.op, process.limits().combine_misses_max),
                 false => SmallVec::new(),
             };
             match answers.into_iter().find(|(group, _)| *group == at) {
                 Some((_, reply)) => {
-                    self.stats.combined += 1;
+                    process.note_shared_answer();
                     self.events.push_back((call.tx, Event::Answer { no: call.no, reply }));
                 }
                 None => self.send_or_defer(now, at, call),
@@ -82,7 +77,6 @@ impl Frontend {
         let group = &mut self.groups[at];
         let calls = std::mem::take(&mut group.calls);
         let members = std::mem::take(&mut group.present);
-        self.stats.committed += members.len() as u64;
         self.stats.group_commits += u64::from(members.len() > 1);
         self.dissolve(at);
         for (member, tx) in members {
@@ -96,18 +90,15 @@ impl Frontend {
     }
 
     /// The attempt is over and nothing of it will be applied.
-    fn on_ended(&mut self, now: Time, at: usize, ended: Event) {
+    fn on_ended(&mut self, process: &mut Process, now: Time, at: usize, ended: Event) {
         let group = &self.groups[at];
         let asked = group.coordinator.asked().filter(|_| ended == Event::Unknown);
         let combined = group.is_combined();
         let members: SmallVec<[(TxHandle, bool); 4]> =
             group.present.iter().map(|(member, tx)| (*tx, group.regretting.contains(member))).collect();
         self.dissolve(at);
-        if let Some(asked) = &asked {
-            self.session.keep(asked.attempt.tx, now, self.limits.outcome_us);
-        }
         for (tx, regrets) in members {
-            asked.iter().for_each(|asked| self.unheard.note(tx, asked.clone()));
+            asked.iter().for_each(|asked| process.note_unknown(now, tx, asked.clone()));
             let event = match &ended {
                 Event::Restart { .. } | Event::Failed { .. } if combined && regrets => Event::Aborted,
                 // Whoever is to blame fails on its own.
@@ -150,25 +141,20 @@ impl Frontend {
     }
 
     /// Forgets the ids that nobody needs any more.
-    pub(super) fn bury_ended(&mut self) {
+    pub(super) fn bury_ended(&mut self, process: &mut Process) {
         while let Some(at) = self.ended.pop() {
-            self.bury(at);
+            self.bury(process, at);
         }
     }
 
-    fn bury(&mut self, at: usize) {
+    fn bury(&mut self, process: &mut Process, at: usize) {
         let Some(group) = self.groups.get(at) else { return };
         // Every participant knows the end of all its attempts (P28, C14).
         let is_over = || group.coordinator.is_over() || is_planted(Bug::BuriesEarly);
         if group.owner.is_some() || !group.present.is_empty() || !is_over() {
             return;
         }
-        let id = group.coordinator.birth().tx;
-        if let Some(due) = group.due {
-            self.deadlines.remove(&(due, at));
-        }
-        self.groups.remove(at);
-        self.by_id.remove(&id);
-        self.session.end(id);
+        let id = self.groups.remove(at);
+        process.end(id);
     }
 }

@@ -1,28 +1,34 @@
-//! Frontends and two shards, joined by first-in-first-out links that the test empties when it likes.
+//! Client processes and two shards, joined by first-in-first-out links that the test empties when it likes.
 //! A key's last digit places it: odd keys on shard 0, even ones on shard 1.
 
-#![allow(dead_code, unreachable_pub)] // Two test files use different halves of it.
+#![allow(unreachable_pub, reason = "of this folder alone")]
 
 use std::collections::{BTreeMap, VecDeque};
 
+use claret_core::ways::combined::{Switch, switched};
 use claret_core::message::{Link, Output, Refusal, Request, Response};
 use claret_core::{
-    AttemptId, CallNo, Cause, Delivery, Event, Frontend, Incarnation, Limits, Session, SessionId, Shard,
-    ShardId, Switches, Time, TxHandle,
+    AttemptId, CallNo, Cause, Client, Delivery, Event, Incarnation, Limits, SessionId, Shard, ShardId,
+    Switches, Time, TxHandle,
 };
 use claret_types::{Bytes, Counter, CounterOp, Operation, Reply, Set, SetOp};
 
-/// A transaction and its frontend.
+/// A transaction and its process.
 pub type Who = (usize, TxHandle);
+
+/// Everybody combines.
+pub const COMBINING: Switches = switched(Switches::CLARET, Switch::Always);
+
+const SHARDS: u32 = 2;
 
 pub struct Rig {
     pub now: Time,
     pub limits: Limits,
-    pub frontends: Vec<Frontend>,
+    pub clients: Vec<Client>,
     pub shards: Vec<Shard>,
-    /// On their way to shards, by (frontend, shard).
+    /// On their way to shards, by (client, shard).
     pub requests: BTreeMap<(usize, usize), VecDeque<Request>>,
-    /// On their way back, by (shard, frontend).
+    /// On their way back, by (shard, client).
     pub responses: BTreeMap<(usize, usize), VecDeque<Response>>,
     pub events: BTreeMap<Who, Vec<Event>>,
     /// The attempts that transactions are at, but the first.
@@ -36,21 +42,21 @@ pub struct Rig {
 }
 
 impl Rig {
-    pub fn new(frontends: u64) -> Self {
-        Rig::with(frontends, |_| {})
+    pub fn new(clients: u64) -> Self {
+        Rig::with(clients, |_| {})
     }
 
-    pub fn with(frontends: u64, adjust: impl Fn(&mut Switches)) -> Self {
-        let mut switches = Switches { delivery: Delivery::Direct, ..Switches::CLARET };
+    pub fn with(clients: u64, adjust: impl Fn(&mut Switches)) -> Self {
+        let mut switches = Switches { delivery: Delivery::Direct, ..COMBINING };
         adjust(&mut switches);
         let limits = Limits::default();
-        let frontend = |id| Frontend::new(Session::new(SessionId(id)), switches, limits);
+        let client = |id| Client::direct(SessionId(id), switches, limits, SHARDS);
         let shard = |id| Shard::new(ShardId(id), Incarnation(1), switches, limits);
         Rig {
             now: Time(0),
             limits,
-            frontends: (0..frontends).map(frontend).collect(),
-            shards: (0..2).map(shard).collect(),
+            clients: (0..clients).map(client).collect(),
+            shards: (0..SHARDS).map(shard).collect(),
             requests: BTreeMap::new(),
             responses: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -63,8 +69,8 @@ impl Rig {
 
     // --- what the application does ---
 
-    pub fn begin(&mut self, frontend: usize) -> Who {
-        (frontend, self.frontends[frontend].begin(self.now, 7))
+    pub fn begin(&mut self, client: usize) -> Who {
+        (client, self.clients[client].begin(self.now, 7))
     }
 
     /// Of which attempt its calls are.
@@ -74,15 +80,15 @@ impl Rig {
 
     /// The call's number; one beyond all where it ends the attempt, or comes when that is over.
     pub fn execute(&mut self, who: Who, key: &str, op: Operation) -> CallNo {
-        let (shard, tx) = (ShardId(shard_of(key) as u32), self.at(who));
-        let no = self.frontends[who.0].execute(self.now, tx, shard, key.into(), op, None);
+        let (place, tx) = (place(key), self.at(who));
+        let no = self.clients[who.0].execute(self.now, tx, place, op, None);
         self.drain(who.0);
         no.unwrap_or(CallNo(u32::MAX))
     }
 
     pub fn buffer(&mut self, who: Who, key: &str, op: Operation) -> CallNo {
-        let (shard, tx) = (ShardId(shard_of(key) as u32), self.at(who));
-        let no = self.frontends[who.0].buffer(self.now, tx, shard, key.into(), op);
+        let (place, tx) = (place(key), self.at(who));
+        let no = self.clients[who.0].buffer(self.now, tx, place, op);
         self.drain(who.0);
         no.unwrap_or(CallNo(u32::MAX))
     }
@@ -90,19 +96,19 @@ impl Rig {
     pub fn commit(&mut self, who: Who) {
         // Where the attempt is over, an event has told of it.
         let tx = self.at(who);
-        let _ = self.frontends[who.0].commit(self.now, tx);
+        let _ = self.clients[who.0].commit(self.now, tx);
         self.drain(who.0);
     }
 
     pub fn abort(&mut self, (at, tx): Who) {
-        self.frontends[at].abort(self.now, tx);
+        self.clients[at].abort(self.now, tx);
         self.drain(at);
     }
 
     pub fn restart(&mut self, who: Who) {
         let ended = self.at(who);
-        let next = self.frontends[who.0].restart(self.now, ended).expect("it was told to");
-        self.attempts.insert(who, next);
+        self.clients[who.0].restart(self.now, ended).expect("it was told to");
+        self.attempts.insert(who, ended.1 + 1);
         self.drain(who.0);
     }
 
@@ -118,15 +124,20 @@ impl Rig {
 
     // --- the network and the clock ---
 
-    fn drain(&mut self, at: usize) {
-        let frontend = &mut self.frontends[at];
-        frontend.check_invariants();
-        while let Some((shard, request)) = frontend.poll_send() {
+    /// Whether somebody is told that he committed.
+    fn drain(&mut self, at: usize) -> bool {
+        let client = &mut self.clients[at];
+        client.check_invariants();
+        client.settle(self.now);
+        while let Some((shard, request)) = client.poll_send() {
             self.requests.entry((at, shard.0 as usize)).or_default().push_back(request);
         }
-        while let Some((tx, event)) = frontend.poll_event() {
+        let mut is_committed = false;
+        while let Some((tx, event)) = client.poll_event() {
+            is_committed |= matches!(event, Event::Committed { .. });
             self.events.entry((at, tx)).or_default().push(event);
         }
+        is_committed
     }
 
     /// Delivers the next request of a link. Returns whether there was one.
@@ -152,23 +163,21 @@ impl Rig {
     /// Delivers the next response of a link.
     pub fn deliver_response(&mut self, (from, to): (usize, usize)) -> Option<Response> {
         let response = self.responses.get_mut(&(from, to)).and_then(VecDeque::pop_front)?;
-        let before = self.frontends[to].stats().committed;
-        self.frontends[to].handle_response(self.now, ShardId(from as u32), response.clone());
-        if self.frontends[to].stats().committed > before {
+        self.clients[to].handle_response(self.now, ShardId(from as u32), response.clone());
+        if self.drain(to) {
             self.decisions += 1;
             if let Some(attempt) = response.attempt() {
                 self.decided.entry(attempt).or_insert(self.decisions);
             }
         }
-        self.drain(to);
         Some(response)
     }
 
     /// Lets time pass, and delivers nothing.
     pub fn tick(&mut self, micros: u64) {
         self.now = self.now.plus(micros);
-        for at in 0..self.frontends.len() {
-            self.frontends[at].handle_timeout(self.now);
+        for at in 0..self.clients.len() {
+            self.clients[at].handle_timeout(self.now);
             self.drain(at);
         }
         for shard in &mut self.shards {
@@ -186,12 +195,12 @@ impl Rig {
 
     /// Delivers everything.
     pub fn pump(&mut self) {
-        for session in (0..self.frontends.len()).cycle().take(64 * self.frontends.len()) {
+        for session in (0..self.clients.len()).cycle().take(64 * self.clients.len()) {
             self.pump_session(session);
         }
     }
 
-    /// Delivers everything of one frontend.
+    /// Delivers everything of one client.
     pub fn pump_session(&mut self, session: usize) {
         loop {
             let mut moved = false;
@@ -268,11 +277,16 @@ impl Rig {
     /// Every transaction is over, and nothing of any is left.
     pub fn assert_quiet(&self) {
         self.assert_unlocked();
-        for frontend in &self.frontends {
-            assert!(frontend.is_over(), "{frontend:#?}");
-            assert_eq!(frontend.poll_timeout(), None);
+        for client in &self.clients {
+            assert!(client.is_over(), "{client:#?}");
+            assert_eq!(client.poll_timeout(), None);
         }
     }
+}
+
+/// The slot of a key, and the key: each shard has one.
+pub fn place(key: &str) -> (u16, Bytes) {
+    (shard_of(key) as u16, key.into())
 }
 
 pub fn shard_of(key: &str) -> usize {

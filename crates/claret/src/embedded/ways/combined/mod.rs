@@ -4,21 +4,49 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use claret_core::message::{Output, Refusal, Request, Response, Undone};
+use claret_core::ways::combined::Switch;
 use claret_core::{AttemptId, CallNo, Client, Closed, Limits, Shard, ShardId, Switches, Time, TxHandle};
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::{Embedded, LINK, SESSION};
 use crate::backend::{Behind, Driver, keys_of};
 use crate::call::Call;
+use crate::embedded::ways::Way;
+use crate::embedded::{Embedded, LINK, SESSION};
 use crate::error::Wait;
 use crate::mailbox::{Mailbox, Wakers};
 
 /// The client state machine, and where its transactions are told what happens.
+#[derive(Clone, Debug)]
+pub(super) struct Combined(Arc<SharedClient>);
+
+impl Way for Combined {
+    fn new(switches: Switches, limits: Limits, shards: u32) -> Option<Self> {
+        let is_on = switches.ways.combined == Switch::Always;
+        is_on.then(|| Combined(Arc::new(SharedClient::new(switches, limits, shards))))
+    }
+
+    fn begin(&self, store: Arc<Embedded>, mailbox: &Arc<Mailbox>, since: Option<Time>) -> Box<dyn Driver> {
+        Box::new(Member::begin(store, Arc::clone(&self.0), mailbox, since))
+    }
+
+    fn collect(&self, store: &Embedded, from: ShardId) {
+        self.0.collect(store, from);
+    }
+
+    fn wake(&self) {
+        self.0.wake();
+    }
+
+    fn shared_answers(&self) -> u64 {
+        self.0.combined()
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct SharedClient(Mutex<ClientWithMailboxes>);
+struct SharedClient(Mutex<ClientWithMailboxes>);
 
 #[derive(Debug)]
 struct ClientWithMailboxes {
@@ -27,24 +55,24 @@ struct ClientWithMailboxes {
 }
 
 impl SharedClient {
-    pub(super) fn new(switches: Switches, limits: Limits, shards: u32) -> Self {
+    fn new(switches: Switches, limits: Limits, shards: u32) -> Self {
         let client = Client::direct(SESSION, switches, limits, shards);
         SharedClient(Mutex::new(ClientWithMailboxes { client, mailboxes: HashMap::default() }))
     }
 
     /// Wakes everybody who waits.
-    pub(super) fn wake(&self) {
+    fn wake(&self) {
         let mailboxes: Vec<_> = self.0.lock().mailboxes.values().cloned().collect();
         mailboxes.iter().for_each(|mailbox| mailbox.wake());
     }
 
     /// How many calls were answered by another transaction's held read.
-    pub(super) fn combined(&self) -> u64 {
+    fn combined(&self) -> u64 {
         self.0.lock().client.combined()
     }
 
     /// Takes what a shard has to say.
-    pub(super) fn collect(&self, store: &Embedded, from: ShardId) {
+    fn collect(&self, store: &Embedded, from: ShardId) {
         self.visit(store, |client, now| {
             let mut responses = SmallVec::new();
             take_responses(&mut store.shards[from.0 as usize].lock(), &mut responses);
@@ -81,16 +109,16 @@ impl SharedClient {
     }
 }
 
-/// See the module's text.
+/// A transaction.
 #[derive(Debug)]
-pub(super) struct Combined {
+struct Member {
     store: Arc<Embedded>,
     client: Arc<SharedClient>,
     tx: TxHandle,
 }
 
-impl Combined {
-    pub(super) fn begin(
+impl Member {
+    fn begin(
         store: Arc<Embedded>,
         client: Arc<SharedClient>,
         mailbox: &Arc<Mailbox>,
@@ -103,7 +131,7 @@ impl Combined {
             inner.mailboxes.insert(tx, Arc::clone(mailbox));
             tx
         };
-        Combined { store, client, tx }
+        Member { store, client, tx }
     }
 
     fn visit<R>(&self, act: impl FnOnce(&mut Client, Time, TxHandle) -> R) -> R {
@@ -127,7 +155,7 @@ impl Combined {
     }
 }
 
-impl Driver for Combined {
+impl Driver for Member {
     fn execute(
         &mut self,
         attempt: u32,

@@ -1,16 +1,20 @@
 //! Combining: what is shared, what must not be shared, and who pays for whom. `docs/combining.md` numbers the rules;
 //! a test of a trap has its number.
 
-use crate::rig::{Rig, add, contains, count, incr, int, members};
+use super::rig::{COMBINING, Rig, add, contains, count, incr, int, members, place};
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::{
-    CallNo, Cause, Closed, Event, Frontend, Incarnation, Limits, Session, SessionId, ShardId, Switches, Time,
-    TxHandle,
+    CallNo, Cause, Client, Closed, Event, Incarnation, Limits, SessionId, ShardId, Time, TxHandle,
 };
+use claret_core::ways::combined::Switch;
 use claret_types::{OpError, Reply};
 
 const K1: &str = "k1"; // on shard 0
 const K2: &str = "k2"; // on shard 1
+
+fn joined(rig: &Rig) -> u64 {
+    rig.clients[0].combining().expect("it combines").joined
+}
 
 #[test]
 fn a_shared_read_sends_nothing_and_both_commit_with_one_prepare() {
@@ -35,8 +39,8 @@ fn a_shared_read_sends_nothing_and_both_commit_with_one_prepare() {
     let prepares = rig.sent.iter().filter(|(_, request)| matches!(request, Request::Prepare { .. }));
     assert_eq!(prepares.count(), 1);
     assert!(rig.committed(a) && rig.committed(b));
-    let stats = rig.frontends[0].stats();
-    assert_eq!((stats.combined, stats.joined, stats.group_commits), (1, 1, 1));
+    let stats = rig.clients[0].combining().expect("it combines");
+    assert_eq!((rig.clients[0].combined(), stats.joined, stats.group_commits), (1, 1, 1));
     rig.assert_quiet();
 }
 
@@ -54,8 +58,8 @@ fn a_read_is_derived_from_a_wider_one() {
 }
 
 #[test]
-fn with_the_switch_off_a_frontend_speaks_like_bare_coordinators() {
-    let mut rig = Rig::with(1, |switches| switches.combining = false);
+fn with_the_switch_off_a_client_speaks_like_bare_coordinators() {
+    let mut rig = Rig::with(1, |switches| switches.ways.combined = Switch::Never);
     let (a, b) = (rig.begin(0), rig.begin(0));
     rig.execute(a, K1, count());
     rig.pump();
@@ -66,7 +70,7 @@ fn with_the_switch_off_a_frontend_speaks_like_bare_coordinators() {
     rig.commit(a);
     rig.pump();
     assert!(rig.committed(a), "waits for nobody");
-    assert_eq!(rig.frontends[0].stats().combined, 0);
+    assert_eq!(rig.clients[0].combined(), 0);
 }
 
 #[test]
@@ -148,7 +152,7 @@ fn trap_13_a_member_with_writes_reads_only_its_own_effects() {
     rig.execute(a, K1, contains("old"));
     rig.pump();
     rig.execute(b, K1, contains("old"));
-    assert_eq!(rig.frontends[0].stats().joined, 1);
+    assert_eq!(joined(&rig), 1);
     rig.buffer(a, K1, add("x"));
     rig.buffer(b, K1, add("y"));
     rig.execute(a, K1, contains("x"));
@@ -222,7 +226,7 @@ fn an_elder_keeps_joiners_out() {
     rig.pump();
     rig.execute(b, K1, count());
     assert!(rig.answers(b).is_empty(), "would prolong the phase that the elder waits for");
-    let id_of = |tx: (usize, TxHandle)| rig.frontends[0].attempt(tx.1).expect("running").tx;
+    let id_of = |tx: (usize, TxHandle)| rig.clients[0].attempt(tx.1).expect("running").tx;
     assert_ne!(id_of(a), id_of(b), "asks the shard, which caps phases");
 }
 
@@ -342,11 +346,11 @@ fn a_founder_that_restarts_takes_another_id_and_waits_for_its_former_group() {
     rig.execute(a, K1, count());
     rig.pump();
     rig.execute(b, K1, count());
-    let before = rig.frontends[0].attempt(a.1);
+    let before = rig.clients[0].attempt(a.1);
     rig.buffer(a, K1, add("conflicts with b's size"));
     assert_eq!(rig.restarted(a), Some(Cause::Parted));
     rig.restart(a);
-    assert_ne!(rig.frontends[0].attempt(a.1).unwrap().tx, before.unwrap().tx);
+    assert_ne!(rig.clients[0].attempt(a.1).unwrap().tx, before.unwrap().tx);
     rig.execute(a, K1, count());
     rig.buffer(a, K1, add("x"));
     rig.deliver_requests();
@@ -380,7 +384,7 @@ fn an_error_of_one_does_not_doom_the_other() {
         rig.execute(tx, K1, count());
     }
     rig.pump();
-    assert_eq!(rig.frontends[0].stats().joined, 1, "retries do not combine");
+    assert_eq!(joined(&rig), 1, "retries do not combine");
     rig.execute(b, K2, incr(1, true));
     rig.commit(a);
     rig.pump();
@@ -524,10 +528,10 @@ fn a_reply_is_what_the_set_holds_not_what_another_type_would() {
     let (a, b) = (rig.begin(0), rig.begin(0));
     rig.execute(a, K1, count());
     rig.pump();
-    rig.execute(b, K1, crate::rig::get());
+    rig.execute(b, K1, super::rig::get());
     assert!(rig.answers(b).is_empty());
     rig.pump();
-    assert_eq!(rig.frontends[0].stats().joined, 0);
+    assert_eq!(joined(&rig), 0);
     assert_ne!(rig.answers(b), [Reply::Nil]);
 }
 
@@ -537,31 +541,33 @@ fn a_reply_is_what_the_set_holds_not_what_another_type_would() {
 #[test]
 fn a_shard_that_was_only_waited_at_hears_of_the_end() {
     let limits = Limits { hot_waits_min: 0, ..Limits::default() };
-    let mut frontend = Frontend::new(Session::new(SessionId(1)), Switches::CLARET, limits);
+    let mut client = Client::direct(SessionId(1), COMBINING, limits, 2);
     let (now, first, last) = (Time(0), ShardId(0), ShardId(1));
-    let (a, b) = (frontend.begin(now, 1), frontend.begin(now, 2));
-    let no = frontend.execute(now, (a, 1), first, K1.into(), count(), None).expect("it runs");
-    let attempt = frontend.attempt(a).expect("it runs");
+    let (a, b) = (client.begin(now, 1), client.begin(now, 2));
+    let no = client.execute(now, (a, 1), place(K1), count(), None).expect("it runs");
+    let attempt = client.attempt(a).expect("it runs");
     let (reply, incarnation) = (int(0), Incarnation(1));
-    frontend.handle_response(now, first, Response::Granted { attempt, no, reply, granted: 1, incarnation });
-    frontend.execute(now, (b, 1), first, K1.into(), count(), None).expect("it runs");
-    assert_eq!(frontend.attempt(b), Some(attempt), "they combine");
-    frontend.execute(now, (a, 1), last, K2.into(), members(), None).expect("it runs");
-    frontend.handle_response(now, last, Response::Queued { attempt, no: None });
-    frontend.abort(now, a);
-    frontend.buffer(now, (b, 1), last, "k4".into(), add("x")).expect("it runs");
-    frontend.commit(now, (b, 1)).expect("it runs");
-    let sent: Vec<_> = std::iter::from_fn(|| frontend.poll_send()).collect();
+    client.handle_response(now, first, Response::Granted { attempt, no, reply, granted: 1, incarnation });
+    client.execute(now, (b, 1), place(K1), count(), None).expect("it runs");
+    assert_eq!(client.attempt(b), Some(attempt), "they combine");
+    client.execute(now, (a, 1), place(K2), members(), None).expect("it runs");
+    client.handle_response(now, last, Response::Queued { attempt, no: None });
+    client.abort(now, a);
+    client.buffer(now, (b, 1), place("k4"), add("x")).expect("it runs");
+    client.commit(now, (b, 1)).expect("it runs");
+    client.settle(now);
+    let sent: Vec<_> = std::iter::from_fn(|| client.poll_send()).collect();
     let prepared = |shard| sent.iter().any(|(to, it)| *to == shard && matches!(it, Request::Prepare { .. }));
     assert!(prepared(first) && !prepared(last), "{sent:?}");
-    frontend.abort(now, b);
-    let ended: Vec<_> = std::iter::from_fn(|| frontend.poll_send()).map(|(to, _)| to).collect();
+    client.abort(now, b);
+    client.settle(now);
+    let ended: Vec<_> = std::iter::from_fn(|| client.poll_send()).map(|(to, _)| to).collect();
     assert!(ended.contains(&first) && ended.contains(&last), "{ended:?}");
 }
 
-/// Trap 22 with a frontend: what is of an attempt that is over is not taken, whoever asks.
+/// Trap 22 with combining: what is of an attempt that is over is not taken, whoever asks.
 #[test]
-fn a_frontend_takes_nothing_of_an_attempt_that_is_over() {
+fn a_client_that_combines_takes_nothing_of_an_attempt_that_is_over() {
     let mut rig = Rig::new(1);
     let (a, b) = (rig.begin(0), rig.begin(0));
     rig.execute(a, K1, count());
@@ -570,19 +576,20 @@ fn a_frontend_takes_nothing_of_an_attempt_that_is_over() {
     // It conflicts with its mate's read, parts, and restarts.
     rig.buffer(b, K1, add("x"));
     assert_eq!(rig.restarted(b), Some(Cause::Parted));
-    let (now, first, stale) = (rig.now, ShardId(0), (b.1, 1));
+    let (now, stale) = (rig.now, (b.1, 1));
     for again in [false, true] {
         if again {
             rig.restart(b);
         }
         rig.sent.clear();
-        let frontend = &mut rig.frontends[0];
-        assert_eq!(frontend.execute(now, stale, first, K1.into(), count(), None), Err(Closed));
-        assert_eq!(frontend.buffer(now, stale, first, K1.into(), add("y")), Err(Closed));
-        assert_eq!(frontend.commit(now, stale), Err(Closed));
-        assert_eq!((frontend.poll_send(), frontend.poll_event()), (None, None));
+        let client = &mut rig.clients[0];
+        assert_eq!(client.execute(now, stale, place(K1), count(), None), Err(Closed));
+        assert_eq!(client.buffer(now, stale, place(K1), add("y")), Err(Closed));
+        assert_eq!(client.commit(now, stale), Err(Closed));
+        client.settle(now);
+        assert_eq!((client.poll_send(), client.poll_event()), (None, None));
     }
-    let stale = rig.frontends[0].restart(now, stale);
+    let stale = rig.clients[0].restart(now, stale);
     assert_eq!(stale, Err(Closed), "it runs again already");
     rig.commit(a);
     rig.buffer(b, K1, add("z"));
@@ -591,7 +598,7 @@ fn a_frontend_takes_nothing_of_an_attempt_that_is_over() {
     assert!(rig.committed(a) && rig.committed(b));
     assert_eq!(rig.set(K1), ["z"]);
     let over = rig.at(b);
-    assert_eq!(rig.frontends[0].commit(now, over), Err(Closed));
+    assert_eq!(rig.clients[0].commit(now, over), Err(Closed));
     rig.assert_quiet();
 }
 

@@ -2,19 +2,19 @@
 
 use std::collections::VecDeque;
 
-use super::TxHandle;
 use crate::asked::Asked;
+use crate::ids::TxHandle;
 
 /// So many are kept, at most, until their callers take them.
 const UNHEARD_MAX: usize = 256;
 
 /// See the module's text. The oldest go first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Unheard(VecDeque<(TxHandle, Asked)>);
+pub(super) struct Unheard(VecDeque<(TxHandle, Asked)>);
 
 impl Unheard {
     /// The caller is going to hear it.
-    pub(crate) fn note(&mut self, tx: TxHandle, asked: Asked) {
+    pub(super) fn note(&mut self, tx: TxHandle, asked: Asked) {
         if self.0.len() >= UNHEARD_MAX {
             self.0.pop_front();
         }
@@ -22,7 +22,7 @@ impl Unheard {
     }
 
     /// The caller has heard it, and wants to ask. O(what is kept).
-    pub(crate) fn take(&mut self, tx: TxHandle) -> Option<Asked> {
+    pub(super) fn take(&mut self, tx: TxHandle) -> Option<Asked> {
         let at = self.0.iter().position(|(of, _)| *of == tx)?;
         self.0.remove(at).map(|(_, asked)| asked)
     }

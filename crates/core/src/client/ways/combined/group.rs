@@ -11,28 +11,12 @@ use claret_types::{Access, Bytes, Claims, Held, Mode, Modes, Operation, TypeInfo
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
-use super::Coordinator;
-use super::combining::TxHandle;
-use crate::ids::{CallNo, Member, ShardId, Time};
+use crate::coordinator::Coordinator;
+use crate::ids::{CallNo, Member, ShardId, Time, TxHandle};
 use crate::limits::Limits;
 use crate::message::Members;
 use crate::planted::{Bug, is_planted};
 use crate::switches::Locks;
-
-/// Counts since the frontend began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FrontendStats {
-    /// Transactions committed.
-    pub committed: u64,
-    /// Answers that were shared: requests that no shard ever saw.
-    pub combined: u64,
-    /// Transactions that joined another's group.
-    pub joined: u64,
-    /// Transactions taken out of a group to be restarted.
-    pub parted: u64,
-    /// Commits of groups of two or more: one round for all of them.
-    pub group_commits: u64,
-}
 
 /// A call of the group: the coordinator's numbers, in order, are the places in [`Group::calls`].
 #[derive(Clone, Debug)]
@@ -82,7 +66,7 @@ pub(super) struct Group {
     /// Records on which it has held reads registered.
     pub(super) read_keys: Vec<Bytes>,
     /// The deadline it is listed under.
-    pub(super) due: Option<Time>,
+    due: Option<Time>,
 }
 
 impl Group {
@@ -127,6 +111,11 @@ impl Group {
         self.uses = None;
     }
 
+    /// The deadline it is listed under from now on. The one before.
+    pub(super) fn replace_due(&mut self, due: Option<Time>) -> Option<Time> {
+        std::mem::replace(&mut self.due, due)
+    }
+
     /// Admits a member and gives it a number.
     pub(super) fn admit(&mut self, tx: TxHandle) -> Member {
         let member = Member(self.joined);
@@ -153,11 +142,13 @@ impl Group {
 
     /// Whose effects count.
     pub(super) fn members(&self) -> Members {
-        if self.present.len() == usize::from(self.joined) && self.checking.is_empty() {
+        let is_all = self.present.len() == usize::from(self.joined) && self.checking.is_empty();
+        if is_all && !is_planted(Bug::MatesLeftBehind) {
             return Members::All;
         }
         let present = self.present.iter().map(|(number, _)| *number);
-        Members::Only(present.filter(|number| !self.checking.contains(number)).collect())
+        let counts = present.filter(|number| !self.checking.contains(number));
+        Members::Only(counts.take(if is_planted(Bug::MatesLeftBehind) { 1 } else { usize::MAX }).collect())
     }
 
     pub(super) fn tx_of(&self, member: Member) -> Option<TxHandle> {

@@ -1,11 +1,12 @@
-//! Many transactions of two frontends over two shards, with random scheduling from a seed. All committed transactions
+//! Many transactions of two processes over two shards, with random scheduling from a seed. All committed transactions
 //! are replayed one after another, in the order of the decisions: every answer and the final content must be the
 //! same. Members of one group have one decision; they commute, so both orders must give the same.
 
 use std::collections::BTreeMap;
 
-use crate::rig::{Rig, Who, add, contains, count, get, incr, members, remove};
-use claret_core::{CallNo, Delivery, Event, FrontendStats, Locks, Switches};
+use super::rig::{Rig, Who, add, contains, count, get, incr, members, remove};
+use claret_core::{CallNo, Delivery, Event, Locks, Switches};
+use claret_core::ways::combined::{Stats, Switch};
 use claret_types::{Operation, Reply, State, Unique};
 
 const KEYS: [&str; 4] = ["k1", "k2", "n3", "n4"];
@@ -178,13 +179,11 @@ fn run(seed: u64, adjust: impl Fn(&mut Switches)) -> Run {
         for at in open {
             let client = &mut clients[at];
             client.listen(&mut rig, &mut random);
-            match rig.frontends[client.tx.0].attempt(client.tx.1) {
-                Some(attempt) => drop(attempts.insert(at, attempt)),
-                None if rig.committed(client.tx) => {
-                    let decision = rig.decided[&attempts[&at]];
-                    committed.push(Committed { decision, client: at });
-                }
-                None => {}
+            if rig.committed(client.tx) {
+                let decision = rig.decided[&attempts[&at]];
+                committed.push(Committed { decision, client: at });
+            } else if let Some(attempt) = rig.clients[client.tx.0].attempt(client.tx.1) {
+                attempts.insert(at, attempt);
             }
         }
     }
@@ -211,14 +210,22 @@ fn replay(seed: u64, run: &Run, order: &[&Committed]) {
         }
     }
     for key in KEYS {
-        let held = run.rig.shards[crate::rig::shard_of(key)].state(key.as_bytes());
+        let held = run.rig.shards[super::rig::shard_of(key)].state(key.as_bytes());
         let replayed = contents.get(key).and_then(Option::as_ref);
         assert_eq!(held, replayed, "seed {seed}: content of {key}");
     }
 }
 
-fn check(seeds: std::ops::Range<u64>, adjust: impl Fn(&mut Switches)) -> FrontendStats {
-    let mut sum = FrontendStats::default();
+/// What several runs came to.
+#[derive(Debug, Default)]
+struct Sum {
+    committed: usize,
+    shared: u64,
+    stats: Stats,
+}
+
+fn check(seeds: std::ops::Range<u64>, adjust: impl Fn(&mut Switches)) -> Sum {
+    let mut sum = Sum::default();
     for seed in seeds {
         let run = run(seed, &adjust);
         run.rig.assert_quiet();
@@ -227,21 +234,21 @@ fn check(seeds: std::ops::Range<u64>, adjust: impl Fn(&mut Switches)) -> Fronten
         replay(seed, &run, &order);
         order.sort_by_key(|it| (it.decision, std::cmp::Reverse(it.client)));
         replay(seed, &run, &order);
-        for frontend in &run.rig.frontends {
-            let stats = frontend.stats();
-            sum.committed += stats.committed;
-            sum.combined += stats.combined;
-            sum.joined += stats.joined;
-            sum.parted += stats.parted;
-            sum.group_commits += stats.group_commits;
+        sum.committed += run.committed.len();
+        for client in &run.rig.clients {
+            sum.shared += client.combined();
+            let Stats { joined, parted, group_commits } = client.combining().unwrap_or_default();
+            sum.stats.joined += joined;
+            sum.stats.parted += parted;
+            sum.stats.group_commits += group_commits;
         }
     }
     sum
 }
 
-fn assert_exercised(stats: FrontendStats) {
-    let FrontendStats { committed, combined, joined, parted, group_commits } = stats;
-    assert!(committed > 0 && combined > 0 && joined > 0 && parted > 0 && group_commits > 0, "{stats:?}");
+fn assert_exercised(sum: Sum) {
+    let Stats { joined, parted, group_commits } = sum.stats;
+    assert!(sum.committed > 0 && sum.shared > 0 && joined > 0 && parted > 0 && group_commits > 0, "{sum:?}");
 }
 
 #[test]
@@ -266,7 +273,7 @@ fn the_same_without_phases() {
 
 #[test]
 fn the_same_without_combining() {
-    let stats = check(4000..4010, |switches| switches.combining = false);
-    assert!(stats.committed > 0);
-    assert_eq!((stats.combined, stats.joined, stats.group_commits), (0, 0, 0));
+    let sum = check(4000..4010, |switches| switches.ways.combined = Switch::Never);
+    assert!(sum.committed > 0);
+    assert_eq!((sum.shared, sum.stats), (0, Stats::default()));
 }

@@ -1,0 +1,1 @@
+//! Chains (`docs/chains.md`).
