@@ -1,7 +1,8 @@
 //! The modes that can be compared, by name.
 
 use claret::Mode;
-use claret::cluster::Chains;
+
+use crate::ways;
 
 /// What runs the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +15,8 @@ pub enum Engine {
     Store(Mode),
     /// The store, as `claret` has it, whose transactions look without locks.
     Optimistic,
-    /// The store, as `claret` has it, whose transactions over several shards commit in chains.
-    Chain(Chains),
+    /// The store, as `claret` has it, whose transactions commit in another way than in two rounds: that of this mode.
+    InWay(&'static str),
     /// The store as memory of Sinfonia's mini-transactions: items that are compared, locks that nobody waits for (`items.rs`).
     Sinfonia,
     /// Plain Redis commands (`baseline/redis`).
@@ -64,7 +65,7 @@ pub struct BenchMode {
     pub engine: Engine,
 }
 
-const MODES: [BenchMode; 18] = [
+const MODES: [BenchMode; 16] = [
     BenchMode { name: "mutex", engine: Engine::Mutex },
     BenchMode { name: "sqlite", engine: Engine::Sqlite },
     BenchMode { name: "none", engine: Engine::Store(Mode::None) },
@@ -75,8 +76,6 @@ const MODES: [BenchMode; 18] = [
     BenchMode { name: "boost+phase+combine", engine: Engine::Store(Mode::CommutingPhasedCombined) },
     BenchMode { name: "claret", engine: Engine::Store(Mode::CommutingPhased) },
     BenchMode { name: "optimistic", engine: Engine::Optimistic },
-    BenchMode { name: "chain", engine: Engine::Chain(Chains::Always) },
-    BenchMode { name: "hot-chain", engine: Engine::Chain(Chains::Hot) },
     BenchMode { name: "sinfonia", engine: Engine::Sinfonia },
     BenchMode { name: "redis-lock", engine: Engine::Redis(Scheme::Lock) },
     BenchMode { name: "redis-watch", engine: Engine::Redis(Scheme::Watch) },
@@ -84,6 +83,12 @@ const MODES: [BenchMode; 18] = [
     BenchMode { name: "redis-lua", engine: Engine::Redis(Scheme::Lua) },
     BenchMode { name: "one-server", engine: Engine::OneServer },
 ];
+
+/// All of them.
+fn all() -> impl Iterator<Item = BenchMode> {
+    let in_way = |name| BenchMode { name, engine: Engine::InWay(name) };
+    MODES.into_iter().chain(ways::modes().map(in_way))
+}
 
 impl BenchMode {
     /// Whether it can run only what is known up front.
@@ -95,7 +100,7 @@ impl BenchMode {
             | Engine::Sqlite
             | Engine::Store(_)
             | Engine::Optimistic
-            | Engine::Chain(_)
+            | Engine::InWay(_)
             | Engine::Sinfonia => false,
         }
     }
@@ -104,7 +109,7 @@ impl BenchMode {
     pub fn store_mode(self) -> Option<Mode> {
         match self.engine {
             Engine::Store(mode) => Some(mode),
-            Engine::Optimistic | Engine::Chain(_) => Some(Mode::CommutingPhased),
+            Engine::Optimistic | Engine::InWay(_) => Some(Mode::CommutingPhased),
             Engine::Sinfonia => Some(Mode::Commuting),
             Engine::Mutex | Engine::Sqlite | Engine::Redis(_) | Engine::OneServer => None,
         }
@@ -115,8 +120,8 @@ impl BenchMode {
     /// # Errors
     /// Names the input and lists what there is.
     pub fn parse(name: &str) -> Result<Self, String> {
-        MODES.into_iter().find(|mode| mode.name == name).ok_or_else(|| {
-            let known: Vec<_> = MODES.iter().map(|mode| mode.name).collect();
+        all().find(|mode| mode.name == name).ok_or_else(|| {
+            let known: Vec<_> = all().map(|mode| mode.name).collect();
             format!("there is no mode '{name}'; the modes are {}", known.join(", "))
         })
     }

@@ -7,7 +7,7 @@
 //! This crate names no clock, thread, socket, random source, log or async runtime.
 
 #[macro_use]
-mod ways;
+pub mod ways;
 
 mod asked;
 mod backup;
@@ -49,5 +49,5 @@ pub use observations::{Observations, Place, Saw};
 pub use planted::{Bug, with_bug};
 pub use records::{Applied, HeldEnd, Read, Records};
 pub use shard::{Behind, Counted, HotRecord, Shard, Stats, Survives, Top, Wait, Waited, key_hash};
-pub use switches::{Commit, Delivery, Locks, Ordered, Switches};
+pub use switches::{Delivery, Locks, Ordered, Switches};
 pub use versions::Versions;

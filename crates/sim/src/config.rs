@@ -1,9 +1,10 @@
 //! The configuration of a run, drawn from its seed (swarm testing: each run switches a random set of features
 //! and faults on, so that rare combinations come up). `settings.rs` names every part of it.
 
-use claret_core::{Commit, Delivery, Limits, Locks, Ordered, Pacing, Survives, Switches};
+use claret_core::{Delivery, Limits, Locks, Ordered, Pacing, Survives, Switches};
 
 use crate::random::{Random, Stream};
+use crate::ways::{self, DrawnWays};
 
 /// Pauses of users one after the other, at most, that keep a run from its end: most are side by side.
 const PAUSES_MAX: u64 = 60;
@@ -52,8 +53,8 @@ pub struct Config {
     pub ordering: u32,
     /// Whether shards have replicas, one of which is promoted where a shard would restart. Not with direct delivery.
     pub replicated: bool,
-    /// Whether transactions over several shards commit in chains: 0 never, 1 where they can, 2 where records are hot.
-    pub chains: u32,
+    /// Which transactions commit in other ways than in two rounds.
+    pub ways: DrawnWays,
     /// When frames leave: 0 as in a store, 1 at once, 2 so late that all is met.
     pub pacing: u32,
     /// Transactions whose programs are empty, by session * 2^32 + place: left out while shrinking.
@@ -194,7 +195,7 @@ impl Config {
             finish_us_max: 20_000_000,
             pacing: 0,
             ordering: 0,
-            chains: 0,
+            ways: DrawnWays::default(),
             replicated: false,
             skip: Vec::new(),
         };
@@ -249,20 +250,8 @@ impl Config {
         self.limits.told_ahead_us = *random.pick(&[0, 0, 300, 20_000, 1_000_000]);
         self.programs.optimistic_permille = *random.pick(&[0, 0, 0, 400, 1_000]);
         self.programs.savepoints_permille = *random.pick(&[0, 0, 0, 600]);
-        self.chains = *random.pick(&[0, 0, 0, 1, 2]);
-        if random.chance(100) {
-            self.devote_to_chains();
-        }
+        ways::draw(self, random);
         self.programs.demands_permille = *random.pick(&[0, 0, 0, 0, 100, 500]);
-    }
-
-    /// Chains over many shards, with words between shards that are lost.
-    fn devote_to_chains(&mut self) {
-        (self.chains, self.direct, self.phasing, self.ordering) = (1, false, true, 0);
-        (self.shards, self.keys) = (self.shards.max(3), self.keys.max(4));
-        self.programs.steps_max = self.programs.steps_max.max(4);
-        self.programs.single_permille = 0;
-        self.programs.interactive_permille = self.programs.interactive_permille.min(300);
     }
 
     /// A node leaves under load, often with the answer to a commit that is on its way.
@@ -344,11 +333,7 @@ impl Config {
                 1 => Ordered::Always,
                 _ => Ordered::Hot,
             },
-            commit: match self.chains {
-                0 => Commit::Rounds,
-                1 => Commit::Chain,
-                _ => Commit::HotChain,
-            },
+            ways: self.ways.switches(),
         }
     }
 

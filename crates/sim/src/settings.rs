@@ -78,10 +78,9 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("direct", Flag(&mut config.direct)),
         ("external", Flag(&mut config.external)),
         ("ordering", Small(&mut config.ordering)),
-        ("chains", Small(&mut config.chains)),
-        ("finish_us_max", Number(&mut config.finish_us_max)),
     ];
-    of_runs.into_iter().chain(of_limits(limits)).collect()
+    let last = [("finish_us_max", Number(&mut config.finish_us_max))];
+    of_runs.into_iter().chain(config.ways.settings()).chain(last).chain(of_limits(limits)).collect()
 }
 
 /// Those of the protocol's bounds.

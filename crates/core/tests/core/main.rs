@@ -18,4 +18,5 @@ mod records;
 mod rig;
 mod top;
 mod traps;
+mod ways;
 mod wire;

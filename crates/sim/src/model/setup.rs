@@ -1,6 +1,7 @@
 //! What to run.
 
-use claret_core::{Commit, Limits, Locks, Ordered, Pacing, Switches};
+use claret_core::ways::WaySwitches;
+use claret_core::{Limits, Locks, Ordered, Pacing, Switches};
 
 use super::costs::Costs;
 
@@ -20,10 +21,8 @@ pub enum Mode {
     Commuting,
     /// Abstract locks with phases.
     CommutingPhased,
-    /// The same, and transactions over several shards commit in chains.
-    Chain,
-    /// The same, and those that use hot records do.
-    HotChain,
+    /// The same, and transactions commit in these ways.
+    InWay(WaySwitches),
     /// Abstract locks, phases and combining.
     CommutingPhasedCombined,
 }
@@ -88,8 +87,7 @@ impl Mode {
             | Mode::ReaderWriterPhased
             | Mode::Commuting
             | Mode::CommutingPhased
-            | Mode::Chain
-            | Mode::HotChain
+            | Mode::InWay(_)
             | Mode::CommutingPhasedCombined => true,
         }
     }
@@ -136,19 +134,13 @@ impl Setup {
             Mode::None | Mode::OneServer | Mode::Commuting => (Locks::Abstract, false),
             Mode::ReaderWriter => (Locks::ReaderWriter, false),
             Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
-            Mode::CommutingPhased | Mode::Chain | Mode::HotChain | Mode::CommutingPhasedCombined => {
-                (Locks::Abstract, true)
-            }
+            Mode::CommutingPhased | Mode::InWay(_) | Mode::CommutingPhasedCombined => (Locks::Abstract, true),
         };
         let combining = self.mode == Mode::CommutingPhasedCombined;
-        let batches = matches!(self.mode, Mode::CommutingPhased | Mode::Chain | Mode::HotChain);
+        let batches = matches!(self.mode, Mode::CommutingPhased | Mode::InWay(_));
         let batching = self.batching && batches;
         let ordering = self.ordering;
-        let commit = match self.mode {
-            Mode::Chain => Commit::Chain,
-            Mode::HotChain => Commit::HotChain,
-            _ => Commit::Rounds,
-        };
-        Switches { locks, phasing, combining, batching, ordering, commit, ..Switches::CLARET }
+        let ways = if let Mode::InWay(ways) = self.mode { ways } else { WaySwitches::ROUNDS };
+        Switches { locks, phasing, combining, batching, ordering, ways, ..Switches::CLARET }
     }
 }

@@ -7,3 +7,5 @@ mod planted;
 mod plants;
 mod scripts;
 mod seeds;
+#[cfg(feature = "planted-bugs")]
+mod ways;

@@ -5,19 +5,24 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use claret_core::key_hash;
+use claret_core::ways::WaySwitches;
 use claret_sim::model::{Call, Client, Costs, Measured, Mode, Model, Ordered, Pace, Setup, Stage};
 use claret_types::{Bytes, Counter, CounterOp, Operation, Reply, Set, SetOp};
 
-const MODES: [Mode; 8] = [
+const MODES: [Mode; 6] = [
     Mode::None,
     Mode::ReaderWriter,
     Mode::ReaderWriterPhased,
     Mode::Commuting,
     Mode::CommutingPhased,
-    Mode::Chain,
-    Mode::HotChain,
     Mode::CommutingPhasedCombined,
 ];
+
+/// These, and those in which transactions commit in other ways.
+fn modes() -> impl Iterator<Item = Mode> {
+    let in_ways = WaySwitches::NAMED.iter().copied().flatten().map(|named| Mode::InWay(named.ways));
+    MODES.into_iter().chain(in_ways)
+}
 
 const ORDERINGS: [Ordered; 2] = [Ordered::Never, Ordered::Always];
 
@@ -291,7 +296,7 @@ fn crowd(setup: Setup, clients: u64) -> (Measured, u64, Vec<Reply>) {
 /// Each committed transaction has added 1 to a hot counter and 1 to another one, and nothing else has.
 #[test]
 fn nothing_is_lost_in_any_mode() {
-    for (mode, ordering) in MODES.into_iter().flat_map(|mode| ORDERINGS.map(|ordering| (mode, ordering))) {
+    for (mode, ordering) in modes().flat_map(|mode| ORDERINGS.map(|ordering| (mode, ordering))) {
         for pace in [Pace::Together, Pace::Pause(100), Pace::Interactive(0), Pace::Interactive(100)] {
             let (measured, committed, counters) = crowd(Setup { pace, ordering, ..small(mode) }, 24);
             let (hot, turns) = counters.split_at(2);
@@ -360,7 +365,7 @@ fn ordered_calls_do_not_wait_for_locks() {
 #[test]
 fn the_same_setup_gives_the_same_figures() {
     let jitter = Costs { jitter: 20_000, ..Costs::default() };
-    for mode in MODES {
+    for mode in modes() {
         for (costs, ordering) in
             [(Costs::default(), Ordered::Never), (jitter, Ordered::Never), (jitter, Ordered::Always)]
         {
