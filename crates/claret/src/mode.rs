@@ -56,8 +56,8 @@ impl fmt::Debug for Way {
 impl Mode {
     /// The modes of all ways to commit that are there for comparison, and can be asked for as a mode.
     pub fn ways() -> impl Iterator<Item = Mode> {
-        let all = WaySwitches::of_processes().into_iter();
-        all.map(|(name, switches)| Mode::Way(Way { name, switches }))
+        let all = WaySwitches::OF_PROCESSES.iter().copied().flatten();
+        all.map(|named| Mode::Way(Way { name: named.name, switches: named.ways }))
     }
 
     pub(crate) fn switches(self, delivery: Delivery) -> Switches {

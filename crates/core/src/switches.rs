@@ -32,17 +32,6 @@ pub enum Ordered {
     Always,
 }
 
-/// How transactions over several shards commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Commit {
-    /// In two rounds (P1).
-    Rounds,
-    /// As [`Commit::Chain`] where it uses a record for which many wait (P49), otherwise in two rounds.
-    HotChain,
-    /// In a chain, from shard to shard, where that can be (K1 of `docs/chains.md`). A shard with [`Commit::Rounds`] takes no chains (K9).
-    Chain,
-}
-
 /// What is switched on (P70).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches {
@@ -56,9 +45,7 @@ pub struct Switches {
     pub delivery: Delivery,
     /// Whether calls are ordered. Over a network alone.
     pub ordering: Ordered,
-    /// In two rounds or in a chain. Over a network alone.
-    pub commit: Commit,
-    /// Which transactions go in which way to commit.
+    /// Which transactions commit in other ways than in two rounds.
     pub ways: WaySwitches,
 }
 
@@ -70,7 +57,6 @@ impl Switches {
         batching: false,
         delivery: Delivery::Network,
         ordering: Ordered::Never,
-        commit: Commit::Rounds,
         ways: WaySwitches::ROUNDS,
     };
 }

@@ -2,11 +2,10 @@
 //!
 //! The protocol is two rounds. A *way* is another course that a commit can take. A way is a room: a folder named after it on each side,
 //! and one line in [`each_way!`](crate::each_way), which is the only place that names all ways. Here stands what both sides share of a
-//! way: its words on the wire, its number, and how it is switched on.
+//! way: its words on the wire and their number, how it is switched on, and the bugs that tests plant in it.
 //!
-//! The protocol asks a way of a round through two interfaces, [`coordinator::ways`](crate::coordinator) and [`shard::ways`](crate::shard).
-//! What a way does not say is as in two rounds. A client asks a way that has its transactions through another one,
-//! [`client::ways`](crate::client).
+//! The protocol asks a way of a round through three small interfaces: `coordinator/ways.rs`, `shard/ways.rs`, and `lock/ways.rs` in the lock table.
+//! What a way does not say is as in two rounds. A client asks a way that has all transactions through another one: `client/keeper.rs`.
 
 /// Expands a macro with the list of the ways: the name of the folder, and of the type that each folder has on each side. First those
 /// that change the round of an attempt, at its coordinator and its shards; then those that have all transactions of a client process,
@@ -43,25 +42,43 @@ macro_rules! rooms {
         }
 
         impl WaySwitches {
+            /// The combinations that figures need, by their names: those of ways of a round.
+            pub const OF_ROUNDS: &[&[Named]] = &[$($round::NAMED,)*];
+            /// The same of ways that have all transactions of a process.
+            pub const OF_PROCESSES: &[&[Named]] = &[$($process::NAMED,)*];
             /// All go in two rounds.
             pub const ROUNDS: WaySwitches = WaySwitches {
                 $($round: $round::Switch::NEVER,)*
                 $($process: $process::Switch::NEVER,)*
             };
-
-            /// What is compared with two rounds, each by its name: one way of a round alone.
-            pub fn of_rounds() -> Vec<(&'static str, WaySwitches)> {
-                let all: &[&[(&'static str, WaySwitches)]] = &[$($round::NAMED,)*];
-                all.concat()
-            }
-
-            /// The same of the ways that have all transactions of a process.
-            pub fn of_processes() -> Vec<(&'static str, WaySwitches)> {
-                let all: &[&[(&'static str, WaySwitches)]] = &[$($process::NAMED,)*];
-                all.concat()
-            }
+            /// Each takes all that it can.
+            pub const ALL: WaySwitches = WaySwitches {
+                $($round: $round::Switch::ALWAYS,)*
+                $($process: $process::Switch::ALWAYS,)*
+            };
         }
     };
 }
 
 each_way!(rooms);
+
+/// A combination that a figure needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// As it is called everywhere.
+    pub name: &'static str,
+    /// Which one.
+    pub ways: WaySwitches,
+}
+
+impl WaySwitches {
+    /// All combinations that have names.
+    pub fn all_named() -> impl Iterator<Item = &'static Named> {
+        Self::OF_ROUNDS.iter().chain(Self::OF_PROCESSES).copied().flatten()
+    }
+
+    /// The combination of this name.
+    pub fn named(name: &str) -> Option<WaySwitches> {
+        Self::all_named().find(|named| named.name == name).map(|named| named.ways)
+    }
+}

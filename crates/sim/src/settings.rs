@@ -18,7 +18,7 @@ pub(crate) enum Setting<'a> {
 pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> {
     use Setting::{Flag, List, Number, Small};
     let Config { limits, network, faults, programs, .. } = config;
-    let mut of_runs = vec![
+    let of_runs = vec![
         ("sessions", Small(&mut config.sessions)),
         ("workers", Small(&mut config.workers)),
         ("transactions", Small(&mut config.transactions)),
@@ -71,19 +71,15 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("optimistic_permille", Number(&mut programs.optimistic_permille)),
         ("savepoints_permille", Number(&mut programs.savepoints_permille)),
         ("demands_permille", Number(&mut programs.demands_permille)),
-    ];
-    of_runs.extend(config.ways.settings());
-    of_runs.extend([
         ("batching", Flag(&mut config.batching)),
         ("reader_writer", Flag(&mut config.reader_writer)),
         ("phasing", Flag(&mut config.phasing)),
         ("direct", Flag(&mut config.direct)),
         ("external", Flag(&mut config.external)),
         ("ordering", Small(&mut config.ordering)),
-        ("chains", Small(&mut config.chains)),
-        ("finish_us_max", Number(&mut config.finish_us_max)),
-    ]);
-    of_runs.into_iter().chain(of_limits(limits)).collect()
+    ];
+    let last = [("finish_us_max", Number(&mut config.finish_us_max))];
+    of_runs.into_iter().chain(config.ways.settings()).chain(last).chain(of_limits(limits)).collect()
 }
 
 /// Those of the protocol's bounds.

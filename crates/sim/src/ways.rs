@@ -1,90 +1,73 @@
-//! The ways to commit that can be taken out (`claret_core::ways`): what the simulator and its scripts have of each. A folder has all of
-//! one way.
+//! The ways to commit: what a seed draws of each, what scripts have of it, and what is to be known of its words.
 
 use claret_core::Client;
+use claret_core::message::WayWords;
 use claret_core::ways::WaySwitches;
 
 use crate::config::Config;
 use crate::random::Random;
 use crate::settings::Setting;
 
-/// What the simulator asks a way.
-trait Way {
-    /// How far it is switched on in a run.
-    type Level;
-
-    /// What a seed draws for it, before all that is drawn for a run but its bounds.
-    fn draw(random: &mut Random) -> Self::Level;
-
-    /// How a configuration names it.
-    fn setting(level: &mut Self::Level) -> Option<(&'static str, Setting<'_>)>;
-
-    /// Switches it on in a run, as far as that says.
-    fn switch(config: &Config, ways: &mut WaySwitches);
-
-    /// Whether handles are no places in the session where it is on.
-    fn renumbers(level: &Self::Level) -> bool;
-
-    /// What a script says of a client that is to go this way.
-    fn word() -> Option<(&'static str, WaySwitches)>;
-
-    /// What a script shows of a client that goes this way.
-    fn show(client: &Client) -> Option<String>;
-}
-
 macro_rules! rooms {
     ($($kind:ident $way:ident: $Way:ident;)*) => {
         $(mod $way;)*
 
-        /// How far each way is switched on in a run.
-        #[derive(Clone, Debug, Default, PartialEq)]
-        pub struct Levels {
-            $(
-                /// See the folder.
-                pub $way: $way::Level,
-            )*
+        /// What a seed draws of the ways.
+        #[derive(Clone, Debug, Default)]
+        pub struct DrawnWays {
+            $($way: $way::$Way,)*
         }
 
-        impl Levels {
-            /// What a seed draws.
-            pub(crate) fn draw(random: &mut Random) -> Levels {
-                let _ = &random; // Where there is no way.
-                Levels { $($way: $way::$Way::draw(random),)* }
+        impl DrawnWays {
+            /// What is drawn before all but a run's bounds.
+            #[allow(unused_variables, reason = "there may be no ways")]
+            pub(crate) fn draw(random: &mut Random) -> DrawnWays {
+                DrawnWays { $($way: $way::$Way::draw(random),)* }
             }
 
-            /// By the names of a configuration.
-            pub(crate) fn settings(&mut self) -> Vec<(&'static str, Setting<'_>)> {
-                let settings: Vec<Option<(&'static str, Setting<'_>)>> =
-                    vec![$($way::$Way::setting(&mut self.$way),)*];
-                settings.into_iter().flatten().collect()
+            /// What is switched on in a run.
+            #[allow(unused_variables, reason = "there may be no ways")]
+            pub(crate) fn switches(&self, config: &Config) -> WaySwitches {
+                WaySwitches { $($way: self.$way.switch(config),)* }
             }
 
             /// Whether handles are no places in the session.
             pub(crate) fn renumber(&self) -> bool {
-                false $(|| $way::$Way::renumbers(&self.$way))*
+                false $(|| self.$way.renumbers())*
+            }
+
+            pub(crate) fn settings(&mut self) -> Vec<(&'static str, Setting<'_>)> {
+                let all: Vec<Vec<(&'static str, Setting<'_>)>> = vec![$(self.$way.settings(),)*];
+                all.into_iter().flatten().collect()
             }
         }
 
-        /// What is switched on in a run.
-        pub(crate) fn switches(config: &Config) -> WaySwitches {
-            let _ = config; // Where there is no way.
-            #[allow(unused_mut, reason = "where there is no way")]
-            let mut ways = WaySwitches::ROUNDS;
-            $($way::$Way::switch(config, &mut ways);)*
-            ways
+        /// Draws what comes last.
+        #[allow(unused_variables, reason = "there may be no ways")]
+        pub(crate) fn draw_latest(config: &mut Config, random: &mut Random) {
+            $($way::draw_latest(config, random);)*
         }
 
         /// What a client does of which a script says this word.
+        #[allow(unused_variables, reason = "there may be no ways")]
         pub(crate) fn of_word(said: &str) -> Option<WaySwitches> {
-            let words: Vec<Option<(&str, WaySwitches)>> = vec![$($way::$Way::word(),)*];
-            words.into_iter().flatten().find(|(word, _)| *word == said).map(|(_, ways)| ways)
+            $(if $way::WORD.is_some_and(|(word, _)| word == said) {
+                return $way::WORD.map(|(_, ways)| ways);
+            })*
+            None
         }
 
         /// What a script shows of a client besides: of each way that it goes.
+        #[allow(unused_variables, reason = "there may be no ways")]
         pub(crate) fn show(client: &Client) -> Vec<String> {
-            let _ = client; // Where there is no way.
-            let shown: Vec<Option<String>> = vec![$($way::$Way::show(client),)*];
+            let shown: Vec<Option<String>> = vec![$($way::show(client),)*];
             shown.into_iter().flatten().collect()
+        }
+
+        /// Whether what one shard says to another says, too, that it has written yes.
+        #[allow(unused_variables, reason = "there may be no ways")]
+        pub(crate) fn says_yes(words: &WayWords) -> bool {
+            false $(|| $way::says_yes(words))*
         }
     };
 }

@@ -7,7 +7,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use claret_core::message::{Refusal, Seen, Undone};
-use claret_core::{AttemptId, CallNo, Closed, Commit, Delivery, Limits, Switches, Time, TxHandle};
+use claret_core::{AttemptId, CallNo, Closed, Delivery, Limits, Switches, Time, TxHandle};
 use claret_identity::Identity;
 use claret_types::{Bytes, Claims, OpError, Operation, Schema};
 use smallvec::SmallVec;
@@ -20,7 +20,7 @@ use super::machine::Machine;
 use super::net::{Net, Service};
 use super::outcomes;
 use super::secret::Secret;
-use super::settings::{Chains, Settings};
+use super::settings::Settings;
 use super::timers::Timers;
 use super::topology::slot_of;
 use crate::backend::{Asking, Backend, Behind, Driver, InstantOutcome, Task, keys_of};
@@ -62,12 +62,8 @@ impl Cluster {
     ) -> Result<Self, ConnectError> {
         let patience = settings.response_timeout;
         let switches = mode.switches(Delivery::Network);
-        let commit = match settings.chains {
-            Chains::Never => Commit::Rounds,
-            Chains::Hot => Commit::HotChain,
-            Chains::Always => Commit::Chain,
-        };
-        let switches = Switches { batching: switches.batching && settings.batches, commit, ..switches };
+        let ways = settings.ways.switches(switches.ways);
+        let switches = Switches { batching: switches.batching && settings.batches, ways, ..switches };
         let (identity, secret) = (Identity::of_seed(&random(&settings)?), random(&settings)?);
         let secret = Secret(u64::from_le_bytes(secret));
         let client = Arc::new(ClusterClient::new(settings.clone(), identity, secret, switches, limits));

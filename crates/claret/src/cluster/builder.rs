@@ -13,8 +13,9 @@ use super::error::ConnectError;
 use super::plain::{Dedicated, Plain, Raw, Unlocked};
 use super::resp::Protocol;
 use super::secret::{Secret, without_passwords};
-use super::settings::{Chains, Grants, Settings, parse};
+use super::settings::{Grants, Settings, parse};
 use super::tls::ClientCertificate;
+use super::ways::WaySettings;
 use crate::backend::Backend;
 use crate::mode::Mode;
 use crate::options::TxOptions;
@@ -26,7 +27,7 @@ const RESEND_US: u64 = 500_000;
 ///
 /// URLs look like `redis://user:password@host:port,host2:port2/?connect-timeout-ms=3000`. Several hosts are several
 /// nodes that are asked for the others. `rediss://` is TLS. Parameters: `connect-timeout-ms`, `response-timeout-ms`,
-/// `grants` (`push` or `poll`), `batches` (`on` or `off`, [`Self::batches`]), `chains` (`never`, `hot` or `always`, [`Self::chains`]), `tls-ca` (a file of certificates to trust
+/// `grants` (`push` or `poll`), `batches` (`on` or `off`, [`Self::batches`]), `tls-ca` (a file of certificates to trust
 /// instead of the system's), `tls-name` (the name in the servers' certificates, where it is not their address), `tls-cert` and `tls-key` (files with this
 /// process's own certificate and its private key, as PEM, for servers that ask for one; or
 /// [`Self::client_certificate`]).
@@ -42,7 +43,7 @@ pub struct ClusterBuilder {
     response_timeout: Option<Duration>,
     grants: Option<Grants>,
     batches: Option<bool>,
-    chains: Option<Chains>,
+    pub(super) ways: WaySettings,
     reply_limits: ReplyLimits,
     client_certificate: Option<ClientCertificate>,
     schema: Option<Schema>,
@@ -69,7 +70,7 @@ impl ClusterBuilder {
             response_timeout: None,
             grants: None,
             batches: None,
-            chains: None,
+            ways: WaySettings::default(),
             reply_limits: ReplyLimits::default(),
             client_certificate: None,
             schema: None,
@@ -148,14 +149,6 @@ impl ClusterBuilder {
     /// (docs/batches.md). They do by default, where it pays.
     pub fn batches(mut self, are_on: bool) -> Self {
         self.batches = Some(are_on);
-        self
-    }
-
-    /// Which transactions of this process over several nodes commit in chains (docs/chains.md): each node hands the commit on
-    /// to the next one, and the last one decides. By default they commit in two rounds. Nodes without a secret for each other
-    /// (`claret.peer-secret-file`), or with `claret.durability strict`, take no chains: with them it is two rounds, too.
-    pub fn chains(mut self, chains: Chains) -> Self {
-        self.chains = Some(chains);
         self
     }
 
@@ -253,7 +246,7 @@ impl ClusterBuilder {
             .unwrap_or(settings.response_timeout);
         settings.grants = self.grants.unwrap_or(settings.grants);
         settings.batches = self.batches.unwrap_or(settings.batches);
-        settings.chains = self.chains.unwrap_or(settings.chains);
+        settings.ways = self.ways.or(settings.ways);
         settings.limits = self.reply_limits;
         settings.protocol = self.protocol;
         if let Some(Login { user, password }) = &self.login {

@@ -23,6 +23,7 @@
 // | `topology`, `address` | which node serves which slot |
 // | `resp`, `bounds`, `secret` | RESP3 and RESP2 by a library; what is taken from a server, at most; what is never shown |
 // | `timers`, `ticks` | timers on the store's runtime; deadlines that are far away |
+// | `ways/` | the ways to commit, as a user sets them |
 // | `runtime_thread` | a thread for the connections of a blocking store |
 // | `plain/` | plain commands, multiplexed, decoded or as bytes; mode `none` |
 //
@@ -57,6 +58,7 @@ mod ticks;
 mod timers;
 mod tls;
 mod topology;
+mod ways;
 
 pub use bounds::ReplyLimits;
 pub use builder::ClusterBuilder;
@@ -65,5 +67,7 @@ pub use plain::{Command, Dedicated, Forward, Plain, PlainError, Raw, Said, reply
 pub use resp::ServerError;
 pub(crate) use runtime_thread::RuntimeThread;
 pub use secret::without_passwords;
-pub use settings::{Chains, Grants};
+pub use settings::Grants;
 pub use topology::slot_of;
+#[allow(unused_imports, reason = "there may be no ways")]
+pub use ways::*;

@@ -14,6 +14,7 @@ use super::error::ConnectError;
 use super::resp::Protocol;
 use super::secret::{Secret, without_passwords};
 use super::tls::{ClientCertificate, Tls};
+use super::ways::WaySettings;
 
 /// The port of a server that names none.
 const PORT: u16 = 6379;
@@ -34,18 +35,6 @@ pub enum Grants {
     Poll,
 }
 
-/// Which transactions over several nodes commit in chains (docs/chains.md).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Chains {
-    /// None: in two rounds.
-    #[default]
-    Never,
-    /// Those that use records for which many wait.
-    Hot,
-    /// All.
-    Always,
-}
-
 /// What every connection needs to know.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -58,7 +47,7 @@ pub(super) struct Settings {
     pub(super) grants: Grants,
     /// Whether one-shot transactions may leave in batches.
     pub(super) batches: bool,
-    pub(super) chains: Chains,
+    pub(super) ways: WaySettings,
     pub(super) limits: ReplyLimits,
     /// The form of replies.
     pub(super) protocol: Protocol,
@@ -119,7 +108,7 @@ pub(super) fn parse(given: &str) -> Result<Settings, ConnectError> {
         response_timeout: RESPONSE_TIMEOUT,
         grants: Grants::Push,
         batches: true,
-        chains: Chains::Never,
+        ways: WaySettings::default(),
         limits: ReplyLimits::default(),
         protocol: Protocol::default(),
         schema: None,
@@ -158,19 +147,14 @@ fn parameters(url: &Url, is_tls: bool, settings: &mut Settings) -> Result<(), St
                     _ => return Err(format!("batches: '{value}' is neither on nor off")),
                 }
             }
-            "chains" => {
-                settings.chains = match &*value {
-                    "never" => Chains::Never,
-                    "hot" => Chains::Hot,
-                    "always" => Chains::Always,
-                    _ => return Err(format!("chains: '{value}' is neither never nor hot nor always")),
-                }
-            }
             "tls-ca" => ca = Some(value.into_owned()),
             "tls-name" => name = Some(value.into_owned()),
             "tls-cert" => certificate = Some(value.into_owned()),
             "tls-key" => key_file = Some(value.into_owned()),
-            _ => return Err(format!("there is no parameter '{key}'")),
+            _ => match settings.ways.take(&key, &value) {
+                Some(taken) => taken?,
+                None => return Err(format!("there is no parameter '{key}'")),
+            },
         }
     }
     if !is_tls {

@@ -253,7 +253,7 @@ impl Args {
             | Engine::Mutex
             | Engine::Sqlite
             | Engine::Optimistic
-            | Engine::Chain(_)
+            | Engine::InWay(_)
             | Engine::Sinfonia
             | Engine::Redis(_)
             | Engine::OneServer => {

@@ -91,7 +91,7 @@ fn in_a_folder(mode: BenchMode) -> Result<BenchMode, String> {
         Engine::Mutex
         | Engine::Store(_)
         | Engine::Optimistic
-        | Engine::Chain(_)
+        | Engine::InWay(_)
         | Engine::Sinfonia
         | Engine::Redis(_)
         | Engine::OneServer => embedded(mode),
@@ -106,7 +106,7 @@ fn embedded(mode: BenchMode) -> Result<BenchMode, String> {
             mode.name
         )),
         Engine::OneServer => Err(model_only(mode)),
-        Engine::Chain(_) => Err(format!(
+        Engine::InWay(_) => Err(format!(
             "the mode '{}' is of a network: say --store sim, cluster or redis://HOST:PORT",
             mode.name
         )),
@@ -138,7 +138,7 @@ fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
         )),
         Engine::Store(Mode::None | Mode::CommutingPhased | Mode::Way(_))
         | Engine::Optimistic
-        | Engine::Chain(_)
+        | Engine::InWay(_)
         | Engine::Sinfonia
         | Engine::Redis(_) => Ok(mode),
     }
@@ -158,6 +158,6 @@ fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
         Engine::Redis(_) => Err(format!(
             "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"
         )),
-        Engine::Store(_) | Engine::Chain(_) | Engine::OneServer => Ok(mode),
+        Engine::Store(_) | Engine::InWay(_) | Engine::OneServer => Ok(mode),
     }
 }

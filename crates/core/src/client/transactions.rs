@@ -122,7 +122,7 @@ impl Transactions {
         handles
     }
 
-    /// Attempts of which some shard may still hold something, in the order of their beginnings.
+    /// Attempts of which some shard may still hold something; those of the table in the order of their beginnings.
     pub(super) fn live(&self) -> Vec<AttemptId> {
         let mut live = Vec::new();
         self.each(&mut |kept| {
@@ -130,7 +130,9 @@ impl Transactions {
                 live.extend(coordinator.live());
             }
         });
-        live.sort_unstable_by_key(|attempt| (attempt.tx.sequence, attempt.attempt));
+        if self.ways.keeper().is_none() {
+            live.sort_unstable_by_key(|attempt| (attempt.tx.sequence, attempt.attempt));
+        }
         live
     }
 

@@ -11,13 +11,13 @@ use claret_types::{Bytes, Operation};
 
 use super::blocked::Blocked;
 use super::calls::Calls;
-use super::chain::Chain;
 use super::closing::Closings;
 use super::out::Out;
 use super::participants::{Participant, Participants, Placed};
 use super::retries::Retries;
 use super::round::Round;
 use super::stamp::Stamp;
+use super::ways::{Again, Heard, Ways};
 use super::{Event, Waits};
 use crate::asked::Asked;
 use crate::digest::digest;
@@ -63,7 +63,7 @@ pub struct Coordinator {
     participants: Participants,
     calls: Calls,
     round: Round,
-    chain: Chain,
+    ways: Ways,
     stamp: Stamp,
     blocked: Blocked,
     retries: Retries,
@@ -83,7 +83,7 @@ impl Coordinator {
             participants: Participants::default(),
             calls: Calls::default(),
             round: Round::default(),
-            chain: Chain::default(),
+            ways: Ways::default(),
             stamp: Stamp::default(),
             blocked: Blocked::default(),
             retries: Retries::new(seed),
@@ -239,6 +239,9 @@ impl Coordinator {
         if self.participants.find(from).is_none() {
             return; // Nobody asked it: whatever it says is of nothing that it has.
         }
+        if self.is_heard_by_way(from, &response) {
+            return;
+        }
         match response {
             Response::Granted { no, reply, granted, incarnation, .. } => {
                 self.on_granted(now, from, no, reply, (granted, incarnation));
@@ -269,6 +272,14 @@ impl Coordinator {
             | Response::Ticked { .. }
             | Response::Looked { .. } => {}
         }
+    }
+
+    /// Whether the way of this attempt has heard all of what a participant says.
+    fn is_heard_by_way(&mut self, from: ShardId, response: &Response) -> bool {
+        let is_voting = matches!(self.state, State::Preparing | State::Withdrawing(_));
+        let listed = self.round.listed();
+        let (participants, calls) = (&mut self.participants, &self.calls);
+        self.ways.hear(Heard { from, response, is_voting, listed, participants, calls })
     }
 
     fn on_asked(&mut self, now: Time, from: ShardId, status: Status, since: Incarnation) {
@@ -423,13 +434,10 @@ impl Coordinator {
                 let sent: Vec<usize> = (0..sent.len()).filter(has_left).collect();
                 sent.into_iter().for_each(|at| self.send_execute(now, at));
             }
-            State::Preparing => {
-                if self.chain.is_broken(&self.participants) {
-                    self.chain.note_unchained();
-                    return self.withdraw(now, Goal::GiveWay);
-                }
-                self.resend_prepares();
-            }
+            State::Preparing => match self.ways.send_again(&self.participants) {
+                Again::GivesUp => return self.withdraw(now, Goal::GiveWay),
+                again => self.resend_prepares(again),
+            },
             State::Withdrawing(_) => self.send_withdraws(),
             State::Committed => self.resend_applies(),
             State::Idle { .. } => {}
@@ -466,14 +474,14 @@ impl Coordinator {
         self.round.ask_first(shard);
     }
 
-    /// The transaction commits in two rounds: the process knows of a shard that takes no chains (K9).
+    /// The transaction commits in two rounds: the process knows of a shard that refuses other ways. To be said before the commit.
     pub(super) fn commit_in_rounds(&mut self) {
-        self.chain.commit_in_rounds();
+        self.ways.commit_in_rounds();
     }
 
-    /// Whether batons of the attempt got lost again and again.
-    pub(super) fn has_lost_batons(&self) -> bool {
-        self.chain.has_lost_batons()
+    /// Whether the way of the attempt led nowhere.
+    pub(super) fn gave_up_its_way(&self) -> bool {
+        self.ways.gave_up()
     }
 
     /// Calls that wait for the commit, in the order in which they are to be locked.
@@ -534,9 +542,9 @@ impl Coordinator {
     /// The same for coordinators that behave alike (see `crates/core/src/digest.rs`).
     pub fn digest(&self) -> u64 {
         let Coordinator { switches: _, limits: _, birth, number, state, .. } = self;
-        let Coordinator { participants, calls, round, chain, stamp, blocked, retries, closing, out, .. } =
+        let Coordinator { participants, calls, round, ways, stamp, blocked, retries, closing, out, .. } =
             self;
-        let parts = (participants, calls, round, chain, stamp, blocked, retries, closing, out);
+        let parts = (participants, calls, round, ways, stamp, blocked, retries, closing, out);
         digest(&(birth, number, state, parts))
     }
 

@@ -23,7 +23,6 @@
 
 mod blocked;
 mod calls;
-mod chain;
 mod closing;
 mod contention;
 mod event;

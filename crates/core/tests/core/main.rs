@@ -7,6 +7,7 @@ mod forgetting;
 mod harness;
 mod linear;
 mod locks;
+mod members;
 mod moved;
 mod nesting;
 mod optimistic;

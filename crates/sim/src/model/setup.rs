@@ -1,7 +1,7 @@
 //! What to run.
 
 use claret_core::ways::WaySwitches;
-use claret_core::{Commit, Limits, Locks, Ordered, Pacing, Switches};
+use claret_core::{Limits, Locks, Ordered, Pacing, Switches};
 
 use super::costs::Costs;
 
@@ -21,12 +21,8 @@ pub enum Mode {
     Commuting,
     /// Abstract locks with phases.
     CommutingPhased,
-    /// The same, and transactions over several shards commit in chains.
-    Chain,
-    /// The same, and those that use hot records do.
-    HotChain,
-    /// Abstract locks and phases, and transactions go these ways to commit.
-    Way(WaySwitches),
+    /// The same, and transactions commit in these ways.
+    InWay(WaySwitches),
 }
 
 /// How the operations of a transaction are issued, and how long the application works in between.
@@ -89,9 +85,7 @@ impl Mode {
             | Mode::ReaderWriterPhased
             | Mode::Commuting
             | Mode::CommutingPhased
-            | Mode::Chain
-            | Mode::HotChain
-            | Mode::Way(_) => true,
+            | Mode::InWay(_) => true,
         }
     }
 }
@@ -137,17 +131,12 @@ impl Setup {
             Mode::None | Mode::OneServer | Mode::Commuting => (Locks::Abstract, false),
             Mode::ReaderWriter => (Locks::ReaderWriter, false),
             Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
-            Mode::CommutingPhased | Mode::Chain | Mode::HotChain | Mode::Way(_) => (Locks::Abstract, true),
+            Mode::CommutingPhased | Mode::InWay(_) => (Locks::Abstract, true),
         };
-        let ways = if let Mode::Way(ways) = self.mode { ways } else { WaySwitches::ROUNDS };
-        let batches = matches!(self.mode, Mode::CommutingPhased | Mode::Chain | Mode::HotChain);
+        let batches = matches!(self.mode, Mode::CommutingPhased | Mode::InWay(_));
         let batching = self.batching && batches;
         let ordering = self.ordering;
-        let commit = match self.mode {
-            Mode::Chain => Commit::Chain,
-            Mode::HotChain => Commit::HotChain,
-            _ => Commit::Rounds,
-        };
-        Switches { locks, phasing, batching, ordering, commit, ways, ..Switches::CLARET }
+        let ways = if let Mode::InWay(ways) = self.mode { ways } else { WaySwitches::ROUNDS };
+        Switches { locks, phasing, batching, ordering, ways, ..Switches::CLARET }
     }
 }

@@ -67,7 +67,6 @@ fn configurations_cover_the_switches() {
     both(|config| config.network.framed && config.faults.refused_frames_permille > 0);
     both(|config| config.network.framed && config.programs.unreadable_permille > 0);
     both(|config| config.programs.abandon_permille > 0);
-    ways::ARE_ON.iter().for_each(|is_on| both(*is_on));
     both(|config| config.probes_permille > 0);
     both(|config| config.network.held > 0);
     both(|config| config.faults.clocks);

@@ -60,7 +60,7 @@ fn connect(mut client: Client) -> Client {
 
 /// The table, and each way that has all transactions.
 fn all_switches() -> impl Iterator<Item = Switches> {
-    let ways = WaySwitches::of_processes().into_iter().map(|(_, ways)| ways);
+    let ways = WaySwitches::OF_PROCESSES.iter().copied().flatten().map(|named| named.ways);
     [WaySwitches::ROUNDS].into_iter().chain(ways).map(|ways| Switches { ways, ..Switches::CLARET })
 }
 

@@ -51,7 +51,10 @@ impl Coordinator {
     }
 
     /// [`Self::execute`] for a member of the attempt. Another member's buffered calls stay behind (C4).
-    pub(crate) fn execute_for(
+    ///
+    /// # Errors
+    /// [`Closed`] when no attempt runs.
+    pub fn execute_for(
         &mut self,
         now: Time,
         member: Member,
@@ -158,8 +161,11 @@ impl Coordinator {
     }
 
     /// [`Self::buffer`] for a member of the attempt.
+    ///
+    /// # Errors
+    /// [`Closed`] when no attempt runs.
     #[inline]
-    pub(crate) fn buffer_for(
+    pub fn buffer_for(
         &mut self,
         member: Member,
         shard: ShardId,

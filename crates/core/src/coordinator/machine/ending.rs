@@ -115,7 +115,7 @@ impl Coordinator {
         self.state = State::Running;
         self.calls.begin_next(self.switches.locks);
         self.round.begin_next();
-        self.chain.begin_next();
+        self.ways.begin_next();
         self.stamp.begin_next();
         self.blocked.begin_next();
         self.retries.begin_next();
@@ -142,7 +142,7 @@ impl Coordinator {
         self.participants.forget_all_met();
         self.calls.reset();
         self.round.reset();
-        (self.chain, self.stamp) = (Default::default(), Stamp::default());
+        (self.ways, self.stamp) = (Default::default(), Stamp::default());
         self.blocked = Default::default();
         self.out.reset();
         true

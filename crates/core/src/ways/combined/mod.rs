@@ -1,7 +1,10 @@
 //! Combining (C1 to C16 of `docs/combining.md`): what others may know of it.
 
+mod bugs;
+
+pub(crate) use bugs::bugs;
 use crate::switches::Switches;
-use crate::ways::WaySwitches;
+use crate::ways::{Named, WaySwitches};
 
 /// Whether transactions of one process share locks and answers (C1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,11 +19,15 @@ pub enum Switch {
 impl Switch {
     /// Nobody shares anything.
     pub const NEVER: Switch = Switch::Never;
+    /// All that can do.
+    pub const ALWAYS: Switch = Switch::Always;
 }
 
-/// What is compared.
-pub const NAMED: &[(&str, WaySwitches)] =
-    &[("boost+phase+combine", WaySwitches { combined: Switch::Always, ..WaySwitches::ROUNDS })];
+/// See [`WaySwitches::OF_PROCESSES`].
+pub const NAMED: &[Named] = &[Named {
+    name: "boost+phase+combine",
+    ways: WaySwitches { combined: Switch::Always, ..WaySwitches::ROUNDS },
+}];
 
 /// The same switches, with combining as this says.
 pub const fn switched(mut switches: Switches, combined: Switch) -> Switches {

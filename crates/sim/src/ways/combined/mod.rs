@@ -1,55 +1,59 @@
-//! Combining in the simulator: transactions of one session share locks and answers.
+//! Combining (`docs/combining.md`): transactions of one session share locks and answers.
 
 use claret_core::Client;
+use claret_core::message::WayWords;
 use claret_core::ways::WaySwitches;
 use claret_core::ways::combined::{Stats, Switch};
 
-use super::Way;
 use crate::config::Config;
 use crate::random::Random;
 use crate::settings::Setting;
 
-/// Whether they do.
-pub(super) type Level = bool;
+/// What a seed draws of combining.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Combined {
+    combining: bool,
+}
 
-/// See the module's text.
-pub(super) struct Combined;
-
-impl Way for Combined {
-    type Level = Level;
-
-    fn draw(random: &mut Random) -> bool {
-        random.chance(400)
+impl Combined {
+    pub(super) fn draw(random: &mut Random) -> Combined {
+        Combined { combining: random.chance(400) }
     }
 
-    fn setting(level: &mut bool) -> Option<(&'static str, Setting<'_>)> {
-        Some(("combining", Setting::Flag(level)))
-    }
-
-    fn switch(config: &Config, ways: &mut WaySwitches) {
+    pub(super) fn switch(&self, config: &Config) -> Switch {
         // No mode combines without phases. Where nothing is remembered, a `Busy` for what a member that left had
         // asked for would be taken for one of the prepare.
-        if config.ways.combined && (config.phasing || !config.direct) {
-            ways.combined = Switch::Always;
-        }
+        let is_on = self.combining && (config.phasing || !config.direct);
+        if is_on { Switch::Always } else { Switch::Never }
     }
 
-    /// The founder of a group may get a second place.
-    fn renumbers(level: &bool) -> bool {
-        *level
+    pub(super) fn settings(&mut self) -> Vec<(&'static str, Setting<'_>)> {
+        vec![("combining", Setting::Flag(&mut self.combining))]
     }
 
-    fn word() -> Option<(&'static str, WaySwitches)> {
-        Some(("combining", WaySwitches { combined: Switch::Always, ..WaySwitches::ROUNDS }))
+    /// Who founded a group and left it gets another place in the session.
+    pub(super) fn renumbers(&self) -> bool {
+        self.combining
     }
+}
 
-    fn show(client: &Client) -> Option<String> {
-        let Stats { joined, parted, group_commits } = client.combining()?;
-        let (shared, s) = (client.combined(), |count| if count == 1 { "" } else { "s" });
-        Some(format!(
-            "{shared} answer{} shared, {joined} joined, {parted} parted, {group_commits} commit{} of groups",
-            s(shared),
-            s(group_commits),
-        ))
-    }
+pub(super) fn draw_latest(_config: &mut Config, _random: &mut Random) {}
+
+/// In a script, of a client.
+pub(super) const WORD: Option<(&str, WaySwitches)> =
+    Some(("combining", WaySwitches { combined: Switch::Always, ..WaySwitches::ROUNDS }));
+
+pub(super) fn show(client: &Client) -> Option<String> {
+    let Stats { joined, parted, group_commits } = client.combining()?;
+    let (shared, s) = (client.combined(), |count| if count == 1 { "" } else { "s" });
+    Some(format!(
+        "{shared} answer{} shared, {joined} joined, {parted} parted, {group_commits} commit{} of groups",
+        s(shared),
+        s(group_commits),
+    ))
+}
+
+/// Groups have no words between shards.
+pub(super) fn says_yes(_words: &WayWords) -> bool {
+    false
 }

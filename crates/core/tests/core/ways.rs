@@ -1,4 +1,4 @@
-//! The ways to commit that can be taken out: a folder for each.
+//! The ways to commit, each in its folder: interleavings that break it, sprung by hand, and its bounds.
 
 macro_rules! rooms {
     ($($kind:ident $way:ident: $Way:ident;)*) => {

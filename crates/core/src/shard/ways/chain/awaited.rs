@@ -3,6 +3,7 @@
 //! Invariant: whom an attempt awaits is awaited by it, and the other way round.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 use smallvec::SmallVec;
 
@@ -14,7 +15,7 @@ pub(super) type Few = SmallVec<[AttemptId; 2]>;
 const REACHED_MAX: usize = 64;
 
 /// Deposits whose batons are here, and that wait until those are decided whom they follow.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Awaited {
     /// Whom each awaits.
     of: BTreeMap<AttemptId, Few>,
@@ -112,11 +113,6 @@ impl Awaited {
         reached
     }
 
-    /// Whom each awaits.
-    pub(super) fn all(&self) -> &BTreeMap<AttemptId, impl std::fmt::Debug + use<>> {
-        &self.of
-    }
-
     /// Who awaits others.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (AttemptId, &[AttemptId])> {
         self.of.iter().map(|(attempt, awaited)| (*attempt, &awaited[..]))
@@ -128,5 +124,12 @@ impl Awaited {
         assert!(self.free.is_empty(), "a follower was not let go on");
         let counted: usize = self.by.values().map(SmallVec::len).sum();
         assert_eq!(self.of.values().map(SmallVec::len).sum::<usize>(), counted, "who awaits whom");
+    }
+}
+
+/// For digests: who awaits each is whom each awaits.
+impl fmt::Debug for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.of.fmt(f)
     }
 }

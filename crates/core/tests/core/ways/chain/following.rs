@@ -2,18 +2,14 @@
 //! is carried out after what. Traps 49 to 55.
 
 use claret_core::message::{PeerMessage, Request};
-use claret_core::{Commit, Limits, Sequence, ShardId, Switches};
+use claret_core::ways::chain::Baton;
+use claret_core::{Limits, Sequence, ShardId};
 use claret_types::{
     Bytes, Dict, DictOp, End, KeyspaceOp, List, ListOp, Moment, Operation, Register, Reply, State,
 };
 
+use super::chained;
 use crate::harness::{Kind, Tx, World, get, incr_returning, set};
-
-const CHAIN: Switches = Switches { commit: Commit::Chain, ..Switches::CLARET };
-
-fn chained(shards: u32) -> World {
-    World::with(shards, CHAIN, Limits::default())
-}
 
 fn hset(value: &str) -> Operation {
     let field: (Bytes, Bytes) = ("f".into(), value.into());
@@ -63,7 +59,7 @@ fn two(w: &mut World) -> [Tx; 2] {
     for shard in [0, 0, 1, 1] {
         w.deliver(Kind::Prepare, shard);
     }
-    assert_eq!(w.count(Kind::Baton, 1), 2, "the second one did not wait: {:#?}", w.bag);
+    assert_eq!(w.count(Kind::Way, 1), 2, "the second one did not wait: {:#?}", w.bag);
     both
 }
 
@@ -72,8 +68,8 @@ fn two(w: &mut World) -> [Tx; 2] {
 fn a_blind_write_follows_one_that_has_voted() {
     let mut w = chained(2);
     let [one, other] = two(&mut w);
-    w.deliver(Kind::Baton, 1);
-    w.deliver(Kind::Baton, 1);
+    w.deliver(Kind::Way, 1);
+    w.deliver(Kind::Way, 1);
     assert_eq!(text(&w, 1).as_deref(), Some("2"), "both are decided, in this order");
     assert_eq!(text(&w, 0), None);
     w.run();
@@ -92,7 +88,7 @@ fn many_follow_one_another() {
     }
     // The batons arrive last first.
     for _ in 0..5 {
-        let at = w.bag.iter().rposition(|message| message.kind() == Kind::Baton).expect("one is left");
+        let at = w.bag.iter().rposition(|message| message.kind() == Kind::Way).expect("one is left");
         let baton = w.bag.remove(at);
         w.hand_over(baton);
     }
@@ -109,8 +105,8 @@ fn others_wait_as_ever() {
         let first = everywhere(w, &[0, 1], &set("1"));
         w.deliver(Kind::Prepare, 0);
         let tx = everywhere(w, shards, op);
-        w.run_until(|message| message.kind() == Kind::Baton);
-        let waits = w.count(Kind::Baton, 1) == 1 && w.shards[0].locked_records() == 1;
+        w.run_until(|message| message.kind() == Kind::Way);
+        let waits = w.count(Kind::Way, 1) == 1 && w.shards[0].locked_records() == 1;
         w.run();
         assert!(w.committed(first) && w.committed(tx));
         waits
@@ -177,7 +173,7 @@ fn a_follower_reads_once_it_is_the_first() {
     w.buffer(tx, 1, "k", hset("2"));
     w.commit(tx);
     w.deliver(Kind::Prepare, 0);
-    assert_eq!(w.count(Kind::Baton, 1), 1, "it has not voted");
+    assert_eq!(w.count(Kind::Way, 1), 1, "it has not voted");
     w.run();
     assert!(w.committed(first) && w.committed(tx));
 }
@@ -188,8 +184,8 @@ fn a_follower_of_one_that_is_refused_goes_on() {
     let mut w = chained(2);
     let [one, other] = two(&mut w);
     let attempt = w.attempt(one);
-    w.hold(Kind::Baton, 1);
-    w.deliver(Kind::Baton, 1);
+    w.hold(Kind::Way, 1);
+    w.deliver(Kind::Way, 1);
     assert!(text(&w, 1).is_none(), "it awaits the first one");
     w.send(1, Request::Withdraw { attempt });
     w.deliver(Kind::Withdraw, 1);
@@ -205,7 +201,7 @@ fn trap_49_an_order_is_not_forgotten_with_a_commit() {
     let mut w = chained(3);
     let slow = everywhere(&mut w, &[0, 2], &set("3"));
     w.deliver(Kind::Prepare, 0);
-    let baton = w.hold(Kind::Baton, 2);
+    let baton = w.hold(Kind::Way, 2);
     let first = everywhere(&mut w, &[0, 1], &set("1"));
     w.run();
     assert!(
@@ -225,8 +221,8 @@ fn trap_49_an_order_is_not_forgotten_with_a_commit() {
 fn told_before_its_turn() -> bool {
     let mut w = chained(2);
     let [_, other] = two(&mut w);
-    w.hold(Kind::Baton, 1);
-    w.deliver(Kind::Baton, 1);
+    w.hold(Kind::Way, 1);
+    w.deliver(Kind::Way, 1);
     w.run();
     w.committed(other)
 }
@@ -238,7 +234,7 @@ fn trap_50_nobody_is_told_before_those_whom_it_follows() {
     let mut w = chained(3);
     let slow = everywhere(&mut w, &[0, 2], &set("3"));
     w.deliver(Kind::Prepare, 0);
-    let baton = w.hold(Kind::Baton, 2);
+    let baton = w.hold(Kind::Way, 2);
     let alone = everywhere(&mut w, &[0], &set("1"));
     w.run();
     assert!(!w.committed(alone), "one that begins now and ends at the third shard would come before both");
@@ -261,8 +257,8 @@ fn trap_51_a_follower_takes_nothing_from_those_whom_it_follows() {
     for shard in [0, 0, 1, 1] {
         w.deliver(Kind::Prepare, shard);
     }
-    let first = w.hold(Kind::Baton, 1);
-    w.deliver(Kind::Baton, 1);
+    let first = w.hold(Kind::Way, 1);
+    w.deliver(Kind::Way, 1);
     assert_eq!(w.shards[1].locked_records(), 0, "it takes nothing yet");
     w.hand_over(first);
     w.run();
@@ -275,7 +271,7 @@ fn trap_51_a_follower_takes_nothing_from_those_whom_it_follows() {
 fn trap_52_a_baton_of_an_earlier_moment_changes_nothing() {
     let mut w = chained(2);
     let [one, other] = two(&mut w);
-    let [first, second] = [0, 0].map(|_| w.hold(Kind::Baton, 1));
+    let [first, second] = [0, 0].map(|_| w.hold(Kind::Way, 1));
     w.hand_over(second.clone());
     w.hand_over(second.clone());
     w.hand_over(first.clone());
@@ -294,14 +290,16 @@ fn trap_52_a_baton_of_an_earlier_moment_changes_nothing() {
 fn trap_52_what_is_said_again_names_less() {
     let mut w = chained(2);
     let [one, other] = two(&mut w);
-    w.deliver(Kind::Baton, 1);
-    w.hold(Kind::Baton, 1);
+    w.deliver(Kind::Way, 1);
+    w.hold(Kind::Way, 1);
     w.run();
     assert!(w.committed(one));
     w.pass(Limits::default().resend_us);
     w.deliver(Kind::Prepare, 0);
     let baton = w.bag.iter().find_map(|message| match &message.body {
-        crate::harness::Body::Peer(_, PeerMessage::Baton { follows, .. }) => Some(follows.clone()),
+        crate::harness::Body::Peer(_, PeerMessage::Way { words, .. }) => {
+            Baton::read(words).map(|baton| baton.follows)
+        }
         _ => None,
     });
     assert_eq!(baton, Some(Vec::new()));
@@ -403,7 +401,7 @@ fn is_followed(changes: &[Operation]) -> bool {
     w.deliver(Kind::Prepare, 0);
     everywhere(&mut w, &[0, 1], &set("2"));
     w.deliver(Kind::Prepare, 0);
-    w.count(Kind::Baton, 1) == 2
+    w.count(Kind::Way, 1) == 2
 }
 
 /// Another one makes the record one of another type.
@@ -438,7 +436,7 @@ fn who_claims_much_follows_nobody() {
     w.deliver(Kind::Prepare, 0);
     let second = everywhere(&mut w, &[0, 1], &many(50));
     w.deliver(Kind::Prepare, 0);
-    assert_eq!(w.count(Kind::Baton, 1), 1);
+    assert_eq!(w.count(Kind::Way, 1), 1);
     w.run();
     assert!(w.committed(first) && w.committed(second));
 }
@@ -478,8 +476,8 @@ fn trap_55_what_is_committed_stays_so_though_others_forgot_it() {
 fn second_first() -> [Option<String>; 2] {
     let mut w = chained(2);
     two(&mut w);
-    w.deliver(Kind::Baton, 1);
-    w.deliver(Kind::Baton, 1);
+    w.deliver(Kind::Way, 1);
+    w.deliver(Kind::Way, 1);
     w.hold(Kind::Answer, 0);
     w.deliver(Kind::Answer, 0);
     let then = text(&w, 0);
@@ -501,8 +499,8 @@ fn trap_55_a_follower_is_carried_out_after_the_others() {
 fn trap_55_who_keeps_a_follower_asks_about_the_others() {
     let mut w = chained(2);
     two(&mut w);
-    w.deliver(Kind::Baton, 1);
-    w.deliver(Kind::Baton, 1);
+    w.deliver(Kind::Way, 1);
+    w.deliver(Kind::Way, 1);
     w.hold(Kind::Answer, 0);
     w.client_is_gone = true;
     w.run();
@@ -515,8 +513,8 @@ fn trap_55_who_keeps_a_follower_asks_about_the_others() {
 fn trap_55_recovery_keeps_the_order() {
     let mut w = chained(2);
     two(&mut w);
-    w.deliver(Kind::Baton, 1);
-    w.deliver(Kind::Baton, 1);
+    w.deliver(Kind::Way, 1);
+    w.deliver(Kind::Way, 1);
     w.client_dies();
     w.pass_without_coordinators(Limits::default().lease_us);
     // The second one asks first.
@@ -550,10 +548,10 @@ fn three() -> [Reply; 2] {
     for shard in [0, 0, 0, 1, 1, 1] {
         w.deliver(Kind::Prepare, shard);
     }
-    let [first, second] = [0, 0].map(|_| w.hold(Kind::Baton, 1));
+    let [first, second] = [0, 0].map(|_| w.hold(Kind::Way, 1));
     for baton in [None, Some(first), Some(second)] {
         match baton {
-            None => w.deliver(Kind::Baton, 1),
+            None => w.deliver(Kind::Way, 1),
             Some(baton) => w.hand_over(baton),
         }
     }
@@ -590,7 +588,7 @@ fn a_baton_that_names_too_many_is_as_if_lost() {
     w.deliver(Kind::Prepare, 1);
     let (now, attempt) = (w.now, w.attempt(tx));
     let follows = vec![attempt; 2_000];
-    w.shards[1].handle_peer(now, PeerMessage::Baton { attempt, from: ShardId(0), follows });
+    w.shards[1].handle_peer(now, Baton { follows }.of(attempt, ShardId(0)));
     assert_eq!(text(&w, 1), None);
     w.run();
     assert!(w.committed(tx));
@@ -605,8 +603,8 @@ fn who_is_below_the_mark_is_awaited_by_nobody() {
     w.deliver(Kind::Prepare, 0);
     w.hold(Kind::Prepare, 1);
     w.deliver(Kind::Prepare, 1);
-    w.hold(Kind::Baton, 1);
-    w.deliver(Kind::Baton, 1);
+    w.hold(Kind::Way, 1);
+    w.deliver(Kind::Way, 1);
     assert_eq!(text(&w, 1), None, "it awaits the first one");
     let (passed, live) = (w.attempt(one).tx.sequence, w.attempt(other));
     let low_water = Sequence(passed.0 + 1);
@@ -620,8 +618,8 @@ fn who_is_below_the_mark_is_awaited_by_nobody() {
 fn a_no_of_one_that_awaits_others_goes_back() {
     let mut w = chained(2);
     let [_, other] = two(&mut w);
-    w.hold(Kind::Baton, 1);
-    w.deliver(Kind::Baton, 1);
+    w.hold(Kind::Way, 1);
+    w.deliver(Kind::Way, 1);
     let attempt = w.attempt(other);
     w.send(1, Request::Withdraw { attempt });
     w.deliver(Kind::Withdraw, 1);
@@ -642,7 +640,7 @@ fn a_large_prepare_follows_nobody() {
     w.buffer(large, 1, "k", set("2"));
     w.commit(large);
     w.deliver(Kind::Prepare, 0);
-    assert_eq!(w.count(Kind::Baton, 1), 1);
+    assert_eq!(w.count(Kind::Way, 1), 1);
     w.run();
     assert!(w.committed(first) && w.committed(large));
 }

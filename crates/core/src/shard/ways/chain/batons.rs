@@ -3,11 +3,12 @@
 //! Invariant: each that waits has its time, and is counted for its session.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use crate::ids::{AttemptId, SessionId, ShardId, Time};
 
 /// Batons that wait for their prepares (K11), by attempt and by whom they come from: who has a right to one only the prepare tells.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Batons {
     waiting: BTreeMap<(AttemptId, ShardId), Waiting>,
     due: BTreeSet<(Time, AttemptId, ShardId)>,
@@ -16,7 +17,7 @@ pub(super) struct Batons {
 }
 
 /// A baton that waits: until when, and whom its attempt follows.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Waiting {
     due: Time,
     follows: Vec<AttemptId>,
@@ -93,5 +94,12 @@ impl Batons {
         assert!(self.waiting.len() <= batons_max, "too many batons wait");
         let of_sessions: usize = self.of_sessions.values().sum();
         assert_eq!(self.waiting.len(), of_sessions, "batons of all sessions");
+    }
+}
+
+/// For digests: when each has waited for long enough changes nothing that comes of it.
+impl fmt::Debug for Batons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.waiting()).finish()
     }
 }

@@ -8,8 +8,8 @@ use claret::cluster::Chains;
 use claret::{Abort, Error, Records, Store, TxOptions};
 use claret_rig::{Cluster, Module, SecretFile};
 
-use super::rig::{keys, shared};
-use super::strict::{number, pause};
+use crate::cluster::rig::{keys, shared};
+use crate::cluster::strict::{number, pause};
 
 /// So much is on each account at first.
 const BALANCE: i64 = 1_000;
@@ -67,7 +67,7 @@ async fn total(store: &Store, accounts: &[String]) -> i64 {
 /// Batches over four nodes that answer, and overwrite what others overwrite.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_hand_commits_on_to_each_other() {
-    let _limit = super::limit::of_test();
+    let _limit = crate::cluster::limit::of_test();
     let (cluster, _secret) = with_secret(4, "yes");
     let store = chained(&cluster, TxOptions::new().attempts(1_000)).await;
     let keys = Arc::new(keys(&cluster));
@@ -127,14 +127,14 @@ async fn nodes_hand_commits_on_to_each_other() {
 /// K9: the same store on nodes without a secret.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_secret_commits_go_in_two_rounds() {
-    let _limit = super::limit::of_test();
+    let _limit = crate::cluster::limit::of_test();
     commits_in_rounds(shared()).await;
 }
 
 /// K9: who has a secret for something else takes no chains with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_no_operator_says_so_commits_go_in_two_rounds() {
-    let _limit = super::limit::of_test();
+    let _limit = crate::cluster::limit::of_test();
     let (cluster, _secret) = with_secret(3, "no");
     commits_in_rounds(&cluster).await;
 }
@@ -159,13 +159,13 @@ async fn commits_in_rounds(cluster: &Cluster) {
 /// K12 to K14: chains, two rounds and transactions that look, on the same accounts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_hold_where_all_kinds_meet() {
-    let _limit = super::limit::of_test();
+    let _limit = crate::cluster::limit::of_test();
     let (cluster, _secret) = with_secret(3, "yes");
     let locks = TxOptions::new().attempts(10_000).deadline(Duration::from_secs(60));
     let looks = locks.optimistic();
     let chains = chained(&cluster, locks).await;
     let rounds = Store::connect(cluster.url()).await.expect("a store");
-    let prefix = super::rig::prefix();
+    let prefix = crate::cluster::rig::prefix();
     let accounts: Vec<String> = (0..6).map(|at| cluster.key_at(at % 3, &format!("{prefix}{at}:"))).collect();
     for account in &accounts {
         rounds.counter(account).add(BALANCE).await.expect("set up");
@@ -191,7 +191,7 @@ async fn sums_hold_where_all_kinds_meet() {
 /// P25 and K8: a node dies under load, and nothing stays locked or is done by half on the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_dies_and_the_others_find_out() {
-    let _limit = super::limit::of_test();
+    let _limit = crate::cluster::limit::of_test();
     let (mut cluster, _secret) = with_secret(4, "yes");
     let options = TxOptions::new().deadline(Duration::from_millis(800));
     let store = chained(&cluster, options).await;

@@ -1,20 +1,15 @@
 //! Chains (`docs/chains.md`): batons that are lost, doubled, early, or of one who has no right to them; deaths on the way; and
 //! what becomes of answers. Traps 46 to 48.
 
-use claret_core::message::{PeerMessage, Refusal};
+use claret_core::message::Refusal;
 use claret_core::{
-    AttemptId, Cause, Commit, Event, Incarnation, Limits, Sequence, SessionId, Shard, ShardId, Switches,
-    Time, Timestamp, TxId,
+    AttemptId, Cause, Event, Incarnation, Limits, Sequence, SessionId, Shard, ShardId, Switches, Time,
+    Timestamp, TxId,
 };
 use claret_types::Reply;
 
+use super::{CHAIN, baton, chained};
 use crate::harness::{Kind, Tx, World, get, incr, incr_returning};
-
-const CHAIN: Switches = Switches { commit: Commit::Chain, ..Switches::CLARET };
-
-fn chained(shards: u32) -> World {
-    World::with(shards, CHAIN, Limits::default())
-}
 
 /// A transaction over three shards, its prepares under way.
 fn spread(w: &mut World) -> Tx {
@@ -45,10 +40,10 @@ fn a_chain_commits_and_the_client_hears_of_the_decision_alone() {
     assert_eq!([1, 2].map(|shard| w.shards[shard].locked_records()), [0, 0], "deposits hold nothing");
     assert_eq!(w.bag.len(), 1, "and say nothing: {:?}", w.bag);
     w.deliver(Kind::Prepare, 0);
-    w.deliver(Kind::Baton, 1);
+    w.deliver(Kind::Way, 1);
     assert_eq!([0, 1, 2].map(|shard| w.count(Kind::Voted, shard)), [0, 0, 0]);
     assert_eq!(counters(&w), [0, 0, 0]);
-    w.deliver(Kind::Baton, 2);
+    w.deliver(Kind::Way, 2);
     assert_eq!(counters(&w), [0, 0, 1], "the last one decides");
     w.deliver(Kind::Committed, 2);
     assert!(w.committed(tx));
@@ -65,7 +60,7 @@ fn a_chain_whose_batons_are_always_lost_goes_in_two_rounds() {
     let mut w = chained(3);
     let tx = spread(&mut w);
     for _ in 0..100 {
-        w.run_until(|message| message.kind() == Kind::Baton);
+        w.run_until(|message| message.kind() == Kind::Way);
         w.lose_all();
         if w.restarts(tx) > 0 {
             break;
@@ -166,8 +161,8 @@ fn a_chain_goes_by_number_and_ends_where_it_is_hot() {
         w.deliver(Kind::Prepare, shard);
     }
     assert_eq!([0, 1, 2].map(|shard| w.shards[shard].locked_records()), [0, 1, 0]);
-    w.deliver(Kind::Baton, 2);
-    w.deliver(Kind::Baton, 0);
+    w.deliver(Kind::Way, 2);
+    w.deliver(Kind::Way, 0);
     assert_eq!(counters(&w), [1, 0, 0], "the hot one decides");
     w.run();
     assert_eq!(counters(&w), [1, 1, 1]);
@@ -179,7 +174,7 @@ fn with_batons_of_strangers() -> i64 {
     let tx = spread(&mut w);
     let attempt = w.attempt(tx);
     let forged = |w: &mut World, from: u32| {
-        let message = PeerMessage::Baton { attempt, from: ShardId(from), follows: Vec::new() };
+        let message = baton(attempt, ShardId(from));
         let now = w.now;
         w.shards[2].handle_peer(now, message);
     };
@@ -249,10 +244,7 @@ fn trap_47_only_so_many_batons_wait() {
             let tx = TxId { session: SessionId(session), sequence: Sequence(sequence) };
             for from in [0, 2] {
                 let attempt = AttemptId { tx, ..own };
-                shard.handle_peer(
-                    Time(1),
-                    PeerMessage::Baton { attempt, from: ShardId(from), follows: Vec::new() },
-                );
+                shard.handle_peer(Time(1), baton(attempt, ShardId(from)));
                 shard.check_invariants();
             }
         }
@@ -271,7 +263,7 @@ fn with_a_baton_lost_behind_a_vote() -> bool {
         w.buffer(tx, shard, "k", incr_returning(1));
     }
     w.commit(tx);
-    w.run_until(|message| message.kind() == Kind::Baton);
+    w.run_until(|message| message.kind() == Kind::Way);
     w.lose_all();
     w.pass(Limits::default().resend_us);
     w.run();
@@ -299,12 +291,12 @@ fn a_doubled_baton_changes_nothing() {
     let mut w = chained(3);
     let tx = spread(&mut w);
     w.deliver(Kind::Prepare, 0);
-    let baton = w.hold(Kind::Baton, 1);
+    let baton = w.hold(Kind::Way, 1);
     w.hand_over(baton.clone());
     w.hand_over(baton.clone());
     w.deliver(Kind::Prepare, 1);
     w.hand_over(baton.clone());
-    assert_eq!(w.count(Kind::Baton, 2), 1);
+    assert_eq!(w.count(Kind::Way, 2), 1);
     w.run();
     w.hand_over(baton);
     assert!(w.committed(tx));
@@ -339,7 +331,7 @@ fn a_no_goes_back_along_the_chain() {
 fn a_client_dies_before_the_last_one_has_the_baton() {
     let mut w = chained(3);
     spread(&mut w);
-    w.run_until(|message| message.kind() == Kind::Baton && message.shard() == 2);
+    w.run_until(|message| message.kind() == Kind::Way && message.shard() == 2);
     w.client_dies();
     leases_run_out(&mut w);
     w.run();
@@ -404,7 +396,7 @@ fn who_meets_a_shard_without_chains_commits_in_two_rounds() {
         Event::Restart { cause } => Some(cause),
         _ => None,
     });
-    assert_eq!(cause, Some(Cause::Refused(Refusal::Unchained)));
+    assert_eq!(cause, Some(Cause::Refused(Refusal::OnlyRounds)));
     w.restart(tx);
     for shard in [0, 1] {
         w.buffer(tx, shard, "k", incr(1));
@@ -430,7 +422,7 @@ fn who_is_stamped_commits_in_two_rounds() {
         w.deliver(Kind::Prepare, shard);
     }
     assert_eq!([0, 1].map(|shard| w.count(Kind::Voted, shard)), [1, 1]);
-    assert_eq!([0, 1].map(|shard| w.count(Kind::Baton, shard)), [0, 0]);
+    assert_eq!([0, 1].map(|shard| w.count(Kind::Way, shard)), [0, 0]);
 }
 
 /// K3, K12: what was locked before the commit stays locked, and another transaction passes a deposit.
