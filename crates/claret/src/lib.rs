@@ -171,7 +171,7 @@ pub use claret_core::Limits;
 pub use claret_types as types;
 pub use claret_types::{Bytes, DataType, OpError, Operation, Reply, Schema};
 pub use error::{Abort, Error};
-pub use mode::Mode;
+pub use mode::{Mode, Way};
 pub use once::OnceOutcome;
 pub use open::StoreBuilder;
 pub use options::TxOptions;

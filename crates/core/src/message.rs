@@ -235,7 +235,7 @@ impl Seen {
 }
 
 /// What a prepare asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Asks {
     /// A vote.
     Vote,
@@ -243,8 +243,52 @@ pub enum Asks {
     Decision,
     /// A vote with a timestamp, about this one: the prepare is *stamped* (P73).
     Place(Timestamp),
-    /// A vote when the baton comes, which goes on to the next one on the list; of the last one on it the decision (K3 to K6).
-    Chain,
+    /// A vote, or the decision, in another way than in two rounds.
+    Way {
+        /// This yes is the decision.
+        decides: bool,
+        /// Which way, and what it says.
+        words: WayWords,
+    },
+}
+
+/// What a way to commit ([`ways`](crate::ways)) adds to a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayWords {
+    /// Of which way. A shard that does not commit in that way refuses a prepare with [`Refusal::OnlyRounds`].
+    pub number: u8,
+    /// What the way says, as only its folder reads it.
+    pub body: WayBody,
+}
+
+/// Bytes. Mostly there are none, and messages are no longer for them than by one word.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WayBody(#[expect(clippy::box_collection, reason = "one word")] Option<Box<Vec<u8>>>);
+
+impl From<Vec<u8>> for WayBody {
+    fn from(bytes: Vec<u8>) -> Self {
+        WayBody((!bytes.is_empty()).then(|| Box::new(bytes)))
+    }
+}
+
+impl std::ops::Deref for WayBody {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], |bytes| &bytes[..])
+    }
+}
+
+impl Serialize for WayBody {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for WayBody {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Bytes::deserialize(deserializer).map(|bytes| WayBody::from(bytes.to_vec()))
+    }
 }
 
 /// Members of a group that commit.
@@ -383,9 +427,9 @@ pub enum Refusal {
         /// The record.
         key: Bytes,
     },
-    /// The shard takes no chains: it has replicas, or no secret for what nodes say to each other (K9).
-    #[error("the shard takes no chains")]
-    Unchained,
+    /// The shard does not commit in the way that the prepare asks for. In two rounds it does.
+    #[error("the shard commits in two rounds only")]
+    OnlyRounds,
     /// The host's schema has no such operation on the record, whatever it holds.
     #[error("{error} (key '{key}')")]
     AgainstSchema {
@@ -418,7 +462,7 @@ impl Refusal {
             | Refusal::Vanished { .. }
             | Refusal::Unlisted
             | Refusal::Unstamped
-            | Refusal::Unchained
+            | Refusal::OnlyRounds
             | Refusal::Changed { .. }
             | Refusal::Stale => true,
         }
@@ -464,7 +508,7 @@ impl Refusal {
             | Refusal::ReadOnly
             | Refusal::Unlisted
             | Refusal::Unstamped
-            | Refusal::Unchained
+            | Refusal::OnlyRounds
             | Refusal::Resolved
             | Refusal::TooMuch { .. } => 0,
         }
@@ -685,7 +729,7 @@ impl Response {
     }
 }
 
-/// Between shards: recovery of attempts in doubt (P23 to P25), clocks (P79), and batons of chains (K5).
+/// Between shards: recovery of attempts in doubt (P23 to P25), clocks (P79), and what ways to commit say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PeerMessage {
     /// What have you written? Writes no if nothing is there.
@@ -726,14 +770,14 @@ pub enum PeerMessage {
         /// As of [`Response::Ticked`]; 0 for one that lost its memory: so far ahead anything may be, and it is no clock.
         owners: u64,
     },
-    /// All on the attempt's list up to the one that says so have written yes (K5).
-    Baton {
+    /// Something of a way to commit.
+    Way {
         /// The attempt.
         attempt: AttemptId,
-        /// Who says so: the one right before the one that hears it.
+        /// Who says so.
         from: ShardId,
-        /// Whom it follows there: these come before it, and are not decided (K17).
-        follows: Vec<AttemptId>,
+        /// What.
+        words: WayWords,
     },
 }
 
@@ -745,7 +789,7 @@ impl PeerMessage {
             | PeerMessage::Answer { from, .. }
             | PeerMessage::AskClock { from, .. }
             | PeerMessage::Clock { from, .. }
-            | PeerMessage::Baton { from, .. } => *from,
+            | PeerMessage::Way { from, .. } => *from,
         }
     }
 }

@@ -52,6 +52,7 @@ mod store;
 mod tamper;
 mod trace;
 mod vanish;
+mod ways;
 mod workload;
 mod world;
 
@@ -62,6 +63,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "planted-bugs")]
 pub use bug::Bug;
+pub use claret_core::each_way;
 pub use config::{Config, FaultConfig, NetworkConfig, ProgramConfig};
 pub use driven::LeftOut;
 pub use plant::Plant;

@@ -31,6 +31,7 @@ use crate::reference::Reference;
 use crate::store::Store;
 use crate::tamper::{Sent, Tamper, Tampering};
 use crate::trace::Trace;
+use crate::ways;
 use crate::workload::Workload;
 
 /// More steps than any run needs, or without phases from one transaction's end to the next one's: a storm of messages.
@@ -512,11 +513,14 @@ impl World {
         Ok(())
     }
 
-    /// A baton says that its sender has written yes, where the client may not hear of that (K5).
+    /// Some words of a way say that their sender has written yes, where the client may not hear of that.
     fn note_told(&mut self, from: ShardId, message: &PeerMessage) -> Result<(), Violation> {
         match message {
-            PeerMessage::Baton { attempt, .. } => self.ledger.note_yes(*attempt, from, self.now),
-            PeerMessage::Inquire { .. }
+            PeerMessage::Way { attempt, words, .. } if ways::says_yes(words) => {
+                self.ledger.note_yes(*attempt, from, self.now)
+            }
+            PeerMessage::Way { .. }
+            | PeerMessage::Inquire { .. }
             | PeerMessage::Answer { .. }
             | PeerMessage::AskClock { .. }
             | PeerMessage::Clock { .. } => Ok(()),

@@ -7,7 +7,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use claret_core::message::{Refusal, Seen, Undone};
-use claret_core::{AttemptId, CallNo, Closed, Commit, Delivery, Limits, Switches, Time, TxHandle};
+use claret_core::{AttemptId, CallNo, Closed, Delivery, Limits, Switches, Time, TxHandle};
 use claret_identity::Identity;
 use claret_redis::net::{Net, Service};
 use claret_redis::{ConnectError, Secret, slot_of};
@@ -19,7 +19,7 @@ use super::client::ClusterClient;
 use super::keys::Listing;
 use super::machine::Machine;
 use super::outcomes;
-use super::settings::{Chains, Settings};
+use super::settings::Settings;
 use super::timers::Timers;
 use crate::backend::{Asking, Backend, Behind, Driver, InstantOutcome, Task, keys_of};
 use crate::call::Call;
@@ -60,12 +60,8 @@ impl Cluster {
     ) -> Result<Self, ConnectError> {
         let patience = settings.redis.response_timeout();
         let switches = mode.switches(Delivery::Network);
-        let commit = match settings.chains {
-            Chains::Never => Commit::Rounds,
-            Chains::Hot => Commit::HotChain,
-            Chains::Always => Commit::Chain,
-        };
-        let switches = Switches { batching: switches.batching && settings.batches, commit, ..switches };
+        let ways = settings.ways.switches(switches.ways);
+        let switches = Switches { batching: switches.batching && settings.batches, ways, ..switches };
         let (identity, secret) = (Identity::of_seed(&random(&settings)?), random(&settings)?);
         let secret = Secret(u64::from_le_bytes(secret));
         let client = Arc::new(ClusterClient::new(settings.clone(), identity, secret, switches, limits));

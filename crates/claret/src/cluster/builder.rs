@@ -8,8 +8,9 @@ use claret_redis::{Builder, Cluster as Connections, ConnectError, ReplyLimits};
 use claret_types::Schema;
 
 use super::backend::Cluster;
-use super::settings::{Chains, Grants, PARAMETERS, Settings};
+use super::settings::{Grants, Settings};
 use super::unlocked::Unlocked;
+use super::ways::{PARAMETERS, WaySettings};
 use crate::backend::Backend;
 use crate::mode::Mode;
 use crate::options::TxOptions;
@@ -21,7 +22,7 @@ const RESEND_US: u64 = 500_000;
 ///
 /// URLs look like `redis://user:password@host:port,host2:port2/?connect-timeout-ms=3000`. Several hosts are several
 /// nodes that are asked for the others. `rediss://` is TLS. Parameters: `connect-timeout-ms`, `response-timeout-ms`,
-/// `grants` (`push` or `poll`), `batches` (`on` or `off`, [`Self::batches`]), `chains` (`never`, `hot` or `always`, [`Self::chains`]), `tls-ca` (a file of certificates to trust
+/// `grants` (`push` or `poll`), `batches` (`on` or `off`, [`Self::batches`]), `tls-ca` (a file of certificates to trust
 /// instead of the system's), `tls-name` (the name in the servers' certificates, where it is not their address), `tls-cert` and `tls-key` (files with this
 /// process's own certificate and its private key, as PEM, for servers that ask for one; or
 /// [`Self::client_certificate`]).
@@ -34,7 +35,7 @@ pub struct ClusterBuilder {
     options: TxOptions,
     grants: Option<Grants>,
     batches: Option<bool>,
-    chains: Option<Chains>,
+    pub(super) ways: WaySettings,
     schema: Option<Schema>,
 }
 
@@ -47,7 +48,7 @@ impl ClusterBuilder {
             options: TxOptions::default(),
             grants: None,
             batches: None,
-            chains: None,
+            ways: WaySettings::default(),
             schema: None,
         }
     }
@@ -122,14 +123,6 @@ impl ClusterBuilder {
         self
     }
 
-    /// Which transactions of this process over several nodes commit in chains (docs/chains.md): each node hands the commit on
-    /// to the next one, and the last one decides. By default they commit in two rounds. Nodes without a secret for each other
-    /// (`claret.peer-secret-file`), or with `claret.durability strict`, take no chains: with them it is two rounds, too.
-    pub fn chains(mut self, chains: Chains) -> Self {
-        self.chains = Some(chains);
-        self
-    }
-
     /// The certificate to show to servers that ask for one (`tls-auth-clients yes`), followed by its chain, and its
     /// private key, both as PEM. Needs `rediss://`. It replaces `tls-cert` and `tls-key` in the URL.
     pub fn client_certificate(
@@ -173,7 +166,7 @@ impl ClusterBuilder {
         Ok(Settings {
             grants: self.grants.unwrap_or(settings.grants),
             batches: self.batches.unwrap_or(settings.batches),
-            chains: self.chains.unwrap_or(settings.chains),
+            ways: self.ways.or(settings.ways),
             schema: self.schema.clone().map(|schema| {
                 let digest = schema.digest();
                 Arc::new((schema, digest))

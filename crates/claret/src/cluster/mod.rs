@@ -20,6 +20,7 @@
 // | `handshake`, `channel` | what a connection begins with; the channel that grants are pushed on |
 // | `keys`, `outcomes` | what is asked of all nodes, over connections of its own |
 // | `timers`, `ticks` | timers on the store's runtime; deadlines that are far away |
+// | `ways/` | the ways to commit, as a user sets them |
 // | `runtime_thread` | a thread for the connections of a blocking store |
 // | `unlocked`, `together`, `refused` | mode `none`: operations as plain commands |
 //
@@ -47,8 +48,11 @@ mod ticks;
 mod timers;
 mod together;
 mod unlocked;
+mod ways;
 
 pub use builder::ClusterBuilder;
 pub use claret_redis::{ConnectError, ReplyLimits};
 pub(crate) use runtime_thread::RuntimeThread;
-pub use settings::{Chains, Grants};
+pub use settings::Grants;
+#[allow(unused_imports, reason = "there may be no ways")]
+pub use ways::*;

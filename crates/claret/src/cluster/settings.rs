@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use claret_types::{Schema, SchemaDigest};
 
+use super::ways::WaySettings;
+
 /// How later grants reach the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grants {
@@ -14,18 +16,6 @@ pub enum Grants {
     Poll,
 }
 
-/// Which transactions over several nodes commit in chains (docs/chains.md).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Chains {
-    /// None: in two rounds.
-    #[default]
-    Never,
-    /// Those that use records for which many wait.
-    Hot,
-    /// All.
-    Always,
-}
-
 /// What a store on a cluster is told, besides its connections.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -34,13 +24,10 @@ pub(super) struct Settings {
     pub(super) grants: Grants,
     /// Whether one-shot transactions may leave in batches.
     pub(super) batches: bool,
-    pub(super) chains: Chains,
+    pub(super) ways: WaySettings,
     /// The user's, which is to be that of all nodes.
     pub(super) schema: Option<Arc<(Schema, SchemaDigest)>>,
 }
-
-/// Parameters of a URL that are none of a connection's.
-pub(super) const PARAMETERS: &[&str] = &["grants", "batches", "chains"];
 
 impl Settings {
     /// What the URL says of transactions.
@@ -48,7 +35,7 @@ impl Settings {
     /// # Errors
     /// The parameter that is wrong, and what it may be.
     pub(super) fn of(redis: claret_redis::Settings) -> Result<Self, String> {
-        let (mut grants, mut batches, mut chains) = (Grants::Push, true, Chains::Never);
+        let (mut grants, mut batches, mut ways) = (Grants::Push, true, WaySettings::default());
         for (key, value) in redis.others() {
             match (&**key, &**value) {
                 ("grants", "push") => grants = Grants::Push,
@@ -57,20 +44,19 @@ impl Settings {
                 ("batches", "on") => batches = true,
                 ("batches", "off") => batches = false,
                 ("batches", _) => return Err(format!("batches: '{value}' is neither on nor off")),
-                ("chains", "never") => chains = Chains::Never,
-                ("chains", "hot") => chains = Chains::Hot,
-                ("chains", "always") => chains = Chains::Always,
-                _ => return Err(format!("{key}: '{value}' is neither never nor hot nor always")),
+                _ => {
+                    ways.take(key, value).unwrap_or_else(|| Err(format!("there is no parameter '{key}'")))?
+                }
             }
         }
-        Ok(Settings { redis, grants, batches, chains, schema: None })
+        Ok(Settings { redis, grants, batches, ways, schema: None })
     }
 }
 
 /// What a URL sets.
 #[cfg(test)]
 pub(super) fn settings(url: &str) -> Settings {
-    let redis = claret_redis::Builder::new(url).with_parameters(PARAMETERS);
+    let redis = claret_redis::Builder::new(url).with_parameters(super::ways::PARAMETERS);
     Settings::of(redis.settings().expect("a URL")).expect("parameters")
 }
 
@@ -80,12 +66,13 @@ mod tests {
 
     #[test]
     fn parameters_of_transactions_are_read() {
-        let it = settings("redis://h/?grants=poll&response-timeout-ms=250&batches=off&chains=hot");
-        assert_eq!((it.grants, it.batches, it.chains), (Grants::Poll, false, Chains::Hot));
+        let it = settings("redis://h/?grants=poll&response-timeout-ms=250&batches=off");
+        assert_eq!((it.grants, it.batches), (Grants::Poll, false));
         let it = settings("redis://h/?grants=push&batches=on");
-        assert_eq!((it.grants, it.batches, it.chains), (Grants::Push, true, Chains::Never));
-        for wrong in ["grants=pull", "batches=yes", "chains=1"] {
-            let redis = claret_redis::Builder::new(format!("redis://h/?{wrong}")).with_parameters(PARAMETERS);
+        assert_eq!((it.grants, it.batches), (Grants::Push, true));
+        for wrong in ["grants=pull", "batches=yes"] {
+            let redis = claret_redis::Builder::new(format!("redis://h/?{wrong}"))
+                .with_parameters(super::ways::PARAMETERS);
             let reason = Settings::of(redis.settings().expect("a URL")).expect_err("no such value");
             let (name, value) = wrong.split_once('=').expect("a value");
             assert!(reason.starts_with(&format!("{name}: '{value}' is neither ")), "{reason}");

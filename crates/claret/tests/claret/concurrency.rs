@@ -10,13 +10,8 @@ use claret::{Abort, Bytes, Limits, Mode, Records, Store, Tx, TxOptions};
 use history::Done;
 use tokio::task::yield_now;
 
-const TRANSACTIONAL: [Mode; 5] = [
-    Mode::CommutingPhasedCombined,
-    Mode::CommutingPhased,
-    Mode::Commuting,
-    Mode::ReaderWriterPhased,
-    Mode::ReaderWriter,
-];
+const TRANSACTIONAL: [Mode; 4] =
+    [Mode::CommutingPhased, Mode::Commuting, Mode::ReaderWriterPhased, Mode::ReaderWriter];
 
 fn store(mode: Mode) -> Store {
     // Without phases nothing but luck ends a fight for a lock: many attempts, and time for them.
@@ -119,7 +114,7 @@ async fn powers_of_two(mode: Mode, bits: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_of_powers_of_two_form_a_chain() {
-    for mode in [Mode::CommutingPhasedCombined, Mode::CommutingPhased, Mode::ReaderWriterPhased] {
+    for mode in [Mode::CommutingPhased, Mode::ReaderWriterPhased].into_iter().chain(Mode::ways()) {
         for _ in 0..3 {
             powers_of_two(mode, 62).await;
         }
@@ -134,7 +129,7 @@ async fn sums_of_powers_of_two_form_a_chain() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_is_new_to_exactly_one() {
-    for mode in TRANSACTIONAL {
+    for mode in TRANSACTIONAL.into_iter().chain(Mode::ways()) {
         let store = store(mode);
         let results = together(16, |task| {
             let store = store.clone();
@@ -198,7 +193,7 @@ async fn read_and_append(store: &Store, clock: &AtomicU64, shape: u64, value: u6
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn appends_and_whole_reads_have_a_serial_order() {
-    for mode in TRANSACTIONAL {
+    for mode in TRANSACTIONAL.into_iter().chain(Mode::ways()) {
         let store = store(mode);
         let clock = Arc::new(AtomicU64::new(0));
         let results = together(8, |task| {
@@ -361,7 +356,7 @@ async fn stress(mode: Mode, tasks: u64, rounds: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_transactions_keep_their_invariants_with_phases() {
-    for mode in [Mode::CommutingPhasedCombined, Mode::CommutingPhased, Mode::ReaderWriterPhased] {
+    for mode in [Mode::CommutingPhased, Mode::ReaderWriterPhased].into_iter().chain(Mode::ways()) {
         stress(mode, 32, 40).await;
     }
 }

@@ -18,9 +18,9 @@ fn shop() -> Result<Schema, SchemaError> {
 
 /// In each mode, and whether that is the one without transactions.
 fn stores() -> Vec<(Store, bool)> {
-    let modes = [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriter, Mode::None];
+    let modes = [Mode::CommutingPhased, Mode::ReaderWriter, Mode::None].into_iter().chain(Mode::ways());
     let build = |mode| Store::builder().mode(mode).schema(shop().expect("a schema")).build();
-    modes.into_iter().map(|mode| (build(mode), mode == Mode::None)).collect()
+    modes.map(|mode| (build(mode), mode == Mode::None)).collect()
 }
 
 #[track_caller]

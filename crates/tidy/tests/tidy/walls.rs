@@ -43,7 +43,6 @@ pub(crate) const STILL_WIDE: &[(&str, &str, usize)] = &[
     ("crates/checker/src/torture/run.rs", "Run", 16),
     ("crates/claret/src/embedded/durable.rs", "Shared", 16),
     ("crates/claret/src/tx.rs", "State", 19),
-    ("crates/core/src/coordinator/combining.rs", "Frontend", 17),
     ("crates/gateway/src/shared.rs", "Shared", 16),
     ("crates/module/src/node/mod.rs", "Node", 42),
     ("crates/sim/src/check.rs", "AttemptEntry", 17),

@@ -3,7 +3,6 @@
 mod at_commit;
 mod bad_input;
 mod blocking;
-mod chains;
 mod closed;
 mod commits;
 mod conformance;
@@ -23,3 +22,4 @@ mod strict;
 mod strikes;
 mod taking;
 mod values;
+mod ways;

@@ -1,6 +1,6 @@
 //! A user with few rights: a session of its own, and frames that are right, nearly right and wrong.
 
-use claret_core::message::{Asks, Call, KeyedCall, Listed, Members, Request};
+use claret_core::message::{Asks, Call, KeyedCall, Listed, Members, Request, WayWords};
 use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId, wire,
 };
@@ -185,8 +185,10 @@ impl Eve {
                     _ => Members::All,
                 };
                 let place = Asks::Place(Timestamp(dice.number()));
-                let asks =
-                    *dice.pick(&[Asks::Decision, Asks::Decision, Asks::Vote, Asks::Vote, Asks::Chain, place]);
+                let words = WayWords { number: dice.roll(4) as u8, body: Vec::new().into() };
+                let way = Asks::Way { decides: dice.once_in(2), words };
+                let asks = [Asks::Decision, Asks::Decision, Asks::Vote, Asks::Vote, way, place];
+                let asks = dice.pick(&asks).clone();
                 Request::Prepare {
                     attempt,
                     birth,
