@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use thiserror::Error;
 
+pub use crate::ways::{WayBody, WayWords};
+
 use crate::ids::{
     AttemptId, Birth, CallNo, Incarnation, LookNo, Member, Sequence, SessionId, ShardId, Time, Timestamp,
 };
@@ -250,45 +252,6 @@ pub enum Asks {
         /// Which way, and what it says.
         words: WayWords,
     },
-}
-
-/// What a way to commit ([`ways`](crate::ways)) adds to a message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WayWords {
-    /// Of which way. A shard that does not commit in that way refuses a prepare with [`Refusal::OnlyRounds`].
-    pub number: u8,
-    /// What the way says, as only its folder reads it.
-    pub body: WayBody,
-}
-
-/// Bytes. Mostly there are none, and messages are no longer for them than by one word.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WayBody(#[expect(clippy::box_collection, reason = "one word")] Option<Box<Vec<u8>>>);
-
-impl From<Vec<u8>> for WayBody {
-    fn from(bytes: Vec<u8>) -> Self {
-        WayBody((!bytes.is_empty()).then(|| Box::new(bytes)))
-    }
-}
-
-impl std::ops::Deref for WayBody {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.0.as_ref().map_or(&[], |bytes| &bytes[..])
-    }
-}
-
-impl Serialize for WayBody {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for WayBody {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Bytes::deserialize(deserializer).map(|bytes| WayBody::from(bytes.to_vec()))
-    }
 }
 
 /// Members of a group that commit.

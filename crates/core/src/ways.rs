@@ -7,6 +7,11 @@
 //! The protocol asks a way of a round through three small interfaces: `coordinator/ways.rs`, `shard/ways.rs`, and `lock/ways.rs` in the lock table.
 //! What a way does not say is as in two rounds. A client asks a way that has all transactions through another one: `client/keeper.rs`.
 
+use std::ops::Deref;
+
+use claret_types::Bytes;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// Expands a macro with the list of the ways: the name of the folder, and of the type that each folder has on each side. First those
 /// that change the round of an attempt, at its coordinator and its shards; then those that have all transactions of a client process,
 /// and change what an attempt is of.
@@ -80,5 +85,44 @@ impl WaySwitches {
     /// The combination of this name.
     pub fn named(name: &str) -> Option<WaySwitches> {
         Self::all_named().find(|named| named.name == name).map(|named| named.ways)
+    }
+}
+
+/// What a way adds to a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayWords {
+    /// Of which way. A shard that does not commit in that way refuses a prepare with [`Refusal::OnlyRounds`](crate::message::Refusal::OnlyRounds).
+    pub number: u8,
+    /// What the way says, as only its folder reads it.
+    pub body: WayBody,
+}
+
+/// Bytes. Mostly there are none, and messages are no longer for them than by one word.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WayBody(#[expect(clippy::box_collection, reason = "one word")] Option<Box<Vec<u8>>>);
+
+impl From<Vec<u8>> for WayBody {
+    fn from(bytes: Vec<u8>) -> Self {
+        WayBody((!bytes.is_empty()).then(|| Box::new(bytes)))
+    }
+}
+
+impl Deref for WayBody {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], |bytes| &bytes[..])
+    }
+}
+
+impl Serialize for WayBody {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for WayBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Bytes::deserialize(deserializer).map(|bytes| WayBody::from(bytes.to_vec()))
     }
 }

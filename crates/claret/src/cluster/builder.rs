@@ -1,5 +1,7 @@
 //! Settings of a store on a cluster, besides the URL.
 
+mod ways;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +37,7 @@ pub struct ClusterBuilder {
     options: TxOptions,
     grants: Option<Grants>,
     batches: Option<bool>,
-    pub(super) ways: WaySettings,
+    ways: WaySettings,
     schema: Option<Schema>,
 }
 

@@ -54,5 +54,5 @@ pub use builder::ClusterBuilder;
 pub use claret_redis::{ConnectError, ReplyLimits};
 pub(crate) use runtime_thread::RuntimeThread;
 pub use settings::Grants;
-#[allow(unused_imports, reason = "there may be no ways")]
+#[allow(unused_imports, unreachable_pub, reason = "there may be no ways")]
 pub use ways::*;

@@ -72,7 +72,7 @@ mod tests {
         assert_eq!((it.grants, it.batches), (Grants::Push, true));
         for wrong in ["grants=pull", "batches=yes"] {
             let redis = claret_redis::Builder::new(format!("redis://h/?{wrong}"))
-                .with_parameters(super::ways::PARAMETERS);
+                .with_parameters(crate::cluster::ways::PARAMETERS);
             let reason = Settings::of(redis.settings().expect("a URL")).expect_err("no such value");
             let (name, value) = wrong.split_once('=').expect("a value");
             assert!(reason.starts_with(&format!("{name}: '{value}' is neither ")), "{reason}");

@@ -1,4 +1,4 @@
-//! The ways to commit, as a user sets them: by the builder, and by parameters of the URL.
+//! The ways to commit, as a user sets them: by the builder (`builder/ways.rs`), and by parameters of the URL.
 
 use claret_core::ways::WaySwitches;
 
@@ -15,7 +15,7 @@ macro_rules! rooms {
         /// How each way is set, if it is.
         #[derive(Clone, Copy, Debug, Default)]
         pub(super) struct WaySettings {
-            $($way: Option<$way::Setting>,)*
+            $(pub(super) $way: Option<$way::Setting>,)*
         }
 
         #[allow(unused_variables, reason = "there may be no ways")]

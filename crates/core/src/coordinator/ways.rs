@@ -9,6 +9,7 @@ use crate::message::{self, Asks, Response, WayWords};
 use crate::switches::Switches;
 
 /// The coordinator's part of a way, for one attempt. What a way does not say is as in two rounds.
+#[allow(dead_code, reason = "there may be no ways")]
 pub(super) trait Way: Clone + Debug + Default {
     /// Something is about to leave. What is sent instead of what two rounds send.
     fn sends(&mut self, _leaving: &mut Leaving<'_>) -> Sends {

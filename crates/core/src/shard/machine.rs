@@ -421,7 +421,7 @@ impl Shard {
     /// # Panics
     /// When an invariant does not hold.
     pub fn check_invariants(&self) {
-        let Shard { config: _, table, attempts, accounts, memory, budget, horizon, ways, out, stats: _ } =
+        let Shard { config: _, table, attempts, accounts, memory, budget, horizon, ways: _, out, stats: _ } =
             self;
         table.check_invariants();
         let is_turn_of = |turn, attempt| budget.is_turn_of(turn, attempt);
@@ -430,7 +430,8 @@ impl Shard {
         horizon.check(attempts.count(Participant::is_stamped));
         accounts.check(memory.bytes() + attempts.bytes());
         memory.check();
-        ways.check(&self.view());
+        let view = self.view();
+        view.ways.check(&view);
         out.check();
     }
 }

@@ -49,6 +49,11 @@ impl Step<'_> {
             Stage::Preparing(_) => return self.prepare_again(attempt),
             Stage::Prepared { .. } | Stage::Placed { .. } => return self.prepared_again(attempt),
         }
+        if words.is_some()
+            && let Err(refusal) = self.prepare_in_way(attempt, words.as_ref(), None)
+        {
+            return self.refuse(attempt, refusal);
+        }
         let (calls, grants) = match self.execution(attempt).take_undone(undone, calls) {
             Ok(taken) => taken,
             Err(refusal) => return self.refuse(attempt, refusal),
@@ -159,7 +164,7 @@ impl Step<'_> {
 
     /// A prepare has come: it locks what it asks for, unless its way has it wait.
     fn begin_to_lock(&mut self, attempt: AttemptId, records: Vec<(Bytes, Calls)>, words: Option<WayWords>) {
-        if let Err(refusal) = self.prepare_in_way(attempt, words.as_ref(), records.len()) {
+        if let Err(refusal) = self.prepare_in_way(attempt, words.as_ref(), Some(records.len())) {
             return self.refuse(attempt, refusal);
         }
         let records = records.into_iter();

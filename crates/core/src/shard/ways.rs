@@ -9,10 +9,17 @@ use crate::ids::{AttemptId, SessionId, ShardId, Time};
 use crate::message::{Refusal, WayWords};
 
 /// The shard's part of a way: what it keeps for all attempts. What a way does not say is as in two rounds.
+#[allow(dead_code, reason = "there may be no ways")]
 pub(super) trait Way: Clone + Debug + Default {
-    /// The prepare of an attempt has come, with calls on so many records, and its words are of this way. Nothing is locked yet, and if
+    /// The prepare of an attempt has come, and its words are of this way. First the way is asked whether it takes it at all; when all
+    /// else is well, once more, with how many records it has calls on. Nothing is locked yet, and if
     /// [`Round::waits_to_lock`](super::participant::Round) is set, nothing is until the way goes on with it.
-    fn prepares(_: &mut Step<'_>, _: AttemptId, _: &WayWords, _records: usize) -> Result<(), Refusal> {
+    fn prepares(
+        _: &mut Step<'_>,
+        _: AttemptId,
+        _: &WayWords,
+        _records: Option<usize>,
+    ) -> Result<(), Refusal> {
         Err(Refusal::OnlyRounds)
     }
 
@@ -137,13 +144,13 @@ macro_rules! rooms {
 
         /// What the protocol asks.
         impl Step<'_> {
-            /// The prepare of an attempt has come, with calls on so many records.
+            /// The prepare of an attempt has come, as [`Way::prepares`].
             #[allow(unused_variables, reason = "there may be no ways")]
             pub(super) fn prepare_in_way(
                 &mut self,
                 attempt: AttemptId,
                 words: Option<&WayWords>,
-                records: usize,
+                records: Option<usize>,
             ) -> Result<(), Refusal> {
                 match words {
                     None => self.tell_ways(&Heard::InRounds(attempt)),

@@ -2,9 +2,9 @@
 
 mod bugs;
 
-pub(crate) use bugs::bugs;
 use crate::switches::Switches;
 use crate::ways::{Named, WaySwitches};
+pub(crate) use bugs::bugs;
 
 /// Whether transactions of one process share locks and answers (C1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

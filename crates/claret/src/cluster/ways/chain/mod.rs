@@ -2,8 +2,6 @@
 
 use claret_core::ways::chain::Switch;
 
-use crate::cluster::ClusterBuilder;
-
 /// Which transactions over several nodes commit in chains (docs/chains.md).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Chains {
@@ -35,17 +33,6 @@ pub(super) fn switch(chains: Chains) -> Switch {
         Chains::Never => Switch::Never,
         Chains::Hot => Switch::Hot,
         Chains::Always => Switch::Always,
-    }
-}
-
-impl ClusterBuilder {
-    /// Which transactions of this process over several nodes commit in chains (docs/chains.md): each node hands the commit on
-    /// to the next one, and the last one decides. By default they commit in two rounds. The parameter `chains` of a URL says the same
-    /// (`never`, `hot` or `always`). Nodes without a secret for each other (`claret.peer-secret-file`), or with
-    /// `claret.durability strict`, take no chains: with them it is two rounds, too.
-    pub fn chains(mut self, chains: Chains) -> Self {
-        self.ways.chain = Some(chains);
-        self
     }
 }
 

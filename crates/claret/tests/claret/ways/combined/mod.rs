@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use claret::{Mode, Store};
+use claret::{Mode, Records, Store};
 
 use crate::transactions::assert_idle;
 

@@ -282,9 +282,17 @@ impl Combined {
     ///
     /// # Errors
     /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.
-    fn commit(&mut self, process: &mut Process, now: Time, (tx, attempt): (TxHandle, u32)) -> Result<(), Closed> {
+    fn commit(
+        &mut self,
+        process: &mut Process,
+        now: Time,
+        (tx, attempt): (TxHandle, u32),
+    ) -> Result<(), Closed> {
         let (at, member) = self.running(tx, attempt)?;
-        if self.speaker(tx, None).is_some_and(|it| it.kept_back.is_some() || it.own().awaits_answers_of(member)) {
+        if self
+            .speaker(tx, None)
+            .is_some_and(|it| it.kept_back.is_some() || it.own().awaits_answers_of(member))
+        {
             self.abort(process, now, tx);
             return Err(Closed);
         }
@@ -300,7 +308,10 @@ impl Combined {
     ///
     /// # Errors
     /// [`Closed`] when that attempt does not run (any more).
-    fn renounce(&mut self, process: &mut Process, now: Time,
+    fn renounce(
+        &mut self,
+        process: &mut Process,
+        now: Time,
         (tx, attempt): (TxHandle, u32),
         refusal: Refusal,
     ) -> Result<(), Closed> {
@@ -348,7 +359,12 @@ impl Combined {
     ///
     /// # Errors
     /// [`Closed`] when the transaction's user was not told so of that attempt, or it runs again already.
-    fn restart(&mut self, process: &mut Process, now: Time, (tx, ended): (TxHandle, u32)) -> Result<(), Closed> {
+    fn restart(
+        &mut self,
+        process: &mut Process,
+        now: Time,
+        (tx, ended): (TxHandle, u32),
+    ) -> Result<(), Closed> {
         let it = self.txs.get_mut(&tx).ok_or(Closed)?;
         if it.place.is_some() || it.attempt() != ended {
             return Err(Closed);
@@ -515,7 +531,14 @@ impl Combined {
 /// Conflicts.
 impl Combined {
     /// Notes what a transaction does. If it conflicts with its mates it is taken out and restarted.
-    fn admit_or_part(&mut self, process: &mut Process, now: Time, tx: TxHandle, key: &Bytes, op: &Operation) -> bool {
+    fn admit_or_part(
+        &mut self,
+        process: &mut Process,
+        now: Time,
+        tx: TxHandle,
+        key: &Bytes,
+        op: &Operation,
+    ) -> bool {
         let (at, member) = self.txs[&tx].place.expect("running");
         let uses = self.groups[at].uses.as_ref();
         let fits = uses.is_none_or(|uses| uses.admit(Some(member), key, op));

@@ -60,6 +60,7 @@ pub(in super::super) struct Holder {
     /// The record does not end by its time before this holder leaves.
     pub(super) holds_end: bool,
     /// What ways to commit note of it.
+    #[allow(dead_code, reason = "there may be no ways")]
     pub(super) mark: Mark,
     /// Behind whom it stands: what they claim conflicts with its own claims, and it leaves after them.
     pub(super) behind: Vec<AttemptId>,

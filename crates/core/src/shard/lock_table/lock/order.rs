@@ -37,14 +37,6 @@ impl Lock {
         }
     }
 
-    /// Who comes before an attempt here.
-    pub(in super::super) fn before(&self, attempt: AttemptId) -> &[AttemptId] {
-        if self.behind == 0 {
-            return &[]; // Mostly.
-        }
-        self.holders.get(&attempt).map_or(&[], |holder| &holder.behind)
-    }
-
     /// # Panics
     /// When somebody stands behind one that is not there.
     pub(super) fn check_order(&self, key: &Bytes) {

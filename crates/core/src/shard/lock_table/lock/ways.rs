@@ -7,6 +7,7 @@ use crate::ids::AttemptId;
 use crate::message::Call;
 
 /// A way's part in locking. What a way does not say is as in two rounds: who conflicts with a holder waits.
+#[allow(dead_code, reason = "there may be no ways")]
 pub(super) trait Way {
     /// How a call is granted though others are in the way; `None`: it is not. It claims `claims` and does `effect` as things are.
     fn admits(_: &Lock, _: Owner, _: &Call, _claims: &Claims, _effect: Option<&Effect>) -> Option<Behind> {
@@ -15,6 +16,7 @@ pub(super) trait Way {
 }
 
 /// How a call is granted behind others: its holder leaves after them.
+#[allow(dead_code, reason = "the interface is the same, whichever ways there are")]
 pub(super) struct Behind {
     pub(super) claims: Claims,
     pub(super) effect: Option<Effect>,

@@ -1,7 +1,7 @@
 //! Followers (K16 to K18 of `docs/chains.md`): who may follow, who awaits whom, and who is held up by somebody's lock.
 
 use super::awaited::Few;
-use super::{RECORDS_MAX, Standing, round_mut, standing};
+use super::{RECORDS_MAX, Standing, is_over, round_mut, standing};
 use crate::ids::{AttemptId, Birth};
 use crate::message::Response;
 use crate::planted::{Bug, is_planted};
@@ -28,7 +28,7 @@ impl Step<'_> {
 
     /// A baton is here that says whom its attempt follows: whether it goes on at once. Otherwise it awaits them.
     pub(super) fn is_unled(&mut self, attempt: AttemptId, follows: &[AttemptId]) -> bool {
-        let is_open = |it: &AttemptId| !self.memory.is_over(*it) && *it != attempt;
+        let is_open = |it: &AttemptId| !is_over(self.memory, *it) && *it != attempt;
         let mut open: Few = follows.iter().copied().filter(is_open).collect();
         if is_planted(Bug::FollowsOne) {
             open.truncate(1);

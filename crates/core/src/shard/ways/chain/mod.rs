@@ -83,6 +83,11 @@ fn standing(participant: &Participant) -> Option<Standing> {
     }
 }
 
+/// Whether an attempt is decided here, or the low-water mark has passed it.
+fn is_over(memory: &Memory, attempt: AttemptId) -> bool {
+    memory.decided(attempt).is_some() || memory.is_below_low_water(attempt)
+}
+
 fn round_mut(participant: &mut Participant) -> Option<&mut Round> {
     match &mut participant.stage {
         Stage::Open => None,
@@ -95,11 +100,12 @@ impl Way for Chain {
         step: &mut Step<'_>,
         attempt: AttemptId,
         _: &WayWords,
-        records: usize,
+        records: Option<usize>,
     ) -> Result<(), Refusal> {
         if !step.takes_chains() {
             return Err(Refusal::OnlyRounds);
         }
+        let Some(records) = records else { return Ok(()) };
         let own = step.config.id();
         let Some(round) = step.attempts.get_mut(attempt).and_then(round_mut) else { return Ok(()) };
         let standing = Standing::on(&round.participants, own).ok_or(Refusal::OnlyRounds)?;
@@ -206,7 +212,7 @@ impl Chain {
     /// for a range of them (P60): it is of those, too, whose batons wait. O(batons of the session).
     fn end_passed(&mut self, session: SessionId, memory: &Memory) {
         for attempt in self.awaited.awaited_of(session) {
-            if memory.is_over(attempt) {
+            if is_over(memory, attempt) {
                 self.awaited.decide(attempt);
             }
         }
@@ -267,7 +273,7 @@ impl Step<'_> {
     }
 
     fn keep_baton(&mut self, attempt: AttemptId, from: ShardId, follows: Vec<AttemptId>) {
-        if self.takes_chains() && !self.memory.is_over(attempt) {
+        if self.takes_chains() && !is_over(self.memory, attempt) {
             let limits = self.config.limits();
             let due = self.now.plus(limits.lease_us);
             self.ways.chain.batons.keep(attempt, from, due, follows, limits.batons_max);

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use super::rig::{Rig, Who, add, contains, count, get, incr, members, remove};
-use claret_core::{CallNo, Delivery, Event, Locks, Switches};
 use claret_core::ways::combined::{Stats, Switch};
+use claret_core::{CallNo, Delivery, Event, Locks, Switches};
 use claret_types::{Operation, Reply, State, Unique};
 
 const KEYS: [&str; 4] = ["k1", "k2", "n3", "n4"];

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use claret_core::ways::combined::{Switch, switched};
 use claret_core::message::{Link, Output, Refusal, Request, Response};
+use claret_core::ways::combined::{Switch, switched};
 use claret_core::{
     AttemptId, CallNo, Cause, Client, Delivery, Event, Incarnation, Limits, SessionId, Shard, ShardId,
     Switches, Time, TxHandle,

@@ -3,10 +3,10 @@
 
 use super::rig::{COMBINING, Rig, add, contains, count, incr, int, members, place};
 use claret_core::message::{Refusal, Request, Response};
+use claret_core::ways::combined::Switch;
 use claret_core::{
     CallNo, Cause, Client, Closed, Event, Incarnation, Limits, SessionId, ShardId, Time, TxHandle,
 };
-use claret_core::ways::combined::Switch;
 use claret_types::{OpError, Reply};
 
 const K1: &str = "k1"; // on shard 0

@@ -88,6 +88,14 @@ fn leaves_type_and_expiry(holder: &Holder) -> bool {
     holder.claims().all(|claims| !claims.have(1 << Mode::EXCLUSIVE.0 | 1 << Mode::EXTEND_EXPIRY.0))
 }
 
+/// Whom an attempt follows on a record.
+fn before(lock: &Lock, attempt: AttemptId) -> &[AttemptId] {
+    if lock.behind == 0 {
+        return &[]; // Mostly.
+    }
+    lock.holders.get(&attempt).map_or(&[], |holder| &holder.behind)
+}
+
 impl LockTable {
     /// A record with more holders is followed on by nobody.
     pub(crate) const FOLLOWED_MAX: usize = 8;
@@ -106,7 +114,7 @@ impl LockTable {
     /// Whom an attempt follows on these records, each once. O(records).
     pub(crate) fn followed(&self, held: &[RecordIx], attempt: AttemptId) -> Vec<AttemptId> {
         let locks = held.iter().filter_map(|record| self.records().lock(*record));
-        let mut all: Vec<AttemptId> = locks.flat_map(|lock| lock.before(attempt)).copied().collect();
+        let mut all: Vec<AttemptId> = locks.flat_map(|lock| before(lock, attempt)).copied().collect();
         all.sort_unstable();
         all.dedup();
         all
