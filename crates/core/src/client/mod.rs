@@ -22,6 +22,7 @@
 //! | `behind` | whom a transaction waits for, if its caller asks |
 //! | `looks` | looks at records that have no answer yet |
 //! | `outbox` | what waits for a shard, what is on its way, and when a frame leaves |
+//! | `pacing` | when frames and heartbeats leave |
 //! | `routes` | which shard serves which slot; removed shards |
 //! | `pipeline` | the frames of one connection: written, answered in order, refused as a whole |
 //! | `stamps` | the shards' clocks, and the timestamps that are suggested |
@@ -33,6 +34,7 @@ mod gathered;
 mod keeper;
 mod looks;
 mod outbox;
+mod pacing;
 mod pipeline;
 mod process;
 mod routes;
@@ -60,6 +62,7 @@ use behind::Asking;
 use keeper::{When, Wish};
 use looks::Looks;
 use outbox::Outbox;
+pub use pacing::Pacing;
 pub use pipeline::{Pipeline, Unexpected};
 use routes::Routes;
 pub use routes::{Node, SlotRange};
@@ -78,32 +81,6 @@ const HEARTBEATS_OF_A_LEASE: u64 = 3;
 
 /// The shortest time between two heartbeats, in microseconds.
 const HEARTBEAT_US_MIN: u64 = 1_000;
-
-/// When frames and heartbeats leave, and how large frames are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pacing {
-    /// Frames on the way to one shard that it has not answered, at most.
-    pub frames_in_flight_max: usize,
-    /// While the shard owes an answer, requests gather until they are so many. A frame costs both sides as much as
-    /// several requests, and what leaves sooner would mostly wait at the shard.
-    pub frame_requests_worth: usize,
-    /// Requests in one frame, at most: what a shard does without looking up.
-    pub frame_requests_max: usize,
-    /// So many transactions that are over everywhere are told before the next heartbeat is due. What a shard remembers of
-    /// them is in its way: its caches hold little.
-    pub over_worth: u64,
-}
-
-impl Default for Pacing {
-    fn default() -> Self {
-        Pacing {
-            frames_in_flight_max: 16,
-            frame_requests_worth: 12,
-            frame_requests_max: 512,
-            over_worth: 512,
-        }
-    }
-}
 
 /// A client process: all its transactions on all shards, and its connections to them, as one state machine. Calls, responses
 /// and the time go in; [`Client::settle`] computes what follows; requests, events and the time of the next timer are

@@ -48,7 +48,7 @@ mod top;
 mod undoing;
 mod undone;
 mod votes;
-mod ways;
+pub(crate) mod ways;
 
 use std::hash::BuildHasher;
 

@@ -103,7 +103,7 @@ pub(super) enum Occasion {
 /// The modules of the ways, and their parts of one shard.
 macro_rules! rooms {
     ($(round $way:ident: $Way:ident;)* $(process $_way:ident: $_Way:ident;)*) => {
-        $(mod $way;)*
+        $(pub(crate) mod $way;)*
 
         /// The parts of all ways.
         #[derive(Clone, Debug, Default)]

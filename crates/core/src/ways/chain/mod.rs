@@ -2,6 +2,7 @@
 
 mod bugs;
 
+pub use crate::shard::ways::chain::waiting_batons;
 pub(crate) use bugs::bugs;
 use claret_types::carried::long_list;
 use serde::{Deserialize, Serialize};

@@ -228,11 +228,9 @@ impl Chain {
     }
 }
 
-impl Shard {
-    /// Batons that wait for their prepares.
-    pub fn waiting_batons(&self) -> usize {
-        self.view().ways.chain.batons.len()
-    }
+/// Batons that wait for their prepares at a shard.
+pub fn waiting_batons(shard: &Shard) -> usize {
+    shard.view().ways.chain.batons.len()
 }
 
 /// Batons.

@@ -2,6 +2,7 @@
 //! what becomes of answers. Traps 46 to 48.
 
 use claret_core::message::Refusal;
+use claret_core::ways::chain::waiting_batons;
 use claret_core::{
     AttemptId, Cause, Event, Incarnation, Limits, Sequence, SessionId, Shard, ShardId, Switches, Time,
     Timestamp, TxId,
@@ -202,10 +203,10 @@ fn trap_47_a_baton_waits_for_its_prepare() {
     let tx = spread(&mut w);
     w.run_until(|message| message.kind() == Kind::Prepare && message.shard() == 1);
     let late = w.hold(Kind::Prepare, 1);
-    assert_eq!(w.shards[1].waiting_batons(), 1);
+    assert_eq!(waiting_batons(&w.shards[1]), 1);
     assert_eq!(w.shards[1].open_attempts(), 0, "it is no attempt");
     w.hand_over(late);
-    assert_eq!(w.shards[1].waiting_batons(), 0);
+    assert_eq!(waiting_batons(&w.shards[1]), 0);
     w.run();
     assert!(w.committed(tx));
     assert_eq!(counters(&w), [1, 1, 1]);
@@ -221,7 +222,7 @@ fn trap_47_a_baton_whose_prepare_never_comes_ends_with_a_no() {
     let late = w.hold(Kind::Prepare, 1);
     w.client_dies();
     w.time_out_shard(1, Limits::default().lease_us);
-    assert_eq!(w.shards[1].waiting_batons(), 0);
+    assert_eq!(waiting_batons(&w.shards[1]), 0);
     assert!(w.shards[1].written(attempt).is_some(), "a no is written");
     leases_run_out(&mut w);
     w.run();
@@ -248,11 +249,11 @@ fn trap_47_only_so_many_batons_wait() {
                 shard.check_invariants();
             }
         }
-        assert_eq!(shard.waiting_batons(), session.min(2) as usize, "one of each session, and two in all");
+        assert_eq!(waiting_batons(&shard), session.min(2) as usize, "one of each session, and two in all");
     }
     shard.handle_timeout(Time(2).plus(limits.lease_us));
     shard.check_invariants();
-    assert_eq!(shard.waiting_batons(), 0);
+    assert_eq!(waiting_batons(&shard), 0);
 }
 
 /// The vote of the first one is known, and its baton is lost. Whether it commits.
@@ -301,7 +302,7 @@ fn a_doubled_baton_changes_nothing() {
     w.hand_over(baton);
     assert!(w.committed(tx));
     assert_eq!(counters(&w), [1, 1, 1]);
-    assert_eq!([0, 1, 2].map(|shard| w.shards[shard].waiting_batons()), [0, 0, 0]);
+    assert_eq!([0, 1, 2].map(|shard| waiting_batons(&w.shards[shard])), [0, 0, 0]);
 }
 
 /// K7: who has voted lets go before the client says so.

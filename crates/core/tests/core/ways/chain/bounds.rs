@@ -1,7 +1,7 @@
 //! What chains keep is bounded, and goes.
 
 use claret_core::message::{Request, Status};
-use claret_core::ways::chain::{Switch, switched};
+use claret_core::ways::chain::{Switch, switched, waiting_batons};
 use claret_core::{Incarnation, Limits, SessionId, Shard, Switches};
 
 use super::baton;
@@ -22,9 +22,9 @@ fn a_no_for_a_range_ends_the_batons_in_it() {
         shard.handle_peer(NOW, baton(attempt(1, sequence), OTHER));
     }
     end(&mut shard, 19_999);
-    assert_eq!(shard.waiting_batons(), 2);
+    assert_eq!(waiting_batons(&shard), 2);
     end(&mut shard, 20_001);
-    assert_eq!(shard.waiting_batons(), 1, "one of them is refused by now");
+    assert_eq!(waiting_batons(&shard), 1, "one of them is refused by now");
     assert_eq!(shard.written(attempt(1, 20_000)), Some(Status::Refused));
     assert_eq!(shard.written(attempt(1, 30_000)), None);
 }
