@@ -249,8 +249,10 @@ pub enum Asks {
     Way {
         /// This yes is the decision.
         decides: bool,
-        /// Which way, and what it says.
-        words: WayWords,
+        /// Which way: as of [`WayWords`], whose fields stand here for a prepare to be no longer.
+        number: u8,
+        /// What the way says.
+        body: WayBody,
     },
 }
 

@@ -350,8 +350,8 @@ impl Checker<'_> {
     }
 
     fn asks(&self, asks: &Asks) -> Result<(), WireError> {
-        let Asks::Way { words, .. } = asks else { return Ok(()) };
-        self.within("bytes of a way to commit", words.body.len(), WAY_BYTES_MAX)
+        let Asks::Way { body, .. } = asks else { return Ok(()) };
+        self.within("bytes of a way to commit", body.len(), WAY_BYTES_MAX)
     }
 
     fn undone(&self, undone: &[Undone]) -> Result<(), WireError> {

@@ -20,7 +20,7 @@ impl Command {
     }
 }
 
-/// Appends the command for an operation on a key to what is sent: what [`command_of`] makes, without making it.
+/// Appends the command for an operation on a key to what is sent: what `command_of` makes, without making it.
 ///
 /// # Errors
 /// No plain command comes near it; nothing is appended.

@@ -413,7 +413,7 @@ pub(crate) fn describe_request(f: &mut impl Write, request: &Request, wording: &
             match asks {
                 Asks::Decision if participants.len() > 1 => f.write_str(", the last")?,
                 Asks::Place(suggested) => write!(f, ", about {suggested}")?,
-                Asks::Way { words, .. } => write!(f, ", in way {}", words.number)?,
+                Asks::Way { number, .. } => write!(f, ", in way {number}")?,
                 Asks::Decision | Asks::Vote => {}
             }
             f.write_char(':')?;

@@ -158,7 +158,8 @@ impl Ways {
     /// What a prepare asks this shard for; `None`: as in two rounds.
     pub(super) fn asks(&self, shard: ShardId) -> Option<Asks> {
         let Course { decider, words } = self.course.as_ref()?;
-        Some(Asks::Way { decides: *decider == shard, words: words.clone() })
+        let WayWords { number, body } = words.clone();
+        Some(Asks::Way { decides: *decider == shard, number, body })
     }
 
     /// Prepares are about to leave once more.

@@ -260,8 +260,10 @@ impl Step<'_> {
 fn asked_of(asks: Asks, is_single: bool) -> (Asks, Option<WayWords>) {
     match asks {
         Asks::Vote | Asks::Way { .. } if is_single => (Asks::Decision, None),
-        Asks::Way { decides: true, words } => (Asks::Decision, Some(words)),
-        Asks::Way { decides: false, words } => (Asks::Vote, Some(words)),
+        Asks::Way { decides, number, body } => {
+            let asks = if decides { Asks::Decision } else { Asks::Vote };
+            (asks, Some(WayWords { number, body }))
+        }
         asks => (asks, None),
     }
 }

@@ -13,9 +13,7 @@ use smallvec::SmallVec;
 use crate::ids::{
     AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
 };
-use crate::message::{
-    Asks, Call, KeyedCall, Listed, Members, Participants, Request, Response, UndoneCalls, WayWords,
-};
+use crate::message::{Asks, Call, KeyedCall, Listed, Members, Participants, Request, Response, UndoneCalls};
 
 /// The numbers of requests: their places in [`Request`].
 const PREPARE: u8 = 1;
@@ -214,7 +212,7 @@ impl<'a> Reader<'a> {
                     _ => return None,
                 };
                 let (number, body) = (self.byte()?, self.bytes()?.to_vec().into());
-                Asks::Way { decides, words: WayWords { number, body } }
+                Asks::Way { decides, number, body }
             }
             _ => return None,
         })
@@ -311,10 +309,7 @@ mod tests {
                 2 => Asks::Place(Timestamp(sequence)),
                 _ => {
                     let body = vec![b'w'; count as usize].into();
-                    Asks::Way {
-                        decides: count.is_multiple_of(3),
-                        words: WayWords { number: count as u8 * 9, body },
-                    }
+                    Asks::Way { decides: count.is_multiple_of(3), number: count as u8 * 9, body }
                 }
             },
             undone: Default::default(),

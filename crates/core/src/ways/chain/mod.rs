@@ -54,7 +54,8 @@ pub fn words() -> WayWords {
 
 /// What a prepare of a chain asks for.
 pub fn asks(decides: bool) -> Asks {
-    Asks::Way { decides, words: words() }
+    let WayWords { number, body } = words();
+    Asks::Way { decides, number, body }
 }
 
 /// All on the attempt's list up to the one that says so have written yes (K5).

@@ -165,7 +165,8 @@ pub(crate) fn requests() -> Vec<Request> {
     let Request::Prepare { participants, birth, attempt, .. } = typical_prepare() else {
         unreachable!("it is one")
     };
-    let ways = way_words().map(|words| Asks::Way { decides: words.body.is_empty(), words });
+    let ways =
+        way_words().map(|WayWords { number, body }| Asks::Way { decides: body.is_empty(), number, body });
     all.extend([Asks::Place(Timestamp(1 << 50))].into_iter().chain(ways).map(|asks| Request::Prepare {
         attempt,
         birth,
