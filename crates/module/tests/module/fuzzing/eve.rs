@@ -1,6 +1,6 @@
 //! A user with few rights: a session of its own, and frames that are right, nearly right and wrong.
 
-use claret_core::message::{Asks, Call, KeyedCall, Listed, Members, Request, WayWords};
+use claret_core::message::{Asks, Call, KeyedCall, Listed, Members, Request};
 use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId, wire,
 };
