@@ -567,6 +567,8 @@ bugs! {
             "module/expiry nobody_counts_on_a_key_in_the_millisecond_after_its_end",
             "module/expiry the_earliest_end_of_held_keys_is_not_missed"
         ];
+        /// A timer's work is no command: keys end in the midst of it.
+        TimeGoesOn ["module/expiry a_key_does_not_end_in_the_midst_of_an_entry"];
         /// A user who may only read keeps out other readers.
         ReadersReserve ["module/participants who_only_reads_keeps_out_no_other_reader"];
         /// The length of a frame is not bounded.

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 
 use redis_module::raw;
 
-use super::{entry, with_node};
+use super::{moment, with_node};
 use crate::ffi::Ctx;
 
 pub(super) unsafe extern "C" fn received(
@@ -21,5 +21,5 @@ pub(super) unsafe extern "C" fn received(
         let sender = std::slice::from_raw_parts(sender.cast::<u8>(), raw::REDISMODULE_NODE_ID_LEN as usize);
         (Ctx::new(ctx), std::slice::from_raw_parts(payload, length as usize), sender)
     };
-    entry(ctx, "the bus", |ctx| with_node(|node| node.received(ctx, sender, payload)));
+    moment(ctx, "the bus", |ctx| with_node(|node| node.received(ctx, sender, payload)));
 }

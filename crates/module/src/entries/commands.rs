@@ -346,6 +346,19 @@ pub(crate) const COMMANDS: &[Command] = &[
         since: "0.1.0",
         entry: entry!(replicas::unproven),
     },
+    Command {
+        name: c"claret.due",
+        flags: c"write deny-script no-slowlog",
+        categories: c"write fast",
+        arity: 1,
+        arguments: &[],
+        summary: "Internal: with it the module does what its timers and other nodes ask for. As long as a command runs, no key ends. \
+                  Clients are refused.",
+        complexity: "that of what is due",
+        answers: "`OK`",
+        since: "0.1.0",
+        entry: entry!(super::due),
+    },
 ];
 
 /// Runs a handler within the guard.

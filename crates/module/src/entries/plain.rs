@@ -5,7 +5,7 @@ use std::ffi::c_int;
 
 use redis_module::raw;
 
-use super::{closed, entry, keyspace, pops, set_slot, with_node};
+use super::{closed, entry, keyspace, moment, pops, set_slot, with_node};
 use crate::ffi::{Arg, Ctx, Flag, Text};
 use crate::node::{Judged, Waited};
 use crate::parts::command_table::{Row, Special};
@@ -69,7 +69,10 @@ fn plain(ctx: Ctx, arguments: &[Arg<'_>], form: Form) -> Outcome {
         Judged::Pops => return pops::pop(ctx, words),
         Judged::TakesSlot => return set_slot::set_slot(ctx, words),
         Judged::Refused(error) => return Err(error),
-        Judged::Decided(number) => finish(ctx, words, number),
+        Judged::Decided(number) => {
+            finish(ctx, words, number);
+            with_node(|node| node.plain_ends(ctx, number));
+        }
         Judged::Waits(number) => {
             let client = ctx.block(Some(answer));
             client.on_disconnect(Some(gone));
@@ -94,7 +97,7 @@ fn standing(ctx: Ctx, form: Form, is_known: bool, row: Row, words: &[Text]) -> S
     }
 }
 
-/// Runs what was waited for, if it was granted, and lets everything go.
+/// Runs what was waited for, if it was granted. Then it is to let everything go.
 fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) {
     match with_node(|node| node.plain_granted(ctx, number)) {
         Some(Waited::Granted) => {
@@ -108,7 +111,6 @@ fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) {
         Some(Waited::Refused(error)) => ctx.reply_error(&error.line()),
         None => ctx.reply_error(&Error::NotReady.line()),
     }
-    with_node(|node| node.plain_ends(ctx, number));
 }
 
 /// All keys are granted, or will not be.
@@ -121,8 +123,11 @@ unsafe extern "C" fn answer(
     let (ctx, arguments) = unsafe { (Ctx::new(ctx), Ctx::arguments(argv, argc)) };
     let number = ctx.released_with();
     let words = arguments.get(1..).unwrap_or_default();
-    if entry(ctx, "a plain command", |ctx| finish(ctx, words, number)).is_none() {
-        ctx.reply_error(&Error::PanickedWaiting.line());
+    match entry(ctx, "a plain command", |ctx| finish(ctx, words, number)) {
+        Some(()) => {
+            moment(ctx, "the end of a plain command", |ctx| with_node(|node| node.plain_ends(ctx, number)));
+        }
+        None => ctx.reply_error(&Error::PanickedWaiting.line()),
     }
     raw::REDISMODULE_OK as c_int
 }

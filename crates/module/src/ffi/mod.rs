@@ -25,6 +25,7 @@ mod filter;
 mod key;
 mod links;
 mod main_thread;
+mod moment;
 mod saved;
 mod string;
 mod user;

@@ -335,6 +335,9 @@ impl Records for Keyspace {
     }
 
     fn apply(&self, key: &Bytes, effects: &[&Effect]) -> Applied {
+        if is_slow_on(key) {
+            wait_for_end(key);
+        }
         if self.keeps(key, effects) {
             self.has_changed(key);
             return Applied::Done;
@@ -380,10 +383,26 @@ impl Records for Keyspace {
     }
 }
 
-/// Whether to panic at this key, so that a test sees what becomes of it: the environment names it, in builds for tests.
+/// Whether to panic at this key, so that a test sees what becomes of it.
 fn panics_on(key: &Bytes) -> bool {
-    let planted = || std::env::var("CLARET_PLANTED_PANIC");
-    cfg!(debug_assertions) && planted().is_ok_and(|planted| *planted.as_bytes() == **key)
+    is_planted_for("CLARET_PLANTED_PANIC", key)
+}
+
+/// Whether an entry comes to this key only when its time is over.
+fn is_slow_on(key: &Bytes) -> bool {
+    is_planted_for("CLARET_PLANTED_DELAY", key)
+}
+
+/// The environment names a key, in builds for tests.
+fn is_planted_for(variable: &str, key: &Bytes) -> bool {
+    cfg!(debug_assertions) && std::env::var(variable).is_ok_and(|planted| *planted.as_bytes() == **key)
+}
+
+fn wait_for_end(key: &Bytes) {
+    let end = Ctx::current().open(&Text::new(key)).and_then(|opened| opened.expires_at());
+    while end.is_some_and(|end| Ctx::millis() <= end) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
 }
 
 /// The server, within an entry.

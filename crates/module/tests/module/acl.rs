@@ -358,6 +358,7 @@ fn attempts_on_b(command: &str, al: &mut Process, admin: &Process) -> Vec<(Strin
         "claret.changes" => lines(&["CLARET.CHANGES 1 node 1 1 x"]),
         "claret.take" => lines(&["CLARET.TAKE RESTORE-ASKING b:1 0 x"]),
         "claret.unproven" => lines(&["CLARET.UNPROVEN"]),
+        "claret.due" => lines(&["CLARET.DUE"]),
         other => panic!("{other} is new: what can be tried with it?"),
     }
 }
@@ -381,7 +382,7 @@ fn every_command_is_tried_on_a_key_that_is_not_the_users() {
     let mut none = server.connect_as("nothing", "pw");
     let declared: Vec<String> =
         redis::cmd("COMMAND").arg(&["LIST", "FILTERBY", "MODULE", "claret"]).query(&mut plain).expect("all");
-    assert_eq!(declared.len(), 15);
+    assert_eq!(declared.len(), 16);
     for command in &declared {
         for (shown, tried) in attempts_on_b(command, &mut al, &admin) {
             let answer = tried.query::<Value>(&mut al.connection);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::common::beside::{number, ok};
+use crate::common::beside::{Waits, bulk, hold, number, ok};
 use crate::common::{Process, Server, poll, wait_until};
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::{AttemptId, Sequence, ShardId};
@@ -349,4 +349,29 @@ fn what_a_vote_puts_in_place_of_a_record_outlives_its_end() {
 fn is_linked(replica: &mut Connection) -> bool {
     let said: String = redis::cmd("INFO").arg("replication").query(replica).expect("what it says");
     said.contains("master_link_status:up")
+}
+
+/// Bug: outside of a command the server looks at the time anew for each key and each command. Consequence: a key ends in the midst of a
+/// timer in which a transaction got its last lock; it was read before its end, and what is written goes into a new key. Mend: a timer's
+/// work is a command, for which time stands still.
+#[cfg(debug_assertions)]
+#[test]
+fn a_key_does_not_end_in_the_midst_of_an_entry() {
+    let server = Server::start_with(
+        &[("CLARET_PLANTED_DELAY", "k")],
+        &["--enable-debug-command", "local", "--claret.lease-ms", "60000"],
+    );
+    let mut process = Process::hello(&server, 7);
+    let mut plain = server.connect();
+    ok(&mut plain, "DEBUG SET-ACTIVE-EXPIRE 0");
+    ok(&mut plain, "RPUSH k old");
+    ok(&mut plain, "PEXPIRE k 1000");
+    hold(&mut process, "x", "GETSET held");
+    let waits = Waits::on(&server, "CLARET.EXEC 4 LRANGE k 0 -1 3 RPUSH k new 3 GETSET x y");
+    waits.still();
+    // Its connection is closed, and a timer lets go what it held.
+    drop(process);
+    let Value::Array(answers) = waits.answer() else { panic!("an array") };
+    assert_eq!(answers[0], Value::Array(vec![bulk("old")]), "it came before the end");
+    assert_eq!(list(&mut plain), [] as [Value; 0], "and what it wrote went with the key");
 }
