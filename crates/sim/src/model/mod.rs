@@ -14,7 +14,7 @@
 //! | `client` | what a workload must do to be run here |
 //! | `wire` | frames |
 //! | `server` | a shard and its queue |
-//! | `process` | a client process: its frontend, its clients, its queue |
+//! | `process` | a client process: its client machine, its clients, its queue |
 //! | `terminal` | one client's transaction |
 //! | `clockwork` | the queue of what happens, and [`Model`] |
 //! | `measure` | what it came to |

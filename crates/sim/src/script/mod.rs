@@ -1,6 +1,6 @@
 //! Scripts: interleavings written for readers, whose transcript is the assertion.
 //!
-//! A script drives the real state machines (shards and frontends) by hand. It is a text of blocks: one or more
+//! A script drives the real state machines (shards and clients) by hand. It is a text of blocks: one or more
 //! commands, a line `----`, and what comes of them, up to an empty line. Lines that begin with `#` tell the story.
 //!
 //! ```text
