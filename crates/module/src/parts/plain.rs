@@ -6,6 +6,7 @@ use claret_types::{
     Operation, Reply, TypeInfo, Unique,
 };
 
+use crate::parts::native::reads_all;
 use crate::parts::stored::Stored;
 
 /// A command that is no operation of any type. It has no content of its own and changes nothing itself: the command runs
@@ -107,20 +108,7 @@ pub(crate) fn is_move(name: &[u8]) -> bool {
 
 /// Reading all of a record, in terms of the type whose lock it has.
 pub(crate) fn whole_read(kind: &TypeInfo) -> Operation {
-    let words: &[&str] = match Stored::of(kind) {
-        Stored::Text => &["GET"],
-        Stored::Set => &["SMEMBERS"],
-        Stored::Dict => &["HGETALL"],
-        Stored::Document => &["JSON.GET"],
-        Stored::ScoredSet => &["ZRANGE", "0", "-1"],
-        Stored::List => &["LRANGE", "0", "-1"],
-        Stored::Uid
-        | Stored::BoundedCounter
-        | Stored::SummaryBag
-        | Stored::TopK
-        | Stored::Keyspace
-        | Stored::Plain => &[],
-    };
+    let words = reads_all(kind);
     let read = words.split_first().and_then(|(name, rest)| {
         let rest: Vec<Bytes> = rest.iter().map(|word| Bytes::from(*word)).collect();
         (kind.parse)(name, &rest).ok()
