@@ -19,8 +19,8 @@ use std::marker::PhantomData;
 use claret_types::{Bytes, DataType, Few, FromReply, Operation, Register, RegisterOp, few};
 
 use handles::*;
-pub(crate) use scope::{Scope, Ticketed, TxScope, Waited};
 pub use scope::{AsyncScope, BlockingScope};
+pub(crate) use scope::{Scope, Ticketed, TxScope, Waited};
 
 use crate::decode::{self, Decode};
 use crate::value::{FromValue, IntoValue, ValueError};

@@ -236,7 +236,9 @@ fn every_operation_of_every_type_has_a_method_on_a_handle() {
         // A type that nobody calls above: its handle says at each method which operation that is.
         if issued.iter().all(|(name, _)| *name != info.name) {
             let is_said = |method: &&Method| handles.contains(&format!("/// `{}`", method.name));
-            missing.extend(info.methods.iter().filter(|it| !is_said(it)).map(|it| format!("{} {}", info.name, it.name)));
+            missing.extend(
+                info.methods.iter().filter(|it| !is_said(it)).map(|it| format!("{} {}", info.name, it.name)),
+            );
             continue;
         }
         for method in info.methods {
