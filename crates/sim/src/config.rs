@@ -226,18 +226,23 @@ impl Config {
             _ => {}
         }
         config.programs.keyspace_permille = *random.pick(&[0, 0, 100, 400]);
-        config.ordering = *random.pick(&[0, 0, 0, 1, 2]);
-        config.limits.ordered_meets_min = *random.pick(&[0, 1, 2, 4]);
-        config.limits.ordered_period_us = *random.pick(&[500, 5_000, 100_000]);
-        config.limits.skew_us_max = *random.pick(&[0, 10_000_000]);
-        if config.faults.clocks {
-            config.limits.skew_us_max = SKEW_US_MAX;
-        }
+        config.draw_ordering(random);
         if (6..14).contains(&devoted) {
             config.devote_to_timestamps();
         }
         config.draw_latest(random);
         config
+    }
+
+    /// Ordered calls.
+    fn draw_ordering(&mut self, random: &mut Random) {
+        self.ordering = *random.pick(&[0, 0, 0, 1, 2]);
+        self.limits.ordered_meets_min = *random.pick(&[0, 1, 2, 4]);
+        self.limits.ordered_period_us = *random.pick(&[500, 5_000, 100_000]);
+        self.limits.skew_us_max = *random.pick(&[0, 10_000_000]);
+        if self.faults.clocks {
+            self.limits.skew_us_max = SKEW_US_MAX;
+        }
     }
 
     /// What came last: of what a seed draws before, nothing changes.

@@ -17,6 +17,9 @@ pub trait BuiltIn: Examples {
     /// The type by whose name records with this content are described. Types that share a `State` are described as one of them.
     const DESCRIBED_AS: &'static str = Self::NAME;
 
+    /// The operation that answers all of a record, as one types it behind the key; empty if none does.
+    const READS_ALL: &'static [&'static str] = &[];
+
     /// The value of a server that a record is, whose type is [`DataType::NATIVE`](crate::DataType::NATIVE).
     fn native(state: &Self::State) -> Native;
 
@@ -87,6 +90,7 @@ pub(crate) fn scored(pairs: impl IntoIterator<Item = (Bytes, f64)>) -> Vec<Bytes
 pub(crate) struct Row {
     pub(crate) info: &'static TypeInfo,
     pub(crate) described_as: &'static str,
+    reads_all: &'static [&'static str],
     pub(crate) examples: fn() -> Vec<Operation>,
     /// This and the next ones: `None` of a record that is not of the type.
     pub(crate) native: fn(&State) -> Option<Native>,
@@ -103,6 +107,7 @@ impl Row {
         Row {
             info: TypeInfo::of::<T>(),
             described_as: T::DESCRIBED_AS,
+            reads_all: T::READS_ALL,
             examples: || T::operations().into_iter().map(Operation::new::<T>).collect(),
             native: |state| state.downcast::<T>().map(T::native),
             words: |state| {
@@ -159,6 +164,16 @@ pub fn builtin_types() -> &'static [&'static TypeInfo] {
 /// The built-in types that records have, each with the operations of its [`Examples`].
 pub fn builtin_examples() -> impl Iterator<Item = (&'static TypeInfo, Vec<Operation>)> {
     ROWS.iter().map(|row| (row.info, (row.examples)()))
+}
+
+impl TypeInfo {
+    /// The operation that answers all of a record of this type; `None` if none does.
+    pub fn reads_all(&self) -> Option<Operation> {
+        let row = ROWS.iter().find(|row| row.info.id == self.id)?;
+        let (name, rest) = row.reads_all.split_first()?;
+        let rest: Vec<Bytes> = rest.iter().map(|word| Bytes::from(*word)).collect();
+        (self.parse)(name, &rest).ok()
+    }
 }
 
 impl State {

@@ -260,6 +260,7 @@ impl Examples for Counter {
 /// As the content of a [`Register`].
 impl BuiltIn for Counter {
     const SHARING: &'static str = "increments";
+    const READS_ALL: &'static [&'static str] = &["GET"];
     const DESCRIBED_AS: &'static str = Register::NAME;
 
     fn native(text: &Text) -> Native {

@@ -717,6 +717,7 @@ impl Examples for Dict {
 
 impl BuiltIn for Dict {
     const SHARING: &'static str = "different fields; increments of one field";
+    const READS_ALL: &'static [&'static str] = &["HGETALL"];
 
     fn native(state: &DictState) -> Native {
         let pairs = state.sorted().into_iter();

@@ -277,6 +277,7 @@ impl Examples for FloatCounter {
 /// As the content of a [`Register`].
 impl BuiltIn for FloatCounter {
     const SHARING: &'static str = "increments that need no rounding";
+    const READS_ALL: &'static [&'static str] = &["GET"];
     const DESCRIBED_AS: &'static str = Register::NAME;
 
     fn native(text: &Text) -> Native {

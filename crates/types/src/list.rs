@@ -529,6 +529,7 @@ impl Examples for List {
 
 impl BuiltIn for List {
     const SHARING: &'static str = "one end and the other";
+    const READS_ALL: &'static [&'static str] = &["LRANGE", "0", "-1"];
 
     fn native(state: &ListState) -> Native {
         Native::List(state.iter().cloned().collect())

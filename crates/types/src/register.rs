@@ -308,6 +308,7 @@ impl Examples for Register {
 
 impl BuiltIn for Register {
     const SHARING: &'static str = "reads; writing the value it already has";
+    const READS_ALL: &'static [&'static str] = &["GET"];
 
     fn native(text: &Text) -> Native {
         Native::String(text.to_bytes())

@@ -611,6 +611,7 @@ impl Examples for ScoredSet {
 
 impl BuiltIn for ScoredSet {
     const SHARING: &'static str = "different members; whole increments of one";
+    const READS_ALL: &'static [&'static str] = &["ZRANGE", "0", "-1"];
 
     fn native(ranking: &Ranking) -> Native {
         Native::Zset(ranking.iter().map(|(member, score)| (member.clone(), score)).collect())

@@ -442,6 +442,7 @@ impl Examples for Set {
 
 impl BuiltIn for Set {
     const SHARING: &'static str = "different members; adds of one member";
+    const READS_ALL: &'static [&'static str] = &["SMEMBERS"];
 
     fn native(state: &SetState) -> Native {
         Native::Set(state.sorted().into_iter().cloned().collect())

@@ -6,7 +6,6 @@ use claret_types::{
     Operation, Reply, TypeInfo, Unique,
 };
 
-use crate::parts::native::reads_all;
 use crate::parts::stored::Stored;
 
 /// A command that is no operation of any type. It has no content of its own and changes nothing itself: the command runs
@@ -108,12 +107,7 @@ pub(crate) fn is_move(name: &[u8]) -> bool {
 
 /// Reading all of a record, in terms of the type whose lock it has.
 pub(crate) fn whole_read(kind: &TypeInfo) -> Operation {
-    let words = reads_all(kind);
-    let read = words.split_first().and_then(|(name, rest)| {
-        let rest: Vec<Bytes> = rest.iter().map(|word| Bytes::from(*word)).collect();
-        (kind.parse)(name, &rest).ok()
-    });
-    read.unwrap_or_else(|| whole(Access::Read))
+    kind.reads_all().unwrap_or_else(|| whole(Access::Read))
 }
 
 /// Using all of a record of which nothing is known.

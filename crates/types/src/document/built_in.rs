@@ -10,6 +10,7 @@ use crate::{Bytes, OpError};
 
 impl BuiltIn for Document {
     const SHARING: &'static str = "different places; increments of one integer";
+    const READS_ALL: &'static [&'static str] = &["JSON.GET"];
 
     fn native(state: &DocumentState) -> Native {
         Native::Hash(state.fields().map(|(field, node)| (field.clone(), node.to_bytes())).collect())

@@ -38,8 +38,10 @@ struct Family {
     content: fn(&Store, &str) -> Option<Native>,
     /// The plain command that reads all of it, and what it makes of the words of the answer.
     read: &'static [&'static str],
-    of_words: fn(Vec<Bytes>) -> Native,
+    of_words: OfWords,
 }
+
+type OfWords = fn(Vec<Bytes>) -> Native;
 
 impl Family {
     fn of<T: BuiltIn>() -> Self {
@@ -47,7 +49,7 @@ impl Family {
             let held = store.peek::<T>(key).filter(|state| !T::is_absent(state));
             held.map(|state| in_order(T::native(&state)))
         };
-        let (read, of_words): (&'static [&'static str], fn(Vec<Bytes>) -> Native) = match T::NATIVE {
+        let (read, of_words): (&[&str], OfWords) = match T::NATIVE {
             "string" => (&["GET"], |words| Native::String(words.into_iter().next())),
             "list" => (&["LRANGE", "0", "-1"], Native::List),
             "set" => (&["SMEMBERS"], Native::Set),

@@ -14,7 +14,6 @@ const ROOT: &[u8] = b"$";
 
 impl OnServer for Document {
     const KIND: Option<Kind> = None;
-    const READS_ALL: &'static [&'static str] = &["JSON.GET"];
 
     fn partial_state(
         record: &Record<'_, impl Server>,

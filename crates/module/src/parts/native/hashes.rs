@@ -14,7 +14,6 @@ use crate::parts::equivalent::Equivalent;
 
 impl OnServer for Dict {
     const KIND: Option<Kind> = Some(Kind::Hash);
-    const READS_ALL: &'static [&'static str] = &["HGETALL"];
 
     fn partial_state(
         record: &Record<'_, impl Server>,
@@ -92,7 +91,6 @@ impl OnServer for Dict {
 
 impl OnServer for BoundedCounter {
     const KIND: Option<Kind> = None;
-    const READS_ALL: &'static [&'static str] = &[];
 
     fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
         let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
@@ -155,7 +153,6 @@ fn apply_bounded(record: &Record<'_, impl Server>, effect: &BoundedCounterEffect
 
 impl OnServer for SummaryBag {
     const KIND: Option<Kind> = None;
-    const READS_ALL: &'static [&'static str] = &[];
 
     fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
         let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };

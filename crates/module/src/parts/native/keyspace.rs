@@ -6,8 +6,7 @@ use claret_types::{
     Native, OpError, Operation, Register, Set, State, Text, TopK, TypeInfo, check_digestible,
 };
 
-use super::by_type::{removes, whole};
-use super::{ELEMENT_BYTES, OnServer, OpenKey, Record, Server, strings, zsets};
+use super::{ELEMENT_BYTES, OnServer, OpenKey, Record, Server, removes, strings, whole, zsets};
 use crate::ffi::Kind;
 
 /// The partial state of an operation that is one on keys of any type, or whose transaction did such a thing to the key

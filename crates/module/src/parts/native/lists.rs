@@ -10,7 +10,6 @@ use crate::ffi::Kind;
 
 impl OnServer for List {
     const KIND: Option<Kind> = Some(Kind::List);
-    const READS_ALL: &'static [&'static str] = &["LRANGE", "0", "-1"];
 
     fn partial_state(
         record: &Record<'_, impl Server>,

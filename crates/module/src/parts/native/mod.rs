@@ -7,7 +7,6 @@
 //!
 //! What this does not do: locks, and whether an operation is allowed (`node/rights.rs`).
 
-mod by_type;
 #[cfg(test)]
 mod costs;
 mod documents;
@@ -18,6 +17,7 @@ mod keyspace;
 mod lists;
 #[cfg(test)]
 mod model;
+mod on_server;
 mod server;
 mod sets;
 mod side;
@@ -36,12 +36,12 @@ use claret_types::{Bytes, Effect, Expiry, OpError, Operation, State, TypeInfo, i
 use smallvec::SmallVec;
 
 use crate::ffi::{Answer, Kind};
+use crate::parts::equivalent::{Equivalent, on_any};
 use crate::parts::stored::Stored;
 
-use by_type::{OnServer, whole};
-pub(crate) use by_type::{equivalent, reads_all};
 pub(crate) use ends::{hold_end, let_all_end, let_end};
 pub(crate) use held_ends::HeldEnds;
+use on_server::OnServer;
 pub(crate) use server::{OpenKey, Server};
 pub(crate) use side::side_key;
 
@@ -82,7 +82,7 @@ fn content(
         record.check_whole(record.open_any())?;
         return whole(record, first.type_info());
     }
-    by_type::partial_state(record, op, own)
+    part_by_type(record, op, own)
 }
 
 /// [`Records::partial_state_for_all`](claret_core::Records::partial_state_for_all).
@@ -97,7 +97,7 @@ pub(crate) fn partial_state_for_all(
     if Stored::of(kind) == Stored::Keyspace || !all_are_of(kind, own) {
         return Ok((partial_state(server, key, ops[0], own)?, 1));
     }
-    let (state, covered) = by_type::partial_state_for_all(&record, ops, own)?;
+    let (state, covered) = part_for_all_by_type(&record, ops, own)?;
     Ok((state.map(|state| state.expiring(record.expiry())), covered))
 }
 
@@ -117,10 +117,10 @@ pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) -> A
 
 fn carry_out(record: &Record<'_, impl Server>, effects: &[&Effect]) {
     if let [_] = effects {
-        return by_type::carry_out(record, effects); // Mostly.
+        return carry_out_alike(record, effects); // Mostly.
     }
     for effects in effects.chunk_by(|one, next| one.type_info().id == next.type_info().id) {
-        by_type::carry_out(record, effects);
+        carry_out_alike(record, effects);
     }
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn may_order(server: &impl Server, key: &Bytes, op: &Operation) -> bo
     if matches!(stored, Stored::Keyspace | Stored::Plain) {
         return false;
     }
-    let Some(kind) = by_type::kind(stored) else {
+    let Some(kind) = kind_of(stored) else {
         // Not every hash, sorted set or string is such a record.
         return partial_state(server, key, op, &[])
             .is_ok_and(|state| state.is_none_or(|state| state.expiry().is_none()));
@@ -152,6 +152,85 @@ pub(crate) fn whole_of(server: &impl Server, key: &Bytes, kind: &TypeInfo) -> Op
         _ => whole(&record, kind).ok().flatten(),
     }
 }
+
+macro_rules! by_type {
+    ($($place:literal $type:ident),* $(,)?) => {
+        /// [`OnServer::partial_state`].
+        fn part_by_type(
+            record: &Record<'_, impl Server>,
+            op: &Operation,
+            own: &[&Effect],
+        ) -> Result<Option<State>, OpError> {
+            match Stored::of(op.type_info()) {
+                $(Stored::$type => claret_types::$type::partial_state(record, op, own),)*
+                // It looks itself, once it may.
+                Stored::Plain => Ok(None),
+                Stored::Keyspace => unreachable!("it is not about content"),
+            }
+        }
+
+        /// [`OnServer::partial_state_for_all`].
+        fn part_for_all_by_type(
+            record: &Record<'_, impl Server>,
+            ops: &[&Operation],
+            own: &[&Effect],
+        ) -> Result<(Option<State>, usize), OpError> {
+            match Stored::of(ops[0].type_info()) {
+                $(Stored::$type => claret_types::$type::partial_state_for_all(record, ops, own),)*
+                Stored::Plain => Ok((None, 1)),
+                Stored::Keyspace => unreachable!("it is not about content"),
+            }
+        }
+
+        /// [`OnServer::carry_out`], of effects of one type.
+        fn carry_out_alike(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+            match Stored::of(effects[0].type_info()) {
+                $(Stored::$type => claret_types::$type::carry_out(record, effects),)*
+                Stored::Keyspace => keyspace::apply(record, effects),
+                Stored::Plain => unreachable!("a plain command has no effect: it is run"),
+            }
+        }
+
+        /// [`OnServer::whole`].
+        fn whole(record: &Record<'_, impl Server>, kind: &TypeInfo) -> Result<Option<State>, OpError> {
+            match Stored::of(kind) {
+                $(Stored::$type => claret_types::$type::whole(record),)*
+                Stored::Keyspace => unreachable!("no content is of this type"),
+                Stored::Plain => unreachable!("a plain command has no effects, so none of its record"),
+            }
+        }
+
+        /// [`OnServer::removes`]; of effects on records of any type none.
+        fn removes(effect: &Effect) -> usize {
+            fn of<T: OnServer>(effect: &Effect) -> usize {
+                effect.downcast::<T>().map_or(0, T::removes)
+            }
+            match Stored::of(effect.type_info()) {
+                $(Stored::$type => of::<claret_types::$type>(effect),)*
+                Stored::Keyspace | Stored::Plain => 0,
+            }
+        }
+
+        /// [`OnServer::equivalent`].
+        pub(crate) fn equivalent(kind: &TypeInfo, method: &'static str) -> Equivalent {
+            match Stored::of(kind) {
+                $(Stored::$type => claret_types::$type::equivalent(method),)*
+                Stored::Keyspace => on_any(method),
+                Stored::Plain => Equivalent::named(method),
+            }
+        }
+
+        /// [`OnServer::KIND`].
+        fn kind_of(stored: Stored) -> Option<Kind> {
+            match stored {
+                $(Stored::$type => claret_types::$type::KIND,)*
+                Stored::Keyspace | Stored::Plain => None,
+            }
+        }
+    };
+}
+
+claret_types::with_types!(by_type);
 
 /// An integer as the server writes one; it does not add to `007` and `+7`.
 fn integer_of(bytes: &[u8]) -> Option<i64> {

@@ -8,7 +8,6 @@ use crate::ffi::{Answer, Kind};
 
 impl OnServer for Set {
     const KIND: Option<Kind> = Some(Kind::Set);
-    const READS_ALL: &'static [&'static str] = &["SMEMBERS"];
 
     fn partial_state(
         record: &Record<'_, impl Server>,

@@ -15,7 +15,6 @@ macro_rules! texts {
     ($($kind:ident),*) => {$(
         impl OnServer for $kind {
             const KIND: Option<Kind> = Some(Kind::String);
-            const READS_ALL: &'static [&'static str] = &["GET"];
 
             fn partial_state(
                 record: &Record<'_, impl Server>,
@@ -48,7 +47,6 @@ texts!(Register, Counter, FloatCounter);
 
 impl OnServer for UidGenerator {
     const KIND: Option<Kind> = None;
-    const READS_ALL: &'static [&'static str] = &[];
 
     fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
         let Some(key) = record.open(Kind::String)? else { return Ok(None) };

@@ -17,7 +17,6 @@ use crate::parts::equivalent::Equivalent;
 
 impl OnServer for ScoredSet {
     const KIND: Option<Kind> = Some(Kind::Zset);
-    const READS_ALL: &'static [&'static str] = &["ZRANGE", "0", "-1"];
 
     fn partial_state(
         record: &Record<'_, impl Server>,
@@ -297,7 +296,6 @@ fn number(score: f64) -> String {
 
 impl OnServer for TopK {
     const KIND: Option<Kind> = None;
-    const READS_ALL: &'static [&'static str] = &[];
 
     fn partial_state(
         record: &Record<'_, impl Server>,
