@@ -6,7 +6,7 @@ use claret_core::{
     AttemptId, Closed, Coordinator, Event, Incarnation, Limits, Locks, Session, SessionId, ShardId, Survives,
     Switches, Time,
 };
-use claret_types::{Bytes, Counter, CounterOp, Operation, builtin_examples};
+use claret_types::{Bytes, Counter, CounterOp, DataType, Operation, UidGenerator, builtin_examples};
 
 use super::twins::Twins;
 
@@ -42,15 +42,19 @@ struct Place {
     ops: Vec<Operation>,
 }
 
-/// One for each type, in turn at one shard and the other; two more of some, and one for the types that share records.
+/// One for each type, in turn at one shard and the other; two more of some, and one for the types that share records. The last one has
+/// the unique numbers, at shard 0.
 fn places() -> Vec<Place> {
+    let is_unique = |name: &str| name == UidGenerator::NAME;
     let of = |name: &str| builtin_examples().find(|(kind, _)| kind.name == name).expect("it is built in").1;
     let text = ["register", "counter", "float-counter"].map(of).concat();
     let more = [("text", text), ("set too", of("set")), ("list too", of("list"))];
-    let each = builtin_examples().map(|(kind, ops)| (kind.name, ops));
+    let each = builtin_examples().map(|(kind, ops)| (kind.name, ops)).filter(|(name, _)| !is_unique(name));
     let place =
         |(at, (key, ops)): (usize, (&str, Vec<Operation>))| Place { key: key.into(), shard: at % 2, ops };
-    each.chain(more).enumerate().map(place).collect()
+    let mut places: Vec<Place> = each.chain(more).enumerate().map(place).collect();
+    places.push(Place { key: "uid".into(), shard: 0, ops: of(UidGenerator::NAME) });
+    places
 }
 
 /// Nothing in the name of an attempt that is over is taken (P61).
