@@ -176,21 +176,12 @@ pub use once::OnceOutcome;
 pub use open::StoreBuilder;
 pub use options::TxOptions;
 pub use outcome::{Outcome, OutcomeId};
-pub use records::{AsyncScope, BlockingScope, Records};
+pub use records::{AsyncScope, BlockingScope, Records, handles};
 pub use store::Store;
 pub use tx::{Savepoint, Tx};
 #[cfg(feature = "json")]
 pub use value::Json;
 pub use value::{FromValue, IntoValue};
-
-/// The handles of records, a type for each type of data: what [`Records`] gives. A program names them where it keeps one.
-pub mod handles {
-    pub use crate::records::{
-        AnswerIn, BoundedRecord, CounterRecord, DictRecord, DocumentRecord, FloatRecord, KeyRecord,
-        ListRecord, QueueRecord, Record, RegisterRecord, ScoredSetRecord, SetRecord, StackRecord,
-        SummaryBagRecord, TopKRecord, UidRecord,
-    };
-}
 
 /// What errors consist of, beside [`Error`] itself.
 pub mod errors {

@@ -4,11 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use claret_types::{Bytes, Content, ExpiresAt, FromReply, KeyspaceOp, Moment, Operation, Ttl};
 
-use super::{
-    AnswerIn, BoundedRecord, CounterRecord, DictRecord, DocumentRecord, FloatRecord, ListRecord, QueueRecord,
-    Record, RegisterRecord, Scope, ScoredSetRecord, SetRecord, StackRecord, SummaryBagRecord, TopKRecord,
-    UidRecord,
-};
+use super::{AnswerIn, Record, RegisterRecord, Scope};
 use crate::decode::Decode;
 use crate::value::IntoValue;
 
@@ -150,7 +146,7 @@ impl<S: Scope> RegisterRecord<S> {
 }
 
 impl<S: Clone, T> Record<S, T> {
-    fn as_key(&self) -> KeyRecord<S> {
+    pub(super) fn as_key(&self) -> KeyRecord<S> {
         KeyRecord { scope: self.scope.clone(), key: self.key.clone() }
     }
 }
@@ -164,10 +160,11 @@ fn unix_millis(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis)
 }
 
+/// Gives handles these methods: their names, and the field of each that is a [`Record`].
 macro_rules! living {
     ($($record:ident.$inner:tt),*) => {$(
-        impl<S: Scope> $record<S> {
-            fn as_key(&self) -> KeyRecord<S> {
+        impl<S: $crate::records::Scope> $record<S> {
+            fn as_key(&self) -> $crate::records::KeyRecord<S> {
                 self.$inner.as_key()
             }
         }
@@ -175,85 +172,71 @@ macro_rules! living {
         living!(methods $record<S>);
     )*};
     (methods $record:ident<S $(, $kind:ident)?>) => {
-        /// What every record has: see [`KeyRecord`].
-        impl<S: Scope $(, $kind: claret_types::DataType)?> $record<S $(, $kind)?> {
-            /// See [`KeyRecord::delete`].
+        /// What every record has: see [`KeyRecord`](crate::handles::KeyRecord).
+        impl<S: $crate::records::Scope $(, $kind: claret_types::DataType)?> $record<S $(, $kind)?> {
+            /// See [`KeyRecord::delete`](crate::handles::KeyRecord::delete).
             pub fn delete(&self) -> S::Void {
                 self.as_key().delete()
             }
 
-            /// See [`KeyRecord::delete_returning`].
-            pub fn delete_returning(&self) -> AnswerIn<S, bool> {
+            /// See [`KeyRecord::delete_returning`](crate::handles::KeyRecord::delete_returning).
+            pub fn delete_returning(&self) -> $crate::records::AnswerIn<S, bool> {
                 self.as_key().delete_returning()
             }
 
-            /// See [`KeyRecord::exists`].
-            pub fn exists(&self) -> AnswerIn<S, bool> {
+            /// See [`KeyRecord::exists`](crate::handles::KeyRecord::exists).
+            pub fn exists(&self) -> $crate::records::AnswerIn<S, bool> {
                 self.as_key().exists()
             }
 
-            /// See [`KeyRecord::expire_in`].
-            pub fn expire_in(&self, time: Duration) -> S::Void {
+            /// See [`KeyRecord::expire_in`](crate::handles::KeyRecord::expire_in).
+            pub fn expire_in(&self, time: std::time::Duration) -> S::Void {
                 self.as_key().expire_in(time)
             }
 
-            /// See [`KeyRecord::expire_in_returning`].
-            pub fn expire_in_returning(&self, time: Duration) -> AnswerIn<S, bool> {
+            /// See [`KeyRecord::expire_in_returning`](crate::handles::KeyRecord::expire_in_returning).
+            pub fn expire_in_returning(&self, time: std::time::Duration) -> $crate::records::AnswerIn<S, bool> {
                 self.as_key().expire_in_returning(time)
             }
 
-            /// See [`KeyRecord::expire_at_returning`].
-            pub fn expire_at_returning(&self, time: SystemTime) -> AnswerIn<S, bool> {
+            /// See [`KeyRecord::expire_at_returning`](crate::handles::KeyRecord::expire_at_returning).
+            pub fn expire_at_returning(&self, time: std::time::SystemTime) -> $crate::records::AnswerIn<S, bool> {
                 self.as_key().expire_at_returning(time)
             }
 
-            /// See [`KeyRecord::persist_returning`].
-            pub fn persist_returning(&self) -> AnswerIn<S, bool> {
+            /// See [`KeyRecord::persist_returning`](crate::handles::KeyRecord::persist_returning).
+            pub fn persist_returning(&self) -> $crate::records::AnswerIn<S, bool> {
                 self.as_key().persist_returning()
             }
 
-            /// See [`KeyRecord::expires_at`].
-            pub fn expires_at(&self) -> AnswerIn<S, ExpiresAt> {
+            /// See [`KeyRecord::expires_at`](crate::handles::KeyRecord::expires_at).
+            pub fn expires_at(&self) -> $crate::records::AnswerIn<S, claret_types::ExpiresAt> {
                 self.as_key().expires_at()
             }
 
-            /// See [`KeyRecord::expire_at`].
-            pub fn expire_at(&self, time: SystemTime) -> S::Void {
+            /// See [`KeyRecord::expire_at`](crate::handles::KeyRecord::expire_at).
+            pub fn expire_at(&self, time: std::time::SystemTime) -> S::Void {
                 self.as_key().expire_at(time)
             }
 
-            /// See [`KeyRecord::extend_expiry`].
-            pub fn extend_expiry(&self, time: Duration) -> S::Void {
+            /// See [`KeyRecord::extend_expiry`](crate::handles::KeyRecord::extend_expiry).
+            pub fn extend_expiry(&self, time: std::time::Duration) -> S::Void {
                 self.as_key().extend_expiry(time)
             }
 
-            /// See [`KeyRecord::persist`].
+            /// See [`KeyRecord::persist`](crate::handles::KeyRecord::persist).
             pub fn persist(&self) -> S::Void {
                 self.as_key().persist()
             }
 
-            /// See [`KeyRecord::ttl`].
-            pub fn ttl(&self) -> AnswerIn<S, Ttl> {
+            /// See [`KeyRecord::ttl`](crate::handles::KeyRecord::ttl).
+            pub fn ttl(&self) -> $crate::records::AnswerIn<S, claret_types::Ttl> {
                 self.as_key().ttl()
             }
         }
     };
 }
 
-living!(
-    BoundedRecord.0,
-    CounterRecord.0,
-    DictRecord.0,
-    DocumentRecord.0,
-    FloatRecord.0,
-    ListRecord.0,
-    QueueRecord.0,
-    RegisterRecord.0,
-    ScoredSetRecord.0,
-    SetRecord.0,
-    StackRecord.0,
-    SummaryBagRecord.0,
-    TopKRecord.record,
-    UidRecord.0
-);
+pub(super) use living;
+
 living!(methods Record<S, T>);

@@ -334,11 +334,18 @@ fn the_map_names_every_folder_of_sources_and_what_crates_use() {
 #[test]
 fn a_new_type_has_all_its_places_in_the_map() {
     let (pages, sources) = (pages(), files(&[".rs"]));
-    let types = map::types(text_of(&sources, "crates/types/src/builtin.rs"));
+    let types = map::types(text_of(&sources, "crates/types/src/lib.rs"));
     assert!(types.len() > 10, "{types:?}");
-    assert_none(map::places_of_types(text_of(&pages, "ARCHITECTURE.md"), &types, &sources));
+    let map = text_of(&pages, "ARCHITECTURE.md");
+    assert_none(map::places_of_types(map, &types, &sources));
+    assert_none(map::too_many_places(map));
     let readme = pages.iter().find(|file| file.path == "README.md").expect("it is there");
     assert_none(map::types_without_a_row(readme, &types));
+}
+
+#[test]
+fn every_built_in_type_is_run_wherever_types_are() {
+    assert_none(map::runs_of_some(&files(&[".rs"])));
 }
 
 #[test]
