@@ -298,7 +298,7 @@ fn run(words: &[String]) -> Result<(), String> {
         load.run(&store, clients, each, before).await;
         let restarts = store.stats().restarts - restarts;
         stop(&format!("{{\"transactions\":{},\"restarts\":{restarts}}}", each * CLIENTS));
-        store.close().await;
+        store.close().await.expect("it closes");
         Ok(())
     })
 }

@@ -58,9 +58,13 @@ pub struct Tx {
 
 impl Store {
     /// See [`crate::Store::close`].
-    pub fn close(self) {
-        pollster::block_on(self.inner.close());
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close(self) -> Result<(), Error> {
+        let closed = pollster::block_on(self.inner.close());
         drop(self.thread);
+        closed
     }
 
     /// See [`crate::Store::on_behalf_of`].
@@ -201,8 +205,11 @@ impl Store {
         self.wait(self.inner.backup(folder))
     }
 
-    /// How the store's log stands. `None`: it has none.
-    pub fn log_status(&self) -> Option<LogStatus> {
+    /// See [`crate::Store::log_status`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn log_status(&self) -> Result<LogStatus, Error> {
         self.inner.log_status()
     }
 
@@ -215,17 +222,24 @@ impl Store {
     ///
     /// # Panics
     /// If one does not hold.
+    #[doc(hidden)]
     pub fn check_invariants(&self) {
         self.inner.check_invariants();
     }
 
     /// See [`crate::Store::peek`].
-    pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Option<T::State> {
+    ///
+    /// # Errors
+    /// As there.
+    pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Result<Option<T::State>, Error> {
         self.inner.peek::<T>(key)
     }
 
     /// See [`crate::Store::type_of`].
-    pub fn type_of(&self, key: impl Into<Bytes>) -> Option<&'static str> {
+    ///
+    /// # Errors
+    /// As there.
+    pub fn type_of(&self, key: impl Into<Bytes>) -> Result<Option<&'static str>, Error> {
         self.inner.type_of(key)
     }
 

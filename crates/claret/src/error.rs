@@ -182,6 +182,16 @@ pub enum Error {
         /// The id that was given to `transaction_once`.
         id: String,
     },
+    /// The store cannot say or do this where its records are. Final.
+    #[error("a store {host} has no {asked}; {instead}")]
+    Unsupported {
+        /// What was asked for.
+        asked: &'static str,
+        /// Where the records of this store are.
+        host: &'static str,
+        /// What to do there.
+        instead: &'static str,
+    },
     /// The store is closed, or the runtime that it was opened on has ended. Final.
     #[error("the store is closed, or the runtime that it was opened on has ended; open it again")]
     Closed,
@@ -240,6 +250,7 @@ impl Error {
             | Error::NoSavepoint
             | Error::RolledBack
             | Error::AlreadyDone { .. }
+            | Error::Unsupported { .. }
             | Error::Closed
             | Error::BlocksRuntime
             | Error::OtherTicket

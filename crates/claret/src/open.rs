@@ -41,11 +41,13 @@ impl Store {
     /// Closes the store, for all its handles: whatever is begun from now on, and every operation that waits, answers
     /// [`Error::Closed`] at once. On a cluster this waits until every shard knows the outcome of every
     /// transaction, tells the shards that this process ends, and closes the connections. Dropping the last handle does that
-    /// without waiting. To close a store again does nothing.
+    /// without waiting, and says nothing of errors. To close a store again does nothing.
     ///
-    /// [`Error::Closed`]: crate::Error::Closed
-    pub async fn close(self) {
-        self.backend.close().await;
+    /// # Errors
+    /// Of a store in a folder: its log stopped, or what was committed last could not be written and synced
+    /// ([`Error::LogStopped`]). It is closed all the same. With [`SyncPolicy::Every`] commits that were reported may be lost then.
+    pub async fn close(self) -> Result<(), Error> {
+        self.backend.close().await
     }
 }
 
@@ -129,11 +131,11 @@ impl Store {
     /// # let path = &folder;
     /// let store = Store::open(path)?;
     /// store.counter("visits").add(1).await?;
-    /// store.close().await;
+    /// store.close().await?;
     ///
     /// let store = Store::open(path)?;
     /// assert_eq!(store.counter("visits").get().await?, 1);
-    /// # store.close().await;
+    /// # store.close().await?;
     /// # std::fs::remove_dir_all(path)?;
     /// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
@@ -160,8 +162,8 @@ impl Store {
     ///
     /// let copy = Store::open(copy)?;
     /// assert_eq!(copy.counter("visits").get().await?, 1);
-    /// # copy.close().await;
-    /// # store.close().await;
+    /// # copy.close().await?;
+    /// # store.close().await?;
     /// # std::fs::remove_dir_all(folder)?;
     /// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
@@ -190,7 +192,7 @@ impl Store {
     /// store.counter("visits").add(1).await?;
     /// Store::backup_of(path, copy)?;
     /// assert_eq!(Store::open(copy)?.counter("visits").get().await?, 1);
-    /// # store.close().await;
+    /// # store.close().await?;
     /// # std::fs::remove_dir_all(folder)?;
     /// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
@@ -198,8 +200,11 @@ impl Store {
         backup_of_folder(store.as_ref(), folder.as_ref())
     }
 
-    /// How the store's log stands. `None`: it has none.
-    pub fn log_status(&self) -> Option<LogStatus> {
+    /// How the log of a store in a folder stands.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]: the store has no log, since it is in memory or on a cluster.
+    pub fn log_status(&self) -> Result<LogStatus, Error> {
         self.backend.log_status()
     }
 }

@@ -474,26 +474,32 @@ impl Store {
     ///
     /// # Panics
     /// If one does not hold.
+    #[doc(hidden)]
     pub fn check_invariants(&self) {
         self.backend.check_invariants();
     }
 
-    /// Reads a record's committed content outside any transaction and without waiting; for tests and tools. `None` on
-    /// a cluster: ask Redis there.
-    pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Option<T::State> {
-        self.look(key.into(), |state| state.downcast::<T>().cloned()).flatten()
+    /// Reads a record's committed content outside any transaction and without waiting; for tests and tools. `None` if there is no
+    /// record, or one of another type.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] on a cluster: ask the server there.
+    pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Result<Option<T::State>, Error> {
+        Ok(self.look(key.into(), |state| state.downcast::<T>().cloned())?.flatten())
     }
 
-    /// The name of the type that made a committed record, read as by [`Store::peek`]; for tools. `None` if there is
-    /// no record, and on a cluster: ask Redis there.
-    pub fn type_of(&self, key: impl Into<Bytes>) -> Option<&'static str> {
+    /// The name of the type that made a committed record, read as by [`Store::peek`]; for tools. `None` if there is no record.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] on a cluster: ask the server there.
+    pub fn type_of(&self, key: impl Into<Bytes>) -> Result<Option<&'static str>, Error> {
         self.look(key.into(), |state| state.type_info().name)
     }
 
-    fn look<T>(&self, key: Bytes, at: impl FnOnce(&State) -> T) -> Option<T> {
+    fn look<T>(&self, key: Bytes, at: impl FnOnce(&State) -> T) -> Result<Option<T>, Error> {
         let (mut at, mut seen) = (Some(at), None);
-        self.backend.peek(&key, &mut |state| seen = at.take().map(|at| at(state)));
-        seen
+        self.backend.peek(&key, &mut |state| seen = at.take().map(|at| at(state)))?;
+        Ok(seen)
     }
 }
 

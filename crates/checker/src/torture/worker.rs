@@ -113,7 +113,7 @@ async fn work(tortured: Tortured) -> Result<(), String> {
     for asked in asking.join_all().await {
         asked?;
     }
-    store.close().await;
+    store.close().await.map_err(|error| error.to_string())?;
     say(DONE);
     Ok(())
 }

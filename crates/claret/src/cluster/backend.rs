@@ -23,7 +23,7 @@ use super::secret::Secret;
 use super::settings::{Chains, Settings};
 use super::timers::Timers;
 use super::topology::slot_of;
-use crate::backend::{Asking, Backend, Behind, Driver, InstantOutcome, Task, keys_of};
+use crate::backend::{Asking, Backend, Behind, Closing, Driver, InstantOutcome, Task, keys_of};
 use crate::call::Call;
 use crate::error::{BlockedOn, Error};
 use crate::mailbox::Mailbox;
@@ -201,7 +201,8 @@ impl Backend for Cluster {
         self.is_closed.load(Ordering::Acquire) || self.timers.are_over()
     }
 
-    fn close(&self) -> Task<'_> {
+    /// What a shard did not hear in time it asks the others.
+    fn close(&self) -> Closing<'_> {
         self.is_closed.store(true, Ordering::Release);
         self.client.look(|machine| machine.mailboxes()).iter().for_each(|mailbox| mailbox.wake());
         let (client, net, patience) = (Arc::clone(&self.client), Arc::clone(&self.net), self.patience);
@@ -217,6 +218,7 @@ impl Backend for Cluster {
             over.await;
             self.leave();
             self.timers.run(patience + GRACE, closed).await;
+            Ok(())
         })
     }
 }

@@ -111,7 +111,10 @@ struct UntilSynced {
 pub(super) enum Trouble {
     /// For now.
     Full(String),
+    /// It failed.
     Stopped(String),
+    /// All is written, and the store was closed.
+    Closed,
 }
 
 /// A store as it was read, and its files.
@@ -314,11 +317,15 @@ impl Durable {
             Some(Trouble::Full(reason)) if writes => Err(Error::NoRoom { reason }),
             None | Some(Trouble::Full(_)) => Ok(()),
             Some(Trouble::Stopped(reason)) => Err(self.shared.ended(reason)),
+            Some(Trouble::Closed) => Err(Error::Closed),
         }
     }
 
     /// Writes what has gathered, and ends.
-    pub(super) fn close(&self) {
+    ///
+    /// # Errors
+    /// The log stopped before that, or at it: not all that was committed is on the disk.
+    pub(super) fn close(&self) -> Result<(), Error> {
         self.shared.closing.store(true, Ordering::Release);
         drop(self.shared.tail.lock());
         self.shared.gathered.notify_all();
@@ -331,12 +338,16 @@ impl Durable {
             let _ = thread.join(); // What it had to say of an error it has said.
         }
         self.lock.lock().take();
+        match &*self.shared.trouble.lock() {
+            Some(Trouble::Stopped(reason)) => Err(Error::LogStopped { reason: reason.clone() }),
+            None | Some(Trouble::Full(_) | Trouble::Closed) => Ok(()),
+        }
     }
 }
 
 impl Drop for Durable {
     fn drop(&mut self) {
-        self.close();
+        let _ = self.close(); // Nobody is there who could hear of it.
     }
 }
 
@@ -364,7 +375,7 @@ impl Shared {
     }
 
     pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
-        let has_stopped = matches!(trouble, Some(Trouble::Stopped(_)));
+        let has_stopped = matches!(trouble, Some(Trouble::Stopped(_) | Trouble::Closed));
         let is_some = trouble.is_some();
         *self.trouble.lock() = trouble;
         self.is_troubled.store(is_some, Ordering::Release);
@@ -377,7 +388,7 @@ impl Shared {
     fn has_stopped(&self) -> bool {
         !is_planted(Bug::EndUntold)
             && self.is_troubled.load(Ordering::Acquire)
-            && matches!(*self.trouble.lock(), Some(Trouble::Stopped(_)))
+            && matches!(*self.trouble.lock(), Some(Trouble::Stopped(_) | Trouble::Closed))
     }
 
     /// The log stopped for a reason, perhaps that of its store.
@@ -389,7 +400,7 @@ impl Shared {
     pub(super) fn why_ended(&self) -> Error {
         match self.trouble.lock().clone() {
             Some(Trouble::Stopped(reason) | Trouble::Full(reason)) => self.ended(reason),
-            None => Error::Closed,
+            None | Some(Trouble::Closed) => Error::Closed,
         }
     }
 
@@ -625,7 +636,7 @@ mod tests {
         loop {
             disk.is(FULL);
             let adds = scope.spawn(|| add(store));
-            let is_quiet = || store.log_status().is_some_and(|status| status.position == status.synced);
+            let is_quiet = || store.log_status().is_ok_and(|status| status.position == status.synced);
             while is_quiet() && !adds.is_finished() {
                 thread::yield_now();
             }
@@ -755,7 +766,7 @@ mod tests {
         let disk = MoodyDisk::default();
         let embedded = embedded(&disk);
         let log = embedded.log.as_ref().expect("it has one");
-        log.close();
+        log.close().expect("all is written");
         let mut tail = log.shared.tail.lock();
         tail.reserve_unique(1 << 40);
         log.shared.has_noted(tail);
@@ -786,6 +797,24 @@ mod tests {
             let refused = refused.expect_err("the log stopped");
             assert!(matches!(refused, Error::LogStopped { .. }) && !refused.is_retryable(), "{refused}");
         }
-        pollster::block_on(store.close());
+        assert!(matches!(pollster::block_on(store.close()), Err(Error::LogStopped { .. })));
+    }
+
+    /// What was reported may be lost then.
+    #[test]
+    fn a_last_sync_that_fails_is_told_at_the_close() {
+        for (state, is_told) in [(WELL, false), (BROKEN, true)] {
+            let disk = MoodyDisk::default();
+            let embedded = embedded_with(&disk, SyncPolicy::Every(Duration::MAX));
+            let store = Store { backend: embedded, options: TxOptions::default(), caller: None };
+            add(&store).expect("it is not waited for");
+            disk.is(state);
+            let again = store.clone();
+            for store in [store, again] {
+                let closed = pollster::block_on(store.close());
+                assert_eq!(matches!(closed, Err(Error::LogStopped { .. })), is_told, "{closed:?}");
+                assert_eq!(closed.is_err(), is_told, "{closed:?}");
+            }
+        }
     }
 }

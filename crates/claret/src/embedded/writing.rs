@@ -20,18 +20,12 @@ const FULL_PAUSE: Duration = Duration::from_millis(200);
 /// The log ends, and those hear of it who wait.
 struct EndOfLog {
     shared: Arc<Shared>,
-    reason: Option<String>,
-}
-
-impl EndOfLog {
-    fn says(mut self, reason: String) {
-        self.reason = Some(reason);
-    }
+    why: Trouble,
 }
 
 impl Drop for EndOfLog {
     fn drop(&mut self) {
-        self.shared.set_trouble(self.reason.take().map(Trouble::Stopped));
+        self.shared.set_trouble(Some(self.why.clone()));
     }
 }
 
@@ -45,15 +39,14 @@ pub(super) struct Writing<D> {
 impl<D: Disk> Writing<D> {
     pub(super) fn run(mut self) {
         // However it ends, nobody waits for it from then on.
-        let end = EndOfLog {
+        let mut end = EndOfLog {
             shared: Arc::clone(&self.shared),
-            reason: Some("the thread that writes it panicked".into()),
+            why: Trouble::Stopped("the thread that writes it panicked".into()),
         };
-        let reason = match self.write_on() {
-            Ok(()) => "the store was closed".to_owned(),
-            Err(error) => error.to_string(),
+        end.why = match self.write_on() {
+            Ok(()) => Trouble::Closed,
+            Err(error) => Trouble::Stopped(error.to_string()),
         };
-        end.says(reason);
     }
 
     fn write_on(&mut self) -> Result<(), LogError> {

@@ -46,7 +46,7 @@ where
             })
             .await;
         let error = result.expect_err("it is refused");
-        assert_eq!(store.peek::<Set>("other"), None, "{error}: half applied");
+        assert_eq!(store.peek::<Set>("other").expect("in this process"), None, "{error}: half applied");
         assert_sound(store).await;
         last = Some(error);
     }
@@ -130,7 +130,7 @@ async fn keys_have_a_length() {
     batch.set("other").add("x");
     batch.counter("").add(1);
     assert_final(&batch.commit().await.unwrap_err(), &parts);
-    assert_eq!(store.peek::<Set>("other"), None);
+    assert_eq!(store.peek::<Set>("other").expect("in this process"), None);
     let long = store.counter(vec![b'k'; 1 << 20]).add(1).await.unwrap_err();
     assert_final(&long, &["1048576 bytes", "limit of 65536 bytes"]);
     assert!(long.to_string().len() < 1000, "the message does not repeat the whole key");
@@ -261,7 +261,13 @@ async fn a_bad_read_in_a_batch_refuses_all_of_it() {
     go.notify_one();
     holder.await.unwrap();
     assert_final(&waiting.await.unwrap().unwrap_err(), &["'colours'", "WRONGTYPE"]);
-    assert_eq!((store.peek::<Counter>("after"), store.counter("before").get().await.unwrap()), (None, 1));
+    assert_eq!(
+        (
+            store.peek::<Counter>("after").expect("in this process"),
+            store.counter("before").get().await.unwrap()
+        ),
+        (None, 1)
+    );
     assert_sound(&store).await;
 }
 
@@ -355,7 +361,13 @@ fn a_blocking_closure_that_panics_frees_its_locks() {
         })
     });
     assert!(thread.join().is_err());
-    assert_eq!((store.peek::<Counter>("k"), store.peek::<Set>("other")), (None, None));
+    assert_eq!(
+        (
+            store.peek::<Counter>("k").expect("in this process"),
+            store.peek::<Set>("other").expect("in this process")
+        ),
+        (None, None)
+    );
     pollster::block_on(assert_sound(&store));
 }
 
@@ -447,7 +459,7 @@ async fn one_attempt_is_one_attempt() {
         .unwrap_err();
     assert!(matches!(error, Error::Attempts { made: 1, .. }), "{error:?}");
     assert!(error.is_retryable() && error.to_string().contains("raise the number of attempts"), "{error}");
-    assert_eq!((runs, store.peek::<Set>("other")), (1, None));
+    assert_eq!((runs, store.peek::<Set>("other").expect("in this process")), (1, None));
     go.notify_one();
     holder.await.unwrap();
     assert_sound(&store).await;
@@ -492,14 +504,17 @@ async fn too_many_calls_are_refused() {
         Ok(())
     };
     assert_final(&refused(&store, ignored).await, &parts);
-    assert_eq!(store.peek::<Counter>("n:0"), None);
+    assert_eq!(store.peek::<Counter>("n:0").expect("in this process"), None);
     store.transaction(many(10)).await.expect("as many as it may have");
     let batch = store.batch();
     for call in 0..11 {
         batch.counter(format!("n:{call}")).add(1);
     }
     assert_final(&batch.commit().await.unwrap_err(), &parts);
-    assert_eq!((store.counter("n:0").get().await.unwrap(), store.peek::<Counter>("n:10")), (1, None));
+    assert_eq!(
+        (store.counter("n:0").get().await.unwrap(), store.peek::<Counter>("n:10").expect("in this process")),
+        (1, None)
+    );
     assert_sound(&store).await;
 }
 

@@ -88,9 +88,9 @@ async fn a_runtime_of_several_threads_runs_the_holder_meanwhile() {
 #[test]
 fn the_mirror_has_what_the_store_has() -> Result<(), Error> {
     let store = Store::in_memory().blocking();
-    assert_eq!(store.peek::<Counter>("n"), None);
+    assert_eq!(store.peek::<Counter>("n").expect("in this process"), None);
     store.run_all([("n".into(), claret::Operation::new::<Counter>(claret::types::CounterOp::Add(2)))])?;
-    assert_eq!(store.type_of("n"), Some("counter"));
+    assert_eq!(store.type_of("n").expect("in this process"), Some("counter"));
     assert_eq!(store.stats().restarts, 0);
     store.check_invariants();
     let updated = store.transaction(|tx| {

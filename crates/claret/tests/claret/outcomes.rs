@@ -44,14 +44,14 @@ fn unknown(store: &Store) -> OutcomeId {
 fn reopened(path: &Path, id: &OutcomeId) -> Outcome {
     let store = Store::open(path).expect("it is there");
     let became = outcome(&store, id);
-    wait(store.close());
+    wait(store.close()).expect("it closes");
     became
 }
 
 #[test]
 fn it_is_known_once_it_is_on_the_disk_and_in_every_life_after_that() {
     let folder = TestFolder::new();
-    wait(Store::open(folder.path()).expect("it begins").close());
+    wait(Store::open(folder.path()).expect("it begins").close()).expect("it closes");
     let older = copy(&folder);
     let store = Store::open(folder.path()).expect("it is there");
     wait(store.counter("first").add(1)).expect("on the disk");
@@ -65,7 +65,7 @@ fn it_is_known_once_it_is_on_the_disk_and_in_every_life_after_that() {
     assert_eq!(outcome(&store, &id), Outcome::Committed);
     let after = copy(&folder);
     let id: OutcomeId = id.to_string().parse().expect("the same");
-    wait(store.close());
+    wait(store.close()).expect("it closes");
     for _ in 0..3 {
         assert_eq!(reopened(folder.path(), &id), Outcome::Committed, "of an earlier life");
         assert_eq!(reopened(after.path(), &id), Outcome::Committed, "the process died after it");
@@ -82,7 +82,7 @@ fn snapshots_that_let_the_log_go_keep_it() {
     let folder = TestFolder::new();
     let store = Store::open(folder.path()).expect("it begins");
     let id = unknown(&store);
-    wait(store.close());
+    wait(store.close()).expect("it closes");
     let first = folder.path().join("log-0000000000000000");
     let began = Instant::now();
     while first.exists() {
@@ -92,7 +92,7 @@ fn snapshots_that_let_the_log_go_keep_it() {
         for number in 0..20 {
             wait(store.register(format!("r{number}")).set("x".repeat(2_000))).expect("on the disk");
         }
-        wait(store.close());
+        wait(store.close()).expect("it closes");
     }
     assert_eq!(reopened(folder.path(), &id), Outcome::Committed);
 }
@@ -104,6 +104,6 @@ fn a_closed_store_is_asked_nothing() {
     assert_eq!(outcome(&store, &id), Outcome::Forgotten);
     assert_eq!(store.blocking().outcome(&id), Ok(Outcome::Forgotten));
     let other = store.clone();
-    wait(store.close());
+    wait(store.close()).expect("it closes");
     assert_eq!(wait(other.outcome(&id)), Err(Error::Closed));
 }

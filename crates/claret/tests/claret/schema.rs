@@ -58,8 +58,8 @@ async fn an_operation_of_another_type_is_refused_on_every_way() {
         batch.set("cart:1").add("x");
         assert_refused(batch.commit().await, "cart:1", says);
         // Without transactions what was done first is done.
-        assert!(is_without || store.peek::<Set>("seen:1").is_none());
-        assert_eq!(store.peek::<Set>("cart:1"), None);
+        assert!(is_without || store.peek::<Set>("seen:1").expect("in this process").is_none());
+        assert_eq!(store.peek::<Set>("cart:1").expect("in this process"), None);
         store.check_invariants();
         // It works on.
         store.dict("cart:1").set("total", 5).await.expect("set");
@@ -130,7 +130,7 @@ fn other_stores_in_the_process_have_it_too() {
     let folder = std::env::temp_dir().join(format!("claret-schema-{}", std::process::id()));
     let kept = Store::open(&folder).expect("a folder").blocking();
     kept.set("cart:1").add("x").expect("there is no schema yet");
-    kept.close();
+    kept.close().expect("it closes");
     let kept = Store::builder()
         .schema(shop().expect("a schema"))
         .open(&folder)
@@ -141,6 +141,6 @@ fn other_stores_in_the_process_have_it_too() {
     let read = kept.dict("cart:1").len();
     assert!(matches!(read, Err(Error::Invalid { error: OpError::WrongType { .. }, .. })), "{read:?}");
     kept.key("cart:1").delete().expect("it can go");
-    kept.close();
+    kept.close().expect("it closes");
     std::fs::remove_dir_all(&folder).expect("it goes");
 }

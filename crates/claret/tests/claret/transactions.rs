@@ -50,8 +50,8 @@ async fn an_abort_leaves_nothing() {
     let error = result.unwrap_err();
     assert!(matches!(error, Error::Aborted(_)) && !error.is_retryable());
     assert_eq!(error.to_string(), "aborted by the application: changed my mind");
-    assert_eq!(store.peek::<Counter>("a"), None);
-    assert_eq!(store.peek::<Counter>("b"), None);
+    assert_eq!(store.peek::<Counter>("a").expect("in this process"), None);
+    assert_eq!(store.peek::<Counter>("b").expect("in this process"), None);
     assert_idle(&store);
 }
 
@@ -174,7 +174,7 @@ async fn a_dropped_transaction_frees_its_locks() {
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
     assert_idle(&store);
-    assert_eq!(store.peek::<Counter>("k"), None);
+    assert_eq!(store.peek::<Counter>("k").expect("in this process"), None);
 }
 
 fn store_hold() -> Arc<tokio::sync::Notify> {
@@ -198,7 +198,7 @@ async fn a_panicking_closure_frees_its_locks() {
     });
     assert!(task.await.unwrap_err().is_panic());
     assert_idle(&store);
-    assert_eq!(store.peek::<Counter>("k"), None);
+    assert_eq!(store.peek::<Counter>("k").expect("in this process"), None);
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn a_handle_that_outlives_its_transaction_says_so() {
         })
         .await;
     assert!(matches!(nested, Err(Error::Finished)));
-    assert_eq!(store.peek::<Counter>("k"), None);
+    assert_eq!(store.peek::<Counter>("k").expect("in this process"), None);
     assert_idle(&store);
 }
 
@@ -253,7 +253,7 @@ async fn a_deadline_ends_a_wait_and_leaves_nothing() {
     assert_eq!(store.stats().open_attempts, 1, "the holder alone");
     done.notify_one();
     holder.await.unwrap().unwrap();
-    assert_eq!(store.peek::<Counter>("k"), None);
+    assert_eq!(store.peek::<Counter>("k").expect("in this process"), None);
     assert_idle(&store);
 }
 
@@ -307,7 +307,7 @@ async fn a_batch_is_all_or_nothing() {
     batch.counter("s").add(5);
     let error = batch.commit().await.unwrap_err();
     assert!(matches!(&error, Error::Invalid { key, .. } if key == &claret::Bytes::from("s")));
-    assert_eq!(store.peek::<Counter>("c"), None);
+    assert_eq!(store.peek::<Counter>("c").expect("in this process"), None);
     assert_idle(&store);
 }
 

@@ -146,7 +146,7 @@ fn of_nothing_nothing_is_done() {
     batch.scored_set("k").add_many([("", 0.0); 0]);
     let removed = batch.scored_set("k").remove_many_returning(none);
     assert_eq!(batch.commit().unwrap().get(removed).unwrap(), 0);
-    assert_eq!(store.type_of("k"), None);
+    assert_eq!(store.type_of("k").expect("in this process"), None);
 }
 
 #[tokio::test]

@@ -238,7 +238,9 @@ impl Shell {
         self.sessions.values_mut().for_each(Session::abort);
         if let Some(runtime) = &self.runtime {
             // The servers are to hear of it before this process is gone.
-            runtime.block_on(self.store.clone().close());
+            if let Err(error) = runtime.block_on(self.store.clone().close()) {
+                self.say(1, Kind::Error, &error.to_string());
+            }
         }
     }
 }
@@ -270,10 +272,10 @@ impl Shell {
             ("TYPE", [_]) if self.runtime.is_some() => {
                 self.say(number, Kind::Error, "TYPE looks into a store of this process; here ask redis-cli");
             }
-            ("TYPE", [key]) => {
-                let kind = self.store.type_of(key).unwrap_or("(none)");
-                self.say(number, Kind::Answer, kind);
-            }
+            ("TYPE", [key]) => match self.store.type_of(key) {
+                Ok(kind) => self.say(number, Kind::Answer, kind.unwrap_or("(none)")),
+                Err(error) => self.say(number, Kind::Error, &error.to_string()),
+            },
             ("KEYS", [pattern]) => self.keys(number, pattern),
             ("RENAME", [from, to]) => {
                 self.rename(number, Deed::Rename(from.clone(), to.clone()), statement.text)
@@ -435,7 +437,8 @@ impl Shell {
         let key = arguments.first();
         let schema = self.schema.as_ref();
         let of_schema = key.and_then(|key| schema?.of_key(key)).map(|(_, kind)| kind.name());
-        let made_by = key.and_then(|key| self.store.type_of(key));
+        // On a cluster the node says so, when it refuses.
+        let made_by = key.and_then(|key| self.store.type_of(key).ok().flatten());
         let used = key.and_then(|key| self.sessions[&number].used_on(key));
         let entry = catalog::resolve(name, &[of_schema, made_by, used])?;
         let arity =

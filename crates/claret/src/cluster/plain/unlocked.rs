@@ -19,7 +19,7 @@ use super::pool::{Pool, Receiver, Waiting};
 use super::refused::refusal_of;
 use super::together::Together;
 use super::translate::{check_operation, encode_operation, reply_of};
-use crate::backend::{Backend, Driver, InstantOutcome, Sent as SentCalls, Task};
+use crate::backend::{Backend, Closing, Driver, InstantOutcome, Sent as SentCalls, Task};
 use crate::call::Call;
 use crate::cluster::backend::{GRACE, instant, knows, listing, pause_after, too_late};
 use crate::cluster::timers::Timers;
@@ -135,14 +135,18 @@ impl Backend for Unlocked {
     }
 
     /// What is under way is answered, or told that it was not sent.
-    fn close(&self) -> Task<'_> {
+    fn close(&self) -> Closing<'_> {
         self.is_closed.store(true, Ordering::Release);
         self.timers.stop();
         let net = Arc::clone(self.plain.net());
         net.close();
         self.plain.pool().farewell();
         let patience = net.settings.response_timeout;
-        Box::pin(self.timers.run(patience + GRACE, async move { net.closed(patience).await }))
+        let closed = self.timers.run(patience + GRACE, async move { net.closed(patience).await });
+        Box::pin(async move {
+            closed.await;
+            Ok(())
+        })
     }
 }
 

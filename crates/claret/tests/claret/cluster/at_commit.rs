@@ -11,6 +11,6 @@ async fn what_runs_at_the_commit_is_answered_with_it() {
     for mode in at_commit::MODES {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
         at_commit::all(&store, &prefix(), mode != Mode::None).await;
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }

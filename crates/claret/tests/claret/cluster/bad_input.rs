@@ -201,7 +201,7 @@ async fn a_node_that_stops_for_five_seconds_leaves_nothing_half_applied() {
         sum += store.counter(key).get().await.expect("read");
     }
     assert_eq!(sum, 0);
-    store.close().await;
+    store.close().await.expect("it closes");
     for shard in 0..3 {
         let held = cluster.servers()[shard].info("claret", "claret_held_keys").expect("its numbers");
         assert_eq!(held.as_deref(), Some("0"), "locks are free");

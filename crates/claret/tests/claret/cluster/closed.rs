@@ -63,7 +63,7 @@ async fn an_attempt_that_is_refused_while_its_closure_waits_is_never_half_commit
                 ends_while_it_waits(&cluster, &store, trigger, reads_later).await;
             }
         }
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -134,7 +134,7 @@ async fn a_closure_that_gives_up_after_its_attempt_was_refused_has_aborted() {
         let error = given_up.await.expect_err("it gave up");
         assert!(matches!(error, Error::Aborted(_)), "{mode:?}: {error}");
         assert_eq!(store.counter(&keys[0]).get().await.expect("read"), 0, "{mode:?}");
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -144,7 +144,7 @@ async fn handles_that_are_dropped_cloned_or_kept_do_no_harm_on_a_cluster() {
     for mode in MODES {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
         handles::all(&store, &prefix()).await;
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -181,7 +181,7 @@ async fn records_come_expire_and_go_on_a_cluster() {
         handles::documents::all(&store, &prefix()).await;
         handles::moving::all(&store, &prefix()).await;
         handles::versions::all(&store, &prefix()).await;
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -209,7 +209,7 @@ fn a_store_is_closed_from_anywhere() {
         blocking.counter(&key).add(1).expect("added");
         let (kept, late) = (blocking.clone(), TxOptions::new().deadline(Duration::from_millis(50)));
         // On this thread, which has no runtime.
-        blocking.close();
+        blocking.close().expect("it closes");
         let error = kept.transaction_with(late, |tx| tx.counter(&key).add_returning(1).map_err(Into::into));
         assert!(matches!(error, Err(Error::Closed)), "{mode:?}: {error:?}");
         let again = opened_on.block_on(Store::connect(shared().url())).expect("a store");

@@ -109,14 +109,14 @@ fn numbers(words: Vec<Bytes>) -> BTreeMap<Bytes, f64> {
 }
 
 fn bounded(store: &Store, key: &str) -> Content {
-    let held = store.peek::<BoundedCounter>(key).flatten();
+    let held = store.peek::<BoundedCounter>(key).expect("in this process").flatten();
     let fields = |it: Bounded| [("value", it.value), ("min", it.min), ("max", it.max)];
     let words = held.into_iter().flat_map(fields).map(|(name, value)| (name.into(), value as f64));
     Content::Numbers(words.collect())
 }
 
 fn bag(store: &Store, key: &str) -> Content {
-    let Some(held) = store.peek::<SummaryBag>(key).filter(|it| it.count > 0) else {
+    let Some(held) = store.peek::<SummaryBag>(key).expect("in this process").filter(|it| it.count > 0) else {
         return Content::Numbers(BTreeMap::new());
     };
     let fields = [("count", held.count as f64), ("sum", held.sum), ("min", held.min), ("max", held.max)];
@@ -134,12 +134,16 @@ fn families() -> Vec<Family> {
     let text = |store: &Store, key: &str| {
         Content::Text(shown::<Register>(store, key, RegisterOp::Get).into_iter().next())
     };
-    let scored = |store: &Store, key: &str| ranked(&store.peek::<ScoredSet>(key).unwrap_or_default());
-    let top = |store: &Store, key: &str| ranked(store.peek::<TopK>(key).unwrap_or_default().ranking());
+    let scored = |store: &Store, key: &str| {
+        ranked(&store.peek::<ScoredSet>(key).expect("in this process").unwrap_or_default())
+    };
+    let top = |store: &Store, key: &str| {
+        ranked(store.peek::<TopK>(key).expect("in this process").unwrap_or_default().ranking())
+    };
     let set = |store: &Store, key: &str| unordered(shown::<Set>(store, key, SetOp::Members));
     let dict = |store: &Store, key: &str| Content::Pairs(pairs(shown::<Dict>(store, key, DictOp::All)));
     let document = |store: &Store, key: &str| {
-        let held = store.peek::<Document>(key).unwrap_or_default();
+        let held = store.peek::<Document>(key).expect("in this process").unwrap_or_default();
         Content::Pairs(held.fields().map(|(field, node)| (field.clone(), node.to_bytes())).collect())
     };
     let list = |store: &Store, key: &str| {
@@ -315,7 +319,7 @@ async fn compare(seed: u64, embedded: &Store, cluster: &Store, plain: &Plain, co
         for number in 0..RECORDS {
             let key = format!("{seed}:{}{number}", family.name);
             // Another family's operation may have made it.
-            let made = embedded.type_of(key.as_str());
+            let made = embedded.type_of(key.as_str()).expect("in this process");
             let is_of =
                 |family: &&Family| family.operations.iter().any(|op| Some(op.type_info().name) == made);
             let family = families.iter().find(is_of).unwrap_or(family);
@@ -344,5 +348,5 @@ async fn both_hosts_answer_the_same_and_plain_reads_find_the_same() {
     }
     println!("{counted:?}");
     assert!(counted.refused > 0 && counted.refused < counted.transactions / 2, "{counted:?}");
-    cluster.close().await;
+    cluster.close().await.expect("it closes");
 }

@@ -18,7 +18,7 @@ async fn errors_reach_their_users_on_a_cluster() {
     for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined] {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
         errors::all(&store, &prefix()).await;
-        store.close().await;
+        store.close().await.expect("it closes");
         let brief = TxOptions::new().keep_answer(errors::BRIEF);
         let brief = Store::cluster(shared().url()).mode(mode).transactions(brief);
         let brief = brief.connect().await.expect("a store");
@@ -115,7 +115,7 @@ async fn of_a_node_in_trouble() -> Vec<Provoked> {
         Error::Invalid { key, error: OpError::NoPlainCommand { method } }
             if *key == "k".into() && method.starts_with("RECORD.")
     );
-    plain.close().await;
+    plain.close().await.expect("it closes");
     cluster.server_mut(0).kill();
     let read = store.transaction(|tx| async move { Ok(tx.counter("k").get().await?) }).await;
     let unanswered = matched!(

@@ -15,7 +15,7 @@ async fn optimistic_transactions_on_a_cluster() {
     for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriter] {
         let store = Store::cluster(cluster.url()).mode(mode).connect().await.expect("a store");
         optimistic::all(&store, &format!("optimistic:{mode:?}:")).await;
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -26,7 +26,7 @@ async fn nesting_on_a_cluster() {
     for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriterPhased] {
         let store = Store::cluster(cluster.url()).mode(mode).connect().await.expect("a store");
         nesting::all(&store, &format!("nesting:{mode:?}:"), true).await;
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -57,7 +57,7 @@ async fn a_slot_moves_while_a_transaction_thinks() {
     });
     moved.await.expect("committed where the slot is");
     assert_eq!(store.counter(&key).get().await, Ok(10));
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 /// A node that starts again while a transaction thinks has lost no lock of it.
@@ -90,7 +90,7 @@ async fn a_primary_dies_while_a_transaction_thinks() {
     let (thought, ()) = tokio::join!(think, fail_over);
     thought.expect("committed");
     assert_eq!(store.counter(&key).get().await, Ok(10));
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 /// The error of a closure tells of what was seen, and is believed when that is checked: not when nobody answers.
@@ -115,7 +115,7 @@ async fn an_error_is_not_told_where_what_it_saw_cannot_be_checked() {
         _ => Ok(()),
     });
     assert!(matches!(told.await, Err(Told::Empty)), "it answers again");
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 #[derive(Debug)]
@@ -142,5 +142,5 @@ async fn without_locks_nothing_can_be_expected_on_a_cluster() {
     batch.expect(seen, 0_i64);
     let told = batch.commit().await.map(|_| ());
     assert!(matches!(&told, Err(Error::Invalid { error: OpError::NoPlainCommand { .. }, .. })), "{told:?}");
-    store.close().await;
+    store.close().await.expect("it closes");
 }

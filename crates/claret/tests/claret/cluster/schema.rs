@@ -47,11 +47,11 @@ async fn a_node_with_another_schema_is_refused_by_name() {
     // Whoever has none takes what there is.
     let store = Store::connect(cluster.url()).await.expect("a store");
     store.counter("b").add(1).await.expect("counted");
-    store.close().await;
+    store.close().await.expect("it closes");
     set(&cluster, 1, &own);
     let store = Store::cluster(cluster.url()).schema(own.clone()).connect().await.expect("all have it");
     store.set("a:1").add("x").await.expect("added");
-    store.close().await;
+    store.close().await.expect("it closes");
     // In the mode without transactions nodes say no hello; the program's own schema counts.
     let plain =
         Store::cluster(cluster.url()).schema(other).mode(Mode::None).connect().await.expect("a store");

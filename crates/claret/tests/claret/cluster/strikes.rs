@@ -234,6 +234,6 @@ async fn transactions_are_whole_or_not_at_all_whatever_strikes_while_their_closu
         let stray: Vec<_> = found.iter().filter(|it| differs(it, &expected)).collect();
         assert!(lost.is_empty() && stray.is_empty(), "seed {seed}, {mode:?}: lost {lost:?}, stray {stray:?}");
         println!("{mode:?}: {} marks, {in_vain} attempts in vain", expected.len());
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }

@@ -144,9 +144,14 @@ async fn of_a_store(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provok
             Provoked::new(error, [key, "read what it wrote"])
         }
         "Closed" => {
-            Store::clone(closing).close().await;
+            Store::clone(closing).close().await.expect("it closes");
             let error = matched!(closing.counter(key).get().await, Error::Closed);
             Provoked::new(error, ["the store is closed", "open it again"])
+        }
+        "Unsupported" => {
+            let error =
+                matched!(store.log_status(), Error::Unsupported { asked, .. } if asked.contains("log"));
+            Provoked::new(error, ["has no log", "; "])
         }
         "BlocksRuntime" => blocks_its_runtime(store, key).await,
         "OtherTicket" => {

@@ -49,7 +49,7 @@ async fn closed_while_they_wait(store: &Store, prefix: &str) {
     let waiting: Vec<_> = (0..4).map(wait).collect();
     // Mostly they wait by then; if not, they answer the same.
     tokio::time::sleep(Duration::from_millis(20)).await;
-    store.clone().close().await;
+    store.clone().close().await.expect("it closes");
     for (which, waiting) in waiting.into_iter().enumerate() {
         let error = waiting.await.expect("it does not panic").expect_err("the store is closed");
         assert!(matches!(error, Error::Closed), "{which}: {error:?}");
@@ -77,8 +77,8 @@ async fn closed_before(store: &Store, prefix: &str) {
         assert!(!error.is_retryable() && error.to_string().contains("open it again"), "{error}");
     }
     // Again, by each handle.
-    store.clone().close().await;
-    blocking.close();
+    store.clone().close().await.expect("it closes");
+    blocking.close().expect("it closes");
 }
 
 /// A transaction that runs when the store is closed is told so by its next operation, and does not commit.
@@ -87,7 +87,7 @@ pub(crate) async fn closed_in_a_closure(store: &Store, key: String) {
         let (store, key) = (store.clone(), key.clone());
         async move {
             tx.counter(&key).add_returning(1).await?;
-            store.close().await;
+            store.close().await.expect("it closes");
             let error = tx.counter(&key).add_returning(1).await.expect_err("closed");
             assert!(matches!(error, Error::Closed), "{error:?}");
             Err::<(), _>(Abort::because("something else"))
