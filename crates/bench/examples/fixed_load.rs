@@ -20,7 +20,10 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use claret::{Abort, AtCommit, Error, Mode, Reply, Store, Tx, TxOptions};
+use claret::{
+    Abort, AtCommit, Error, Reply, Store, Tx, TxOptions,
+    lab::{Mode, StoreLab},
+};
 use claret_bench::workload::{Call, Client, Stage, Workload, hot, ops, rawmix, tpcc};
 use claret_bench::{BenchMode, Engine};
 use claret_types::{Bytes, Operation};

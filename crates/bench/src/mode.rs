@@ -1,7 +1,7 @@
 //! The modes that can be compared, by name.
 
-use claret::Mode;
-use claret::cluster::Chains;
+use claret::lab::Chains;
+use claret::lab::Mode;
 
 /// What runs the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

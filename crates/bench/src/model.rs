@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use claret::Mode;
-use claret::cluster::Chains;
+use claret::lab::Chains;
+use claret::lab::Mode;
 use claret_sim::model::{self, Costs, Latencies, Measured, Model, Ordered, Setup};
 use serde::Serialize;
 

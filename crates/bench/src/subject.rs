@@ -6,7 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use claret::{Limits, Mode, Store, stats::Stats};
+use claret::{
+    Store,
+    lab::{ClusterLab, Limits, Mode, StoreLab},
+    stats::Stats,
+};
 use claret_sim::model::INTERVALS;
 
 use crate::baseline::mutex::{self, MutexBaseline};
@@ -353,13 +357,17 @@ fn instance(
             Err("chains go over a network: say --store cluster, redis://HOST:PORT or sim".into())
         }
         (Engine::Store(_) | Engine::Optimistic | Engine::Sinfonia, Place::Embedded) => {
-            let store = Store::builder().shards(plan.shards).mode(isolation).limits(limits(mode)).build();
+            let store =
+                Store::builder().shards(plan.shards).mode(isolation).protocol_limits(limits(mode)).build();
             Ok(Instance::Store { stores: vec![store], run: workload.run() })
         }
         (Engine::Store(_) | Engine::Optimistic | Engine::Sinfonia, Place::Folder(folder)) => {
             let folder = new_folder(folder, mode)?;
-            let store =
-                Store::builder().shards(plan.shards).mode(isolation).limits(limits(mode)).open(folder);
+            let store = Store::builder()
+                .shards(plan.shards)
+                .mode(isolation)
+                .protocol_limits(limits(mode))
+                .open(folder);
             let store = store.map_err(|error| error.to_string())?;
             Ok(Instance::Store { stores: vec![store], run: workload.run() })
         }
@@ -378,7 +386,9 @@ fn instance(
                 async move {
                     let store = Store::cluster(url).mode(isolation);
                     let store = match mode.engine {
-                        Engine::Sinfonia => store.limits(Limits { resend_us: RESEND_US, ..limits(mode) }),
+                        Engine::Sinfonia => {
+                            store.protocol_limits(Limits { resend_us: RESEND_US, ..limits(mode) })
+                        }
                         Engine::Chain(chains) => store.chains(chains),
                         _ => store,
                     };

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use claret::cluster::Plain;
-use claret::{Mode, Store};
+use claret::{Store, lab::Mode};
+use claret::{cluster::Plain, lab::StoreLab};
 use claret_gateway::Behind;
 use claret_rig::{Cluster, Module, RigError, delete_keys_everywhere};
 

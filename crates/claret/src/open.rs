@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use claret_core::Limits;
 use claret_types::Schema;
 
 use crate::blocking;
 use crate::durability::{BackupError, LogStatus, OpenError, Progress, SyncPolicy};
 use crate::embedded::{Embedded, backup_of_folder};
 use crate::error::Error;
+use crate::limits::Limits;
 use crate::mode::Mode;
 use crate::options::TxOptions;
 use crate::store::Store;
@@ -25,7 +25,7 @@ impl Store {
         StoreBuilder {
             shards: 64,
             mode: Mode::default(),
-            limits: Limits::default(),
+            limits: claret_core::Limits::default(),
             options: TxOptions::default(),
             sync: SyncPolicy::default(),
             snapshot_after: 64 << 20,
@@ -57,7 +57,7 @@ impl Store {
 pub struct StoreBuilder {
     shards: u32,
     mode: Mode,
-    limits: Limits,
+    limits: claret_core::Limits,
     options: TxOptions,
     sync: SyncPolicy,
     snapshot_after: u64,
@@ -71,15 +71,21 @@ impl StoreBuilder {
         self
     }
 
-    /// How transactions are isolated; for measuring.
-    pub fn mode(mut self, mode: Mode) -> Self {
+    /// See [`crate::lab`].
+    pub(crate) fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Bounds of the protocol.
-    pub fn limits(mut self, limits: Limits) -> Self {
+    /// See [`crate::lab`].
+    pub(crate) fn protocol_limits(mut self, limits: claret_core::Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Bounds of what it takes.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits.within(self.limits);
         self
     }
 

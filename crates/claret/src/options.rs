@@ -92,10 +92,8 @@ impl TxOptions {
         self
     }
 
-    /// As [`Self::optimistic`], and the transaction locks nothing before it commits, however often something has changed. Where that
-    /// is too often, the error ([`Error::Attempts`](crate::Error::Attempts)) names the key. Only where a lock or the commit shows that
-    /// an operation cannot be done is everything locked in the next attempt: otherwise the error might tell of what has changed.
-    pub fn optimistic_only(mut self) -> Self {
+    /// See [`crate::lab`].
+    pub(crate) fn optimistic_only(mut self) -> Self {
         (self.is_optimistic, self.optimistic_only) = (true, true);
         self
     }

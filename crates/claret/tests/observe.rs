@@ -13,7 +13,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use claret::{Abort, Error, Mode, Records, Store, TxOptions, stats::Stats};
+use claret::{
+    Abort, Error, Records, Store, TxOptions,
+    lab::{Mode, StoreLab},
+    stats::Stats,
+};
 use tokio::sync::Notify;
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing::{Dispatch, Level, Span, Subscriber};

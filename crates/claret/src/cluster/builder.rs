@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use claret_core::Limits;
 use claret_planted::{Bug, is_planted};
 use claret_types::Schema;
 
@@ -16,6 +15,7 @@ use super::secret::{Secret, without_passwords};
 use super::settings::{Chains, Grants, Settings, parse};
 use super::tls::ClientCertificate;
 use crate::backend::Backend;
+use crate::limits::Limits;
 use crate::mode::Mode;
 use crate::options::TxOptions;
 
@@ -25,18 +25,18 @@ const RESEND_US: u64 = 500_000;
 /// Settings of a store on a cluster. Made by [`Store::cluster`](crate::Store::cluster).
 ///
 /// URLs look like `redis://user:password@host:port,host2:port2/?connect-timeout-ms=3000`. Several hosts are several
-/// nodes that are asked for the others. `rediss://` is TLS. Parameters: `connect-timeout-ms`, `response-timeout-ms`,
-/// `grants` (`push` or `poll`), `batches` (`on` or `off`, [`Self::batches`]), `chains` (`never`, `hot` or `always`, [`Self::chains`]), `tls-ca` (a file of certificates to trust
+/// nodes that are asked for the others. `rediss://` is TLS. Parameters: `connect-timeout-ms`, `response-timeout-ms`, `tls-ca` (a file of certificates to trust
 /// instead of the system's), `tls-name` (the name in the servers' certificates, where it is not their address), `tls-cert` and `tls-key` (files with this
 /// process's own certificate and its private key, as PEM, for servers that ask for one; or
-/// [`Self::client_certificate`]).
+/// [`Self::client_certificate`]). For measuring: `grants` (`push` or `poll`), `batches` (`on` or `off`, `docs/batches.md`), `chains`
+/// (`never`, `hot` or `always`, `docs/chains.md`).
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ClusterBuilder {
     /// They may contain passwords.
     urls: Vec<Secret<String>>,
     mode: Mode,
-    limits: Limits,
+    limits: claret_core::Limits,
     options: TxOptions,
     connect_timeout: Option<Duration>,
     response_timeout: Option<Duration>,
@@ -63,7 +63,7 @@ impl ClusterBuilder {
         ClusterBuilder {
             urls: vec![Secret(url)],
             mode: Mode::default(),
-            limits: Limits { resend_us: RESEND_US, ..Limits::default() },
+            limits: claret_core::Limits { resend_us: RESEND_US, ..claret_core::Limits::default() },
             options: TxOptions::default(),
             connect_timeout: None,
             response_timeout: None,
@@ -106,15 +106,21 @@ impl ClusterBuilder {
         self
     }
 
-    /// How transactions are isolated; for measuring.
-    pub fn mode(mut self, mode: Mode) -> Self {
+    /// See [`crate::lab`].
+    pub(crate) fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Bounds of the protocol on this side. The servers have their own (`CONFIG GET claret.*`).
-    pub fn limits(mut self, limits: Limits) -> Self {
+    /// See [`crate::lab`].
+    pub(crate) fn protocol_limits(mut self, limits: claret_core::Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Bounds of what it takes. The servers have their own (`CONFIG GET claret.*`).
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits.within(self.limits);
         self
     }
 
@@ -138,23 +144,20 @@ impl ClusterBuilder {
         self
     }
 
-    /// How later grants reach this process.
-    pub fn grants(mut self, grants: Grants) -> Self {
+    /// See [`crate::lab`].
+    pub(crate) fn grants(mut self, grants: Grants) -> Self {
         self.grants = Some(grants);
         self
     }
 
-    /// Whether one-shot transactions of this process may leave in batches, each of which is one transaction for the shards
-    /// (docs/batches.md). They do by default, where it pays.
-    pub fn batches(mut self, are_on: bool) -> Self {
-        self.batches = Some(are_on);
+    /// See [`crate::lab`].
+    pub(crate) fn without_batches(mut self) -> Self {
+        self.batches = Some(false);
         self
     }
 
-    /// Which transactions of this process over several nodes commit in chains (docs/chains.md): each node hands the commit on
-    /// to the next one, and the last one decides. By default they commit in two rounds. Nodes without a secret for each other
-    /// (`claret.peer-secret-file`), or with `claret.durability strict`, take no chains: with them it is two rounds, too.
-    pub fn chains(mut self, chains: Chains) -> Self {
+    /// See [`crate::lab`].
+    pub(crate) fn chains(mut self, chains: Chains) -> Self {
         self.chains = Some(chains);
         self
     }

@@ -5,7 +5,7 @@
 //! A [`ConnectError`] names the node, what is wrong with it and what to do.
 //!
 //! Threads and tasks share a store by cloning it. It has one connection for each node (one more where a user may not subscribe
-//! to its channel, see [`Grants`]), which comes back by itself when it breaks. Requests of all transactions that go to one node
+//! to its channel), which comes back by itself when it breaks. Requests of all transactions that go to one node
 //! at one time leave as one command.
 //!
 //! [`Plain`] sends plain Redis commands over connections of the same kind, with or without the module. Nothing that a server
@@ -65,5 +65,6 @@ pub use plain::{Command, Dedicated, Forward, Plain, PlainError, Raw, Said, reply
 pub use resp::ServerError;
 pub(crate) use runtime_thread::RuntimeThread;
 pub use secret::without_passwords;
+#[doc(hidden)]
 pub use settings::{Chains, Grants};
 pub use topology::slot_of;

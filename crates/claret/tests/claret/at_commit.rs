@@ -1,6 +1,9 @@
 //! Operations that run at the commit, in the process.
 
-use claret::{Error, Mode, Records, Store};
+use claret::{
+    Error, Records, Store,
+    lab::{Mode, StoreLab},
+};
 
 use crate::any_host::at_commit as cases;
 

@@ -5,7 +5,10 @@ use std::sync::mpsc::channel;
 use std::thread::spawn;
 use std::time::Duration;
 
-use claret::{Abort, Error, Limits, Mode, Records, Store, TxOptions};
+use claret::{
+    Abort, Error, Records, Store, TxOptions,
+    lab::{Limits, Mode, StoreLab},
+};
 use tokio::sync::Notify;
 
 use crate::time::in_time;
@@ -111,7 +114,7 @@ async fn the_key_for_which_transactions_are_run_again_is_named() {
 #[tokio::test]
 async fn the_deadline_is_of_all_attempts_together() {
     let limits = Limits { lock_tries_max: 1, backoff_us_max: 1_000, ..Limits::default() };
-    let store = Store::builder().mode(Mode::Commuting).limits(limits).build();
+    let store = Store::builder().mode(Mode::Commuting).protocol_limits(limits).build();
     let (holds, is_over) = (Arc::<Notify>::default(), Arc::<Notify>::default());
     let holder = store.transaction(|tx| {
         let (holds, is_over) = (Arc::clone(&holds), Arc::clone(&is_over));

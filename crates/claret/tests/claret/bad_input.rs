@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use crate::faulty::{Faulty, FaultyOp};
 use claret::types::{Counter, Set};
-use claret::{Abort, Bytes, Error, Limits, Mode, OpError, Records, Store, Tx, TxOptions};
+use claret::{
+    Abort, Bytes, Error, Limits, OpError, Records, Store, Tx, TxOptions,
+    lab::{self, Mode, StoreLab},
+};
 use tokio::sync::Notify;
 
 /// Nothing is held, nobody is here, and the store still commits.
@@ -154,7 +157,7 @@ async fn a_huge_value_is_refused_by_the_limit() {
     }
     assert_final(&error, &["'blob'", "536870912 bytes", "limit of 67108864", "split it"]);
 
-    let small = Store::builder().limits(Limits { value_bytes_max: 10, ..Limits::default() }).build();
+    let small = Store::builder().limits(Limits::new().value_bytes_max(10)).build();
     let add = |tx: Tx| async move { Ok(tx.set("tags").add("eleven byte")?) };
     assert_final(&refused(&small, add).await, &["'tags'", "11 bytes", "limit of 10"]);
     small.set("tags").add("ten  bytes").await.unwrap();
@@ -406,9 +409,13 @@ async fn a_waiter_that_is_dropped_lets_the_others_pass() {
 #[tokio::test]
 async fn a_handle_of_an_earlier_attempt_does_nothing() {
     let (mut first, mut runs) = (None, 0);
-    let limits =
-        Limits { lock_tries_max: 1, backoff_us_min: 500, backoff_us_max: 1_000, ..Limits::default() };
-    let store = Store::builder().mode(Mode::ReaderWriter).limits(limits).build();
+    let limits = lab::Limits {
+        lock_tries_max: 1,
+        backoff_us_min: 500,
+        backoff_us_max: 1_000,
+        ..lab::Limits::default()
+    };
+    let store = Store::builder().mode(Mode::ReaderWriter).protocol_limits(limits).build();
     let (holding, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let holder = hold(&store, "k", Arc::clone(&holding), Arc::clone(&go));
     holding.notified().await;
@@ -440,8 +447,9 @@ async fn a_handle_of_an_earlier_attempt_does_nothing() {
 
 #[tokio::test]
 async fn one_attempt_is_one_attempt() {
-    let limits = Limits { lock_tries_max: 2, backoff_us_min: 1, backoff_us_max: 1, ..Limits::default() };
-    let store = Store::builder().mode(Mode::Commuting).limits(limits).build();
+    let limits =
+        lab::Limits { lock_tries_max: 2, backoff_us_min: 1, backoff_us_max: 1, ..lab::Limits::default() };
+    let store = Store::builder().mode(Mode::Commuting).protocol_limits(limits).build();
     let (holding, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let holder = hold(&store, "k", Arc::clone(&holding), Arc::clone(&go));
     holding.notified().await;
@@ -485,7 +493,7 @@ async fn many_buffered_calls_are_one_transaction() {
 
 #[tokio::test]
 async fn too_many_calls_are_refused() {
-    let limits = Limits { calls_max: 10, ..Limits::default() };
+    let limits = Limits::new().calls_max(10);
     let store = Store::builder().limits(limits).build();
     let many = |calls: u32| {
         move |tx: Tx| async move {
@@ -555,7 +563,7 @@ async fn thousands_wait_for_one_key() {
 
 #[tokio::test]
 async fn too_many_waiters_are_turned_away() {
-    let store = Store::builder().limits(Limits { waiters_max: 3, ..Limits::default() }).build();
+    let store = Store::builder().limits(Limits::new().waiters_max(3)).build();
     let (holding, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let holder = hold(&store, "k", Arc::clone(&holding), Arc::clone(&go));
     holding.notified().await;

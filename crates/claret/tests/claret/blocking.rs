@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use claret::types::Counter;
-use claret::{Abort, Error, Mode, Records, Store};
+use claret::{Abort, Error, Records, Store, lab::Mode};
+use claret::{lab::StoreLab, types::Counter};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
 

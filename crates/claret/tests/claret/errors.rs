@@ -9,7 +9,7 @@ use crate::faulty::{Faulty, FaultyOp};
 
 #[tokio::test]
 async fn every_error_of_the_table_can_be_matched_in_the_process() {
-    let small = Limits { calls_max: 3, value_bytes_max: 8, ..Limits::default() };
+    let small = Limits::new().calls_max(3).value_bytes_max(8);
     let (store, closing) = (Store::in_memory(), Store::in_memory());
     let small = Store::builder().limits(small).build();
     let ground = Ground { store: &store, small: &small, closing: &closing, prefix: String::new() };
@@ -24,7 +24,7 @@ async fn every_error_of_the_table_can_be_matched_in_the_process() {
 
 /// One waits for what another one holds, and there is no room for a second.
 async fn crowded() -> Provoked {
-    let store = Store::builder().limits(Limits { waiters_max: 1, ..Limits::default() }).build();
+    let store = Store::builder().limits(Limits::new().waiters_max(1)).build();
     let (is_held, is_over) = (Notify::new(), Notify::new());
     let holder = store.transaction(|tx| {
         let (is_held, is_over) = (&is_held, &is_over);

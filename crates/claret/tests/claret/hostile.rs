@@ -8,7 +8,10 @@ mod redirects;
 use std::time::Duration;
 
 use claret::cluster::{Command, ConnectError, Plain, PlainError, ReplyLimits};
-use claret::{Bytes, Error, Mode, Records, Store};
+use claret::{
+    Bytes, Error, Records, Store,
+    lab::{Mode, StoreLab},
+};
 
 use crate::time::in_time;
 use fake::{Asked, Fake, Say, slots};
@@ -73,7 +76,8 @@ async fn what_has_no_end_is_cut_off_before_it_costs_much() {
             let (head, piece) = (head.clone(), piece.clone());
             let fake = saying(name, move |_| Say::Endless(head.clone(), piece.clone()));
             let error = if name == "GET" {
-                let limits = ReplyLimits { reply_bytes_max: 1 << 20, ..ReplyLimits::default() };
+                let mut limits = ReplyLimits::default();
+                limits.reply_bytes_max = 1 << 20;
                 let builder = Store::cluster(fake.url()).reply_limits(limits);
                 let plain = in_time(builder.connect_plain()).await.expect("connected");
                 in_time(plain.ask(Command::new("GET").key("k"))).await.expect_err("endless").to_string()

@@ -1,6 +1,9 @@
 //! Savepoints, nested transactions and `settle` on the embedded store, in every mode that has locks, and the blocking mirror.
 
-use claret::{Error, Mode, Records, Store};
+use claret::{
+    Error, Records, Store,
+    lab::{Mode, StoreLab},
+};
 
 use crate::any_host::nesting;
 

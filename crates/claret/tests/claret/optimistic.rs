@@ -1,6 +1,9 @@
 //! Optimistic transactions and conditional batches on the embedded store, in every mode that has locks.
 
-use claret::{Mode, Records, Store, TxOptions};
+use claret::{
+    Records, Store, TxOptions,
+    lab::{Mode, StoreLab},
+};
 
 use crate::any_host::optimistic;
 

@@ -1,10 +1,11 @@
 //! Stores in this process with a schema: what is refused on every way to a record, and that nothing is left of it.
 
-use claret::types::Set;
 use claret::{
-    Error, Mode, OpError, Records, Schema, Store, TxOptions,
+    Error, OpError, Records, Schema, Store, TxOptions,
+    lab::Mode,
     types::{FieldType, SchemaError, TypeName},
 };
+use claret::{lab::StoreLab, types::Set};
 
 fn shop() -> Result<Schema, SchemaError> {
     Schema::new()

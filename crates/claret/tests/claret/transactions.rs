@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use claret::types::Counter;
-use claret::{Abort, Bytes, Error, Mode, Records, Store, TxOptions};
+use claret::{Abort, Bytes, Error, Records, Store, TxOptions, lab::Mode};
+use claret::{lab::StoreLab, types::Counter};
 
 use crate::any_host::handles;
 

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use claret::Mode;
 use claret::cluster::without_passwords;
+use claret::lab::Mode;
 use claret_bench::{BenchMode, ClusterSource, Engine, Place, Servers};
 
 /// Shards of a cluster that is started for a run, unless it is said otherwise.

@@ -19,7 +19,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use claret::{Error, Limits, Mode, Store, StoreBuilder, TxOptions};
+use claret::{
+    Error, Store, StoreBuilder, TxOptions,
+    lab::{Limits, Mode, StoreLab},
+};
 use claret_types::{Bytes, OpError, Operation, Schema};
 
 use crate::reading::Reading;
@@ -85,7 +88,7 @@ pub(crate) struct Shell {
 
 /// A store's settings next to a person's time.
 fn of_a_person(schema: &Option<Schema>) -> StoreBuilder {
-    let builder = Store::builder().mode(Mode::CommutingPhased).limits(of_a_person_limits());
+    let builder = Store::builder().mode(Mode::CommutingPhased).protocol_limits(of_a_person_limits());
     let builder = builder.transactions(session::patient());
     match schema {
         Some(schema) => builder.schema(schema.clone()),

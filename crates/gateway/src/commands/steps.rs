@@ -1,6 +1,7 @@
 //! What commands are made of: reads, reads under a lock for a write that follows, and writes, in one transaction.
 
-use claret::{Error, Limits, Tx};
+use claret::lab::Limits;
+use claret::{Error, Tx};
 use claret_types::{
     Bytes, CONTENT_BYTES_MAX, Dict, DictOp, Few, FromReply, KeyspaceOp, List, ListOp, Moment, OpError,
     Operation, Register, RegisterOp, Reply, ScoredSet, ScoredSetOp, Set, SetOp,

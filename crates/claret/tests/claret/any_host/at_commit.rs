@@ -1,7 +1,7 @@
 //! What operations promise that run at the commit and are answered with it, on any store (P90).
 
 use claret::types::{Counter, CounterOp};
-use claret::{Abort, AtCommit, Error, Mode, Operation, Records, Reply, Store, Ticket, Tx, TxOptions};
+use claret::{Abort, AtCommit, Error, Operation, Records, Reply, Store, Ticket, Tx, TxOptions, lab::Mode};
 
 use crate::any_host::ways::Case;
 

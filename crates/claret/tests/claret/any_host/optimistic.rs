@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Abort, Error, OpError, Records, Reply, Store, TxOptions};
+use claret::{Abort, Error, OpError, Records, Reply, Store, TxOptions, lab::TxLab};
 use tokio::sync::Barrier;
 use tokio::time::timeout;
 

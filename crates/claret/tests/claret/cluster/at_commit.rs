@@ -1,6 +1,9 @@
 //! Operations that run at the commit, on a cluster.
 
-use claret::{Mode, Store};
+use claret::{
+    Store,
+    lab::{Mode, StoreLab},
+};
 
 use super::rig::{prefix, shared};
 use crate::any_host::at_commit;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::cluster::Chains;
+use claret::lab::{Chains, ClusterLab};
 use claret::{Abort, Error, Records, Store, TxOptions};
 use claret_rig::{Cluster, Module, SecretFile};
 

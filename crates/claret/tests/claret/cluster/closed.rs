@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::{Abort, Error, Mode, Records, Store, TxOptions};
+use claret::{
+    Abort, Error, Records, Store, TxOptions,
+    lab::{Mode, StoreLab},
+};
 use claret_rig::Cluster;
 
 use super::rig::{change_rights, fresh, keys, prefix, shared};

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
-use claret::{Abort, Bytes, Error, Mode, Records, Store, TxOptions};
+use claret::{
+    Abort, Bytes, Error, Records, Store, TxOptions,
+    lab::{Mode, StoreLab},
+};
 use tokio::task::JoinSet;
 
 use super::rig::{keys, prefix, shared};

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use claret::{Error, Limits, Mode, OpError, Operation, Records, Store, TxOptions};
+use claret::{
+    Error, Limits, OpError, Operation, Records, Store, TxOptions,
+    lab::{Mode, StoreLab},
+};
 
 use super::rig::{fresh, prefix, shared};
 use super::schema::against_schema;
@@ -30,7 +33,7 @@ async fn errors_reach_their_users_on_a_cluster() {
 async fn every_error_of_the_table_can_be_matched_on_a_cluster() {
     let _limit = super::limit::of_test();
     let url = shared().url();
-    let small = Limits { calls_max: 3, value_bytes_max: 8, ..Limits::default() };
+    let small = Limits::new().calls_max(3).value_bytes_max(8);
     let store = Store::connect(url.clone()).await.expect("a store");
     let closing = Store::connect(url.clone()).await.expect("a store");
     let small = Store::cluster(url).limits(small).connect().await.expect("a store");

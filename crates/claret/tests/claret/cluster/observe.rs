@@ -5,7 +5,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use claret::{Mode, Records, Store};
+use claret::{
+    Records, Store,
+    lab::{Mode, StoreLab},
+};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::Level;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use claret::cluster::{Command, ConnectError, Grants};
+use claret::cluster::{Command, ConnectError};
+use claret::lab::{ClusterLab, Grants};
 use claret::{Records, Store, TxOptions, blocking};
 use claret_rig::{Cluster, Server};
 

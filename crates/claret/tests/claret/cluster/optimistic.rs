@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use claret::{Error, Mode, OpError, Records, Store, TxOptions};
+use claret::{
+    Error, OpError, Records, Store, TxOptions,
+    lab::{Mode, StoreLab},
+};
 
 use super::rig::{fresh, keys, shared};
 use super::strict::{begin_to_move, set_slot};

@@ -1,7 +1,10 @@
 //! Plain commands, and mode `none`.
 
 use claret::cluster::{Command, PlainError};
-use claret::{Bytes, Error, Mode, OpError, Operation, Records, Reply, Store};
+use claret::{
+    Bytes, Error, OpError, Operation, Records, Reply, Store,
+    lab::{Mode, StoreLab},
+};
 use claret_types::BUILTIN;
 
 use super::rig::{fresh, keys, prefix, shared};

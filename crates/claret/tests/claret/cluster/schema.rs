@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::cluster::ConnectError;
 use claret::types::SchemaDigest;
-use claret::{Bytes, Error, Mode, OpError, Records, Schema, Store, Tx, TxOptions};
+use claret::{Bytes, Error, OpError, Records, Schema, Store, Tx, TxOptions, lab::Mode};
+use claret::{cluster::ConnectError, lab::StoreLab};
 use claret_rig::Cluster;
 
 use super::rig::{fresh, prefix, shared};

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Abort, Bytes, Error, Mode, Records, Store, Tx, TxOptions};
+use claret::{
+    Abort, Bytes, Error, Records, Store, Tx, TxOptions,
+    lab::{Mode, StoreLab},
+};
 use claret_rig::Cluster;
 
 use super::conformance::{Random, number};
