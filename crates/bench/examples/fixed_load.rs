@@ -239,7 +239,7 @@ async fn staged(store: Store, client: Box<dyn Client>, count: u64, may_look: boo
         let looks = may_look && client_of().looks();
         let options = TxOptions::new().deadline(Duration::from_secs(60)); // Under a tool servers are slow.
         let options = if looks { options.optimistic() } else { options };
-        let done = store.transaction_with(options, |tx| stages(tx, &client)).await;
+        let done = store.tx().options(options).run(|tx| stages(tx, &client)).await;
         match done {
             Ok(last) => client_of().committed(&last.replies().expect("it committed").into_inner()),
             Err(Error::Aborted(_)) if client_of().rolls_back() => client_of().gave_up(),

@@ -167,7 +167,9 @@ pub(crate) async fn one_by_one(
     last: Duration,
 ) -> Ended {
     let steps = store
-        .transaction_with(options, |tx| async move {
+        .tx()
+        .options(options)
+        .run(|tx| async move {
             let mut steps = Vec::with_capacity(intents.len());
             for intent in intents {
                 pause(intent.pause).await;

@@ -94,19 +94,22 @@ impl Store {
     /// # Ok::<_, claret::Error>(())
     /// ```
     pub fn transaction<T>(&self, mut body: impl FnMut(&Tx) -> Result<T, Abort>) -> Result<T, Error> {
-        self.transaction_with(self.inner.options, &mut body)
+        self.tx().run(&mut body)
     }
 
-    /// See [`crate::Store::transaction_with`].
+    /// See [`crate::Store::tx`].
     ///
-    /// # Errors
-    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
-    pub fn transaction_with<T>(
-        &self,
-        options: TxOptions,
-        body: impl FnMut(&Tx) -> Result<T, Abort>,
-    ) -> Result<T, Error> {
-        self.wait(self.inner.transaction_with(options, called(options, body)))
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use claret::{Records, Store};
+    ///
+    /// let store = Store::in_memory().blocking();
+    /// store.tx().deadline(Duration::from_secs(2)).run(|tx| Ok(tx.counter("visits").add(1)?))?;
+    /// # Ok::<_, claret::Error>(())
+    /// ```
+    pub fn tx(&self) -> TxBuilder<'_> {
+        TxBuilder { store: self, inner: self.inner.tx() }
     }
 
     /// See [`crate::Store::outcome`].
@@ -123,70 +126,7 @@ impl Store {
     /// The closure's, or what it makes of an [`Error`] of the store. Nothing was applied, except perhaps under
     /// [`Error::Unknown`].
     pub fn try_transaction<T, E: From<Error>>(&self, body: impl FnMut(&Tx) -> Result<T, E>) -> Result<T, E> {
-        self.try_transaction_with(self.inner.options, body)
-    }
-
-    /// See [`crate::Store::try_transaction_with`].
-    ///
-    /// # Errors
-    /// The closure's, or what it makes of an [`Error`] of the store. Nothing was applied, except perhaps under
-    /// [`Error::Unknown`].
-    pub fn try_transaction_with<T, E: From<Error>>(
-        &self,
-        options: TxOptions,
-        body: impl FnMut(&Tx) -> Result<T, E>,
-    ) -> Result<T, E> {
-        self.wait(self.inner.try_transaction_with(options, called(options, body)))
-    }
-
-    /// See [`crate::Store::transaction_once`].
-    ///
-    /// # Errors
-    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
-    pub fn transaction_once<T: IntoValue + FromValue>(
-        &self,
-        id: &str,
-        body: impl FnMut(&Tx) -> Result<T, Abort>,
-    ) -> Result<OnceOutcome<T>, Error> {
-        self.wait(self.inner.transaction_once(id, called(self.inner.options, body)))
-    }
-
-    /// See [`crate::Store::transaction_once_with`].
-    ///
-    /// # Errors
-    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
-    pub fn transaction_once_with<T: IntoValue + FromValue>(
-        &self,
-        options: TxOptions,
-        id: &str,
-        body: impl FnMut(&Tx) -> Result<T, Abort>,
-    ) -> Result<OnceOutcome<T>, Error> {
-        self.wait(self.inner.transaction_once_with(options, id, called(options, body)))
-    }
-
-    /// See [`crate::Store::try_transaction_once_with`].
-    ///
-    /// # Errors
-    /// The closure's, or what it makes of an [`Error`].
-    pub fn try_transaction_once_with<T: IntoValue + FromValue, E: From<Error>>(
-        &self,
-        options: TxOptions,
-        id: &str,
-        body: impl FnMut(&Tx) -> Result<T, E>,
-    ) -> Result<OnceOutcome<T>, E> {
-        self.wait(self.inner.try_transaction_once_with(options, id, called(options, body)))
-    }
-
-    /// See [`crate::Store::try_transaction_once`].
-    ///
-    /// # Errors
-    /// The closure's, or what it makes of an [`Error`].
-    pub fn try_transaction_once<T: IntoValue + FromValue, E: From<Error>>(
-        &self,
-        id: &str,
-        body: impl FnMut(&Tx) -> Result<T, E>,
-    ) -> Result<OnceOutcome<T>, E> {
-        self.wait(self.inner.try_transaction_once(id, called(self.inner.options, body)))
+        self.tx().try_run(body)
     }
 
     /// See [`crate::Store::run_all`].
@@ -255,6 +195,99 @@ impl Store {
     /// See [`crate::Store::batch`].
     pub fn batch(&self) -> Batch {
         Batch { inner: self.inner.batch(), _thread: self.thread.clone() }
+    }
+}
+
+/// A transaction that is about to be run, blocking: [`Store::tx`]. See [`crate::TxBuilder`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is done before it is run"]
+pub struct TxBuilder<'a> {
+    store: &'a Store,
+    inner: crate::TxBuilder<'a>,
+}
+
+impl<'a> TxBuilder<'a> {
+    /// See [`crate::TxBuilder::deadline`].
+    pub fn deadline(self, deadline: Duration) -> Self {
+        TxBuilder { inner: self.inner.deadline(deadline), ..self }
+    }
+
+    /// See [`crate::TxBuilder::attempts`].
+    pub fn attempts(self, attempts: u32) -> Self {
+        TxBuilder { inner: self.inner.attempts(attempts), ..self }
+    }
+
+    /// See [`crate::TxBuilder::optimistic`].
+    pub fn optimistic(self) -> Self {
+        TxBuilder { inner: self.inner.optimistic(), ..self }
+    }
+
+    /// See [`crate::TxBuilder::options`].
+    pub fn options(self, options: TxOptions) -> Self {
+        TxBuilder { inner: self.inner.options(options), ..self }
+    }
+
+    /// See [`crate::TxBuilder::once`].
+    pub fn once(self, id: &'a str) -> OnceBuilder<'a> {
+        OnceBuilder { store: self.store, inner: self.inner.once(id) }
+    }
+
+    /// See [`crate::TxBuilder::run`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run<T>(self, body: impl FnMut(&Tx) -> Result<T, Abort>) -> Result<T, Error> {
+        self.store.wait(self.inner.run(called(self.inner.options, body)))
+    }
+
+    /// See [`crate::TxBuilder::try_run`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_run<T, E: From<Error>>(self, body: impl FnMut(&Tx) -> Result<T, E>) -> Result<T, E> {
+        self.store.wait(self.inner.try_run(called(self.inner.options, body)))
+    }
+}
+
+/// A transaction that commits at most once for an id, blocking: [`TxBuilder::once`]. See [`crate::OnceBuilder`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is done before it is run"]
+pub struct OnceBuilder<'a> {
+    store: &'a Store,
+    inner: crate::OnceBuilder<'a>,
+}
+
+impl OnceBuilder<'_> {
+    /// See [`crate::OnceBuilder::keep_answer`].
+    pub fn keep_answer(self, time: Duration) -> Self {
+        OnceBuilder { inner: self.inner.keep_answer(time), ..self }
+    }
+
+    /// See [`crate::OnceBuilder::keep_mark`].
+    pub fn keep_mark(self, time: Duration) -> Self {
+        OnceBuilder { inner: self.inner.keep_mark(time), ..self }
+    }
+
+    /// See [`crate::OnceBuilder::run`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run<T: IntoValue + FromValue>(
+        self,
+        body: impl FnMut(&Tx) -> Result<T, Abort>,
+    ) -> Result<OnceOutcome<T>, Error> {
+        self.store.wait(self.inner.run(called(self.inner.tx.options, body)))
+    }
+
+    /// See [`crate::OnceBuilder::try_run`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_run<T: IntoValue + FromValue, E: From<Error>>(
+        self,
+        body: impl FnMut(&Tx) -> Result<T, E>,
+    ) -> Result<OnceOutcome<T>, E> {
+        self.store.wait(self.inner.try_run(called(self.inner.tx.options, body)))
     }
 }
 

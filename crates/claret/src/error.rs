@@ -179,7 +179,7 @@ pub enum Error {
     /// The transaction with this id was done before, and what it answered is gone. Final: read what it wrote.
     #[error("the transaction '{id}' was done before, and what it answered is gone; read what it wrote")]
     AlreadyDone {
-        /// The id that was given to `transaction_once`.
+        /// The id that was given to `TxBuilder::once`.
         id: String,
     },
     /// The store cannot say or do this where its records are. Final.
@@ -221,7 +221,7 @@ pub enum Error {
     /// [`Store::outcome`](crate::Store::outcome) can be asked later what became of it, also by another process.
     #[error(
         "it is unknown whether the transaction committed ({0}); ask Store::outcome with this id, look at what it would have \
-         written, or use transaction_once, which can be run again"
+         written, or use Store::tx().once(id), which can be run again"
     )]
     Unknown(OutcomeId),
 }

@@ -40,9 +40,9 @@
 //!   awaited.
 //! - [`Batch`] is for operations that are all known up front: it commits in one step.
 //! - [`blocking`] is the same for plain threads.
-//! - [`TxOptions`] sets the deadline and the number of attempts.
+//! - [`Store::tx`] is a transaction with a deadline and a number of attempts of its own; [`TxOptions`] sets them for a store.
 //! - [`Store::stats`] counts what happened, and [`Tx::attempt`] says which attempt a closure is.
-//! - [`Store::transaction_once`] commits at most once for an id of yours, such as an order's number.
+//! - [`Store::tx`] with [`once`](TxBuilder::once) commits at most once for an id of yours, such as an order's number.
 //!
 //! Embedded stores work under any async runtime, stores on a cluster under tokio.
 //!
@@ -77,7 +77,7 @@
 //! |---|---|
 //! | [`Error::Aborted`] | your closure said so, by [`Abort::because`]: its reason is in it |
 //! | [`Error::is_retryable`] | nothing is done; the same may succeed later |
-//! | [`Error::Unknown`] | a node was lost while it committed, or its log was not written in time: ask [`Store::outcome`], look, or use [`Store::transaction_once`], which can be run again |
+//! | [`Error::Unknown`] | a node was lost while it committed, or its log was not written in time: ask [`Store::outcome`], look, or use [`TxBuilder::once`], which can be run again |
 //! | another one | nothing is done, and trying again does not help: the error says what would |
 //!
 //! A closure that returns an error type of your own takes [`Store::try_transaction`]:
@@ -164,6 +164,7 @@ mod runtime;
 pub mod stats;
 mod store;
 mod tx;
+mod tx_builder;
 mod value;
 
 pub use answer::Answer;
@@ -174,13 +175,14 @@ pub use claret_types as types;
 pub use claret_types::{Bytes, DataType, OpError, Operation, Reply, Schema};
 pub use error::{Abort, Error};
 pub use limits::Limits;
-pub use once::OnceOutcome;
+pub use once::{OnceBuilder, OnceOutcome};
 pub use open::StoreBuilder;
 pub use options::TxOptions;
 pub use outcome::{Outcome, OutcomeId};
 pub use records::{AsyncScope, BlockingScope, Records};
 pub use store::Store;
 pub use tx::{Savepoint, Tx};
+pub use tx_builder::TxBuilder;
 #[cfg(feature = "json")]
 pub use value::Json;
 pub use value::{FromValue, IntoValue};

@@ -41,7 +41,7 @@ pub struct Store {
 impl Store {
     /// Runs a transaction: the closure reads and writes through its [`Tx`], and when it returns `Ok` the transaction
     /// commits. If the transaction must run again (it gave way to an older one) the store calls the closure again
-    /// with a fresh `Tx`. So the closure must not have side effects outside the store.
+    /// with a fresh `Tx`. So the closure must not have side effects outside the store. [`Store::tx`] has bounds for one transaction.
     ///
     /// An `async` closure borrows what it uses, so nothing is cloned for it; it works inside `tokio::spawn` too. A function
     /// that takes a `Tx`, and a closure that gives back a future (`|tx| async move { ... }`), do as well. Such a future cannot
@@ -69,19 +69,7 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
-        self.transaction_with(self.options, body).await
-    }
-
-    /// [`Store::transaction`] with its own bounds.
-    ///
-    /// # Errors
-    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
-    pub async fn transaction_with<T, F, Fut>(&self, options: TxOptions, body: F) -> Result<T, Error>
-    where
-        F: FnMut(Tx) -> Fut,
-        Fut: Future<Output = Result<T, Abort>>,
-    {
-        self.attempts(options, body, doom_first).await.map_err(Error::from)
+        self.attempts(self.options, body, doom_first).await.map_err(Error::from)
     }
 
     /// [`Store::transaction`] for a closure with an error type of its own, which can be made from the store's: then `?`
@@ -131,21 +119,7 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        self.try_transaction_with(self.options, body).await
-    }
-
-    /// [`Store::try_transaction`] with its own bounds.
-    ///
-    /// # Errors
-    /// The closure's, or what it makes of an [`Error`] of the store. Nothing was applied, except perhaps under
-    /// [`Error::Unknown`].
-    pub async fn try_transaction_with<T, E, F, Fut>(&self, options: TxOptions, body: F) -> Result<T, E>
-    where
-        E: From<Error>,
-        F: FnMut(Tx) -> Fut,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.attempts(options, body, own_first).await
+        self.attempts(self.options, body, own_first).await
     }
 }
 

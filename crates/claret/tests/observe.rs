@@ -215,7 +215,7 @@ async fn end_in_every_way(store: &Store) {
     let waiters = async {
         holds.notified().await;
         let options = TxOptions::new().deadline(Duration::from_millis(20));
-        let late = store.transaction_with(options, async |tx| Ok(tx.counter("held").get().await?)).await;
+        let late = store.tx().options(options).run(async |tx| Ok(tx.counter("held").get().await?)).await;
         assert!(matches!(late, Err(Error::Deadline { .. })), "{late:?}");
         let dropped = store.transaction(async |tx| {
             tx.counter("other").add(1)?;
@@ -332,7 +332,7 @@ async fn a_subscriber_may_use_the_store_that_it_hears_of() {
     let long = TxOptions::new().deadline(Duration::from_secs(20));
     let _listening = listen(subscriber);
     let transaction =
-        store.transaction_with(long, async |tx| Ok(tx.counter("other").add_returning(1).await?));
+        store.tx().options(long).run(async |tx| Ok(tx.counter("other").add_returning(1).await?));
     assert_eq!(in_time(transaction).await, Ok(1));
     assert!(store.counter("lines").get().await.expect("read") >= 2);
 }

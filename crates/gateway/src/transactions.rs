@@ -210,7 +210,7 @@ impl Plan {
 /// has changed, by that very plan.
 pub(crate) async fn once(store: &Store, id: &[u8], plan: &Plan, protocol: Protocol) -> Ended {
     let id = String::from_utf8_lossy(id);
-    let done = store.try_transaction_once(&id, |tx| async move {
+    let done = store.tx().once(&id).try_run(|tx| async move {
         let answer = Answer::Array(plan.again().run_now(&tx).await?);
         Ok::<_, Fault>(claret_types::Bytes::from(kept(&answer)))
     });

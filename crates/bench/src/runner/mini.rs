@@ -65,7 +65,7 @@ impl StoreRunner {
         work.attempts = 0;
         let shared = Mutex::new(&mut *work);
         let body = |tx| attempt(tx, &shared, (pace, Looking::AtItems));
-        self.store.transaction_with(Looking::AtItems.options(), body).await?;
+        self.store.tx().options(Looking::AtItems.options()).run(body).await?;
         work.client.committed(&work.replies);
         Ok(())
     }

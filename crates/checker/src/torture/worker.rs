@@ -320,7 +320,7 @@ impl Client {
             Ok(())
         };
         let options = way::drawn(options(), &mut self.random);
-        self.work.store.transaction_with(options, pay).await
+        self.work.store.tx().options(options).run(pay).await
     }
 
     /// Tells what is going to be written. It begins later than the last one ended, on this coarse clock, too.

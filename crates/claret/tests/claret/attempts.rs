@@ -96,7 +96,7 @@ async fn the_key_for_which_transactions_are_run_again_is_named() {
         assert!(stats.to_string().contains("for key 'of the elder': 1"), "{stats}");
     }
     let store = Store::in_memory();
-    let looks = store.transaction_with(TxOptions::new().optimistic(), async |tx| {
+    let looks = store.tx().optimistic().run(async |tx| {
         let seen = tx.counter("seen").get().await?;
         if tx.attempt() == 1 {
             store.counter("seen").add(1).await?;
@@ -129,7 +129,7 @@ async fn the_deadline_is_of_all_attempts_together() {
         holds.notified().await;
         let options = TxOptions::new().deadline(Duration::from_secs(2)).attempts(u32::MAX);
         let read = |tx: claret::Tx| async move { Ok(tx.counter("k").get().await?) };
-        let result = store.transaction_with(options, read).await;
+        let result = store.tx().options(options).run(read).await;
         is_over.notify_one();
         result
     };
@@ -156,7 +156,7 @@ fn a_blocking_closure_waits_until_its_deadline() {
         });
         is_held.recv().expect("it holds the record");
         let late = TxOptions::new().deadline(Duration::from_millis(30)).attempts(u32::MAX);
-        let late = store.transaction_with(late, |tx| Ok(tx.counter("r").add_returning(1)?));
+        let late = store.tx().options(late).run(|tx| Ok(tx.counter("r").add_returning(1)?));
         assert!(matches!(late, Err(Error::Deadline { .. })), "{mode:?}: {late:?}");
         let_go.send(()).expect("it waits");
         holding.join().expect("no panic").expect("nobody disturbed it");

@@ -455,7 +455,9 @@ async fn one_attempt_is_one_attempt() {
     holding.notified().await;
     let mut runs = 0;
     let error = store
-        .transaction_with(TxOptions::new().attempts(1), |tx| {
+        .tx()
+        .attempts(1)
+        .run(|tx| {
             runs += 1;
             async move {
                 tx.set("other").add("x")?;
@@ -598,7 +600,9 @@ async fn a_deadline_never_hides_a_commit() {
         let other = store.clone();
         let late = tokio::spawn(async move {
             other
-                .transaction_with(options, |tx| async move {
+                .tx()
+                .options(options)
+                .run(|tx| async move {
                     tx.counter("n").add(1)?;
                     tx.counter("k").add(1)?;
                     Ok(())

@@ -32,7 +32,7 @@ fn unknown(store: &Store) -> OutcomeId {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(20) {
         let hurried = TxOptions::new().deadline(Duration::from_nanos(1));
-        match wait(store.transaction_with(hurried, async |tx| Ok(tx.counter("hurried").add(1)?))) {
+        match wait(store.tx().options(hurried).run(async |tx| Ok(tx.counter("hurried").add(1)?))) {
             Err(Error::Unknown(id)) => return id,
             Ok(()) | Err(Error::Deadline { .. }) => {}
             Err(other) => panic!("{other}"),

@@ -79,7 +79,7 @@ async fn an_operation_of_another_type_is_refused_on_every_way() {
 #[tokio::test]
 async fn an_optimistic_look_and_a_nested_transaction_are_refused() {
     let store = Store::builder().schema(shop().expect("a schema")).build();
-    let looks = store.transaction_with(TxOptions::new().optimistic(), async |tx| {
+    let looks = store.tx().optimistic().run(async |tx| {
         tx.set("seen:1").contains("x").await?;
         Ok(tx.set("cart:1").contains("x").await?)
     });

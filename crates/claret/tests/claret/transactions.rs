@@ -243,7 +243,9 @@ async fn a_deadline_ends_a_wait_and_leaves_nothing() {
     held.notified().await;
     let options = TxOptions::new().deadline(Duration::from_millis(30));
     let late = store
-        .transaction_with(options, |tx| async move {
+        .tx()
+        .options(options)
+        .run(|tx| async move {
             tx.set("other").add("x")?;
             tx.counter("k").add(1)?;
             Ok(())
@@ -262,7 +264,9 @@ async fn a_transaction_with_an_id_happens_once() {
     let store = Store::in_memory();
     for round in 0..3 {
         let paid = store
-            .transaction_once("order-17", |tx| async move {
+            .tx()
+            .once("order-17")
+            .run(|tx| async move {
                 tx.counter("paid").add(10)?;
                 Ok(())
             })

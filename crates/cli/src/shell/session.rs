@@ -1,5 +1,5 @@
 //! One session: at most one transaction at a time, driven from outside through the closure that
-//! [`Store::transaction_with`] runs.
+//! [`Store::tx`] runs.
 //!
 //! The closure takes [`Step`]s from one channel and puts answers into another; its future is this session's task.
 //! It is polled by [`Session::run`], whenever its waker was called, on the thread of the shell: with an embedded
@@ -306,7 +306,9 @@ async fn transaction(
 ) -> Result<(), Error> {
     let mut steps = Some(steps);
     store
-        .transaction_with(options, |tx| {
+        .tx()
+        .options(options)
+        .run(|tx| {
             let steps = steps.take().expect("it is attempted once");
             follow(tx, steps, answers.clone())
         })

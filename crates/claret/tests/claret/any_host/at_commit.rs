@@ -50,7 +50,7 @@ impl Case<'_> {
                 Ok::<_, Abort>((last, left, place))
             };
             let (last, left, place): (AtCommit, Ticket<Option<i64>>, Ticket<u64>) =
-                self.store.transaction_with(self.options, body).await.expect("committed");
+                self.store.tx().options(self.options).run(body).await.expect("committed");
             let replies = last.replies().expect("committed");
             assert_eq!(replies.get(place).expect("a number"), number);
             assert_eq!(replies.get(left).expect("a number"), Some(5 - 2 * number as i64));
@@ -70,7 +70,7 @@ impl Case<'_> {
             tx.counter(&key).add(1)?;
             Ok::<_, Abort>((before, last, ten))
         };
-        let (before, last, ten) = self.store.transaction_with(self.options, body).await.expect("committed");
+        let (before, last, ten) = self.store.tx().options(self.options).run(body).await.expect("committed");
         assert_eq!((before, last.replies().expect("committed").get(ten).expect("a number")), (2, 13));
     }
 
@@ -88,7 +88,7 @@ impl Case<'_> {
             tx.counter(self.key("now")).add_returning(7).await?;
             Ok::<_, Abort>((last, tickets))
         };
-        let (last, tickets) = self.store.transaction_with(self.options, body).await.expect("committed");
+        let (last, tickets) = self.store.tx().options(self.options).run(body).await.expect("committed");
         let replies = last.replies().expect("committed");
         let numbers: Vec<i64> = tickets.iter().map(|it| replies.get(*it).expect("a number")).collect();
         assert_eq!(numbers, [100, 101, 102, 103, 104]);
@@ -104,7 +104,7 @@ impl Case<'_> {
             let ticket = last.counter(&key).add_returning(5);
             Ok::<_, Abort>((last, ticket))
         };
-        let (last, ticket) = self.store.transaction_with(self.options, body).await.expect("committed");
+        let (last, ticket) = self.store.tx().options(self.options).run(body).await.expect("committed");
         assert_eq!(last.replies().expect("committed").get(ticket).expect("a number"), 5);
         assert_eq!(self.store.counter(&settled).get().await.expect("read"), 1);
     }
@@ -114,7 +114,9 @@ impl Case<'_> {
         let key = self.key("stale");
         let error = self
             .store
-            .transaction_with(self.options, async |tx| {
+            .tx()
+            .options(self.options)
+            .run(async |tx| {
                 tx.counter(&key).add_returning(1).await?;
                 let stale = tx.nested(async |inner| Ok::<_, Abort>(inner.at_commit())).await?;
                 let _ = stale.counter(&key).add_returning(10);
@@ -130,7 +132,9 @@ impl Case<'_> {
         let key = self.key("innermost");
         let (last, outer) = self
             .store
-            .transaction_with(self.options, async |tx| {
+            .tx()
+            .options(self.options)
+            .run(async |tx| {
                 let last = tx.at_commit();
                 let outer = last.counter(&key).add_returning(1);
                 let inner = tx.nested(async |inner| {
@@ -159,7 +163,7 @@ impl Case<'_> {
             Ok::<_, Abort>((tx.attempt(), last, ticket))
         };
         let (attempt, last, ticket) =
-            self.store.transaction_with(self.options, body).await.expect("committed");
+            self.store.tx().options(self.options).run(body).await.expect("committed");
         assert_eq!(attempt, if self.options == TxOptions::new() { 1 } else { 2 });
         assert_eq!(last.replies().expect("committed").get(ticket).expect("a number"), 1);
         assert_eq!(self.store.counter(&key).get().await.expect("read"), 1);
@@ -171,7 +175,9 @@ impl Case<'_> {
         let kept = std::sync::Mutex::new(None);
         let error = self
             .store
-            .transaction_with(self.options, async |tx| {
+            .tx()
+            .options(self.options)
+            .run(async |tx| {
                 tx.counter(&other).add_returning(1).await?;
                 let last = tx.at_commit();
                 last.bounded_counter(&stock).take(2)?;
@@ -189,7 +195,9 @@ impl Case<'_> {
         let key = self.key("levels");
         let (last, tickets) = self
             .store
-            .transaction_with(self.options, async |tx| {
+            .tx()
+            .options(self.options)
+            .run(async |tx| {
                 let last = tx.at_commit();
                 let one = last.counter(&key).add_returning(1);
                 let here = tx.savepoint()?;
@@ -219,7 +227,9 @@ impl Case<'_> {
         let key = self.key("error");
         let error = self
             .store
-            .transaction_with(self.options, async |tx| {
+            .tx()
+            .options(self.options)
+            .run(async |tx| {
                 tx.counter(self.key("error:seen")).get().await?;
                 tx.at_commit().counter(&key).add(1)?;
                 Err::<(), _>(Abort::because("changed my mind"))

@@ -52,7 +52,7 @@ async fn ready(tx: &Tx) -> Result<(), Error> {
 impl Case<'_> {
     async fn what_is_undone_has_no_effect(&self) {
         let (tags, count) = (self.key("tags"), self.key("count"));
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.set(&tags).add("kept")?;
             let undone = tx.nested(async |tx| {
@@ -74,7 +74,7 @@ impl Case<'_> {
 
     async fn a_savepoint_is_rolled_back_to_again_and_again(&self) {
         let list = self.key("list");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.list(&list).push_back("first")?;
             let point = tx.savepoint()?;
@@ -95,7 +95,7 @@ impl Case<'_> {
     /// Calls that wait for the commit go with the first that is executed on their record, which is undone without them.
     async fn what_was_done_before_is_seen_and_stays(&self) {
         let (before, beside) = (self.key("before"), self.key("beside"));
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.counter(&before).add(1)?;
             tx.counter(&beside).add(1)?;
@@ -116,7 +116,7 @@ impl Case<'_> {
 
     async fn what_a_nested_one_did_is_seen_and_stays(&self) {
         let tags = self.key("stays");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             let within = tx.nested(async |tx| {
                 tx.set(&tags).add("one")?;
@@ -152,7 +152,7 @@ impl Case<'_> {
             Ok(())
         }
         let tags = self.key("deep");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             Ok(descend(tx, &tags, 0).await?)
         });
@@ -164,7 +164,7 @@ impl Case<'_> {
         let (word, seats, other) = (self.key("word"), self.key("seats"), self.key("other"));
         self.store.register(&word).set("a word").await.expect("set");
         self.store.bounded_counter(&seats).create(1, 0, 9).await.expect("created");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.set(&other).add("before")?;
             let (found, mut again) = (
@@ -200,7 +200,7 @@ impl Case<'_> {
     async fn an_error_of_what_went_along_is_heard(&self) {
         let seats = self.key("few");
         self.store.bounded_counter(&seats).create(3, 0, 9).await.expect("created");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.bounded_counter(&seats).take(1)?;
             let taken = tx.nested(async |tx| {
@@ -221,7 +221,7 @@ impl Case<'_> {
         let (word, tags) = (self.key("text"), self.key("rolled"));
         self.store.register(&word).set("a word").await.expect("set");
         for rolls_back in [true, false] {
-            let done = self.store.transaction_with(self.options, async |tx| {
+            let done = self.store.tx().options(self.options).run(async |tx| {
                 ready(&tx).await?;
                 tx.set(&tags).add("done")?;
                 let point = tx.savepoint()?;
@@ -249,7 +249,7 @@ impl Case<'_> {
     async fn an_error_in_the_middle_ends_that_level(&self) {
         let (seats, tags) = (self.key("middle"), self.key("middles"));
         self.store.bounded_counter(&seats).create(3, 0, 9).await.expect("created");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.set(&tags).add("outer")?;
             let middle = tx.nested(async |tx| {
@@ -270,7 +270,7 @@ impl Case<'_> {
     async fn it_settles(&self) {
         let (word, tags) = (self.key("settles"), self.key("settled"));
         self.store.register(&word).set("a word").await.expect("set");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.settle().await?;
             tx.set(&tags).add("one")?;
@@ -289,7 +289,7 @@ impl Case<'_> {
         assert_eq!(done.await, Ok(2));
         assert_eq!(self.store.set(&tags).len().await, Ok(2));
         // Outside of all it ends the transaction.
-        let failed = self.store.transaction_with(self.options, async |tx| {
+        let failed = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.set(&tags).add("four")?;
             tx.set(&word).add("it is another type")?;
@@ -304,7 +304,7 @@ impl Case<'_> {
 
     async fn what_was_settled_can_be_undone(&self) {
         let tags = self.key("settled, undone");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.set(&tags).add("kept")?;
             let point = tx.savepoint()?;
@@ -321,7 +321,7 @@ impl Case<'_> {
 
     async fn handles_and_savepoints_that_may_not_be_used(&self) {
         let tags = self.key("handles");
-        let outer = self.store.transaction_with(self.options, async |tx| {
+        let outer = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             let _ = tx
                 .nested(async |_| {
@@ -333,7 +333,7 @@ impl Case<'_> {
             Ok(())
         });
         assert_eq!(outer.await, Err(Error::NestedOpen));
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             let point = tx.savepoint()?;
             let later = tx.savepoint()?;
@@ -355,7 +355,7 @@ impl Case<'_> {
             Ok(point)
         });
         let point = done.await.expect("committed");
-        let other = self.store.transaction_with(self.options, async |tx| {
+        let other = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             assert_eq!(tx.rollback_to(&point), Err(Error::NoSavepoint));
             Ok(())
@@ -366,7 +366,7 @@ impl Case<'_> {
 
     async fn a_nested_one_that_is_dropped_is_undone(&self) {
         let tags = self.key("dropped");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             let mut nested = Box::pin(tx.nested(async |tx| {
                 tx.set(&tags).add("undone")?;
@@ -386,7 +386,7 @@ impl Case<'_> {
     async fn undone_draws_are_there_again(&self) {
         let seats = self.key("draws");
         self.store.bounded_counter(&seats).create(5, 0, 9).await.expect("created");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             let point = tx.savepoint()?;
             for _ in 0..3 {
@@ -408,7 +408,7 @@ impl Case<'_> {
             let run = |sees: String, writes: String| {
                 let (store, options) = (self.store.clone(), self.options);
                 tokio::spawn(async move {
-                    let seen = store.transaction_with(options, async |tx| {
+                    let seen = store.tx().options(options).run(async |tx| {
                         ready(&tx).await?;
                         let point = tx.savepoint()?;
                         let seen = tx.counter(&sees).get().await?;
@@ -490,7 +490,7 @@ async fn an_error_keeps_its_footprint(store: &Store, keys: &str) {
 /// An optimistic transaction locks a record within a savepoint that it has written before: the next attempt locks it from the start.
 async fn what_is_locked_within_and_was_done_before(store: &Store, keys: &str) {
     let count = format!("{keys}locked within");
-    let done = store.transaction_with(TxOptions::new().optimistic(), async |tx| {
+    let done = store.tx().optimistic().run(async |tx| {
         ready(&tx).await?;
         tx.counter(&count).add(1)?;
         let point = tx.savepoint()?;

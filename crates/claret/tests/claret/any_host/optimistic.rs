@@ -41,7 +41,7 @@ async fn others_do_not_matter_that_commute(store: &Store, keys: &str) {
     let (tags, seats) = (format!("{keys}tags"), format!("{keys}seats"));
     store.set(&tags).add("red").await.expect("added");
     store.bounded_counter(&seats).create(10, 0, 10).await.expect("created");
-    let attempts = store.transaction_with(optimistic(), async |tx| {
+    let attempts = store.tx().options(optimistic()).run(async |tx| {
         assert!(tx.set(&tags).contains("red").await?);
         assert!(tx.bounded_counter(&seats).try_take(2).await?);
         store.set(&tags).add("blue").await?;
@@ -54,7 +54,7 @@ async fn others_do_not_matter_that_commute(store: &Store, keys: &str) {
 
 async fn what_was_seen_and_changed_is_looked_at_again(store: &Store, keys: &str) {
     let (tags, size) = (format!("{keys}changing"), format!("{keys}size"));
-    let seen = store.transaction_with(optimistic(), async |tx| {
+    let seen = store.tx().options(optimistic()).run(async |tx| {
         let count = tx.set(&tags).len().await?;
         if tx.attempt() == 1 {
             store.set(&tags).add("late").await?;
@@ -69,7 +69,7 @@ async fn what_was_seen_and_changed_is_looked_at_again(store: &Store, keys: &str)
 async fn a_thinker_stands_in_nobodys_way(store: &Store, keys: &str) {
     let price = format!("{keys}price");
     store.register(&price).set(5_i64).await.expect("set");
-    let seen = store.transaction_with(optimistic(), async |tx| {
+    let seen = store.tx().options(optimistic()).run(async |tx| {
         let seen = tx.register(&price).get::<i64>().await?;
         if tx.attempt() == 1 {
             let set = timeout(SOON, store.register(&price).set(6_i64)).await;
@@ -88,7 +88,7 @@ async fn two_that_see_each_others_records_are_one_after_the_other(store: &Store,
         let run = |sees: String, writes: String| {
             let (store, both) = (store.clone(), Arc::clone(&both));
             tokio::spawn(async move {
-                let seen = store.transaction_with(optimistic(), async |tx| {
+                let seen = store.tx().options(optimistic()).run(async |tx| {
                     let seen = tx.counter(&sees).get().await?;
                     if tx.attempt() == 1 {
                         both.wait().await;
@@ -108,7 +108,7 @@ async fn two_that_see_each_others_records_are_one_after_the_other(store: &Store,
 /// A number that is drawn goes into keys and values, and drawn anew it would be another one.
 async fn a_number_is_drawn_once(store: &Store, keys: &str) {
     let (ids, last) = (format!("{keys}ids"), format!("{keys}last"));
-    let drawn = store.transaction_with(optimistic(), async |tx| {
+    let drawn = store.tx().options(optimistic()).run(async |tx| {
         let id = tx.uid_generator(&ids).next().await?;
         store.uid_generator(&ids).next().await?;
         tx.register(&last).set(id)?;
@@ -124,7 +124,7 @@ async fn an_error_is_believed_if_what_was_seen_is_so(store: &Store, keys: &str) 
     store.counter(&x).add(50).await.expect("added");
     store.counter(&y).add(50).await.expect("added");
     let runs = AtomicU32::new(0);
-    let sum = store.transaction_with(optimistic(), async |tx| {
+    let sum = store.tx().options(optimistic()).run(async |tx| {
         runs.fetch_add(1, Ordering::Relaxed);
         let seen = tx.counter(&x).get().await?;
         if tx.attempt() == 1 {
@@ -139,7 +139,7 @@ async fn an_error_is_believed_if_what_was_seen_is_so(store: &Store, keys: &str) 
     assert_eq!(sum.await, Ok(100));
     assert_eq!(runs.into_inner(), 2);
     // What is true is told as it is.
-    let told = store.transaction_with(optimistic(), async |tx| -> Result<(), Abort> {
+    let told = store.tx().options(optimistic()).run(async |tx| -> Result<(), Abort> {
         let seen = tx.counter(&x).get().await?;
         tx.counter(&x).add(1)?;
         Err(Abort::because(format!("{seen} is enough")))
@@ -153,7 +153,7 @@ async fn an_operation_that_cannot_be_done_is_believed_once_checked(store: &Store
     let (limit, stock) = (format!("{keys}limit"), format!("{keys}stock"));
     store.counter(&limit).add(5).await.expect("added");
     store.bounded_counter(&stock).create(3, 0, 9).await.expect("created");
-    let taken = store.transaction_with(optimistic(), async |tx| {
+    let taken = store.tx().options(optimistic()).run(async |tx| {
         let amount = tx.counter(&limit).get().await?;
         if tx.attempt() == 1 {
             store.counter(&limit).add(-3).await?;
@@ -164,7 +164,7 @@ async fn an_operation_that_cannot_be_done_is_believed_once_checked(store: &Store
         Ok((tx.attempt(), left))
     });
     assert_eq!(taken.await, Ok((2, Some(1))));
-    let fails = store.transaction_with(optimistic(), async |tx| {
+    let fails = store.tx().options(optimistic()).run(async |tx| {
         tx.bounded_counter(&stock).take(7)?;
         // The closure looks away from it.
         let _ = tx.bounded_counter(&stock).get().await;
@@ -188,7 +188,7 @@ async fn an_error_under_a_lock_tells_of_what_was_seen(store: &Store, keys: &str)
         store.counter(&limit).add(5).await.expect("added");
         store.bounded_counter(&stock).create(3, 0, 9).await.expect("created");
         let options = if optimistic_only { optimistic().optimistic_only() } else { optimistic() };
-        let left = store.transaction_with(options, async |tx| {
+        let left = store.tx().options(options).run(async |tx| {
             let amount = tx.counter(&limit).get().await?;
             if tx.attempt() == 1 {
                 store.counter(&limit).add(-3).await?;
@@ -201,7 +201,7 @@ async fn an_error_under_a_lock_tells_of_what_was_seen(store: &Store, keys: &str)
         });
         assert_eq!(left.await, Ok(Some(1)));
         // Where nothing was looked at before, the error is told at once.
-        let fails = store.transaction_with(options, async |tx| {
+        let fails = store.tx().options(options).run(async |tx| {
             tx.bounded_counter(&stock).take(7)?;
             Ok(tx.attempt())
         });
@@ -221,7 +221,7 @@ async fn a_record_of_another_type_is_another_answer(store: &Store, keys: &str) {
         }
     };
     turn(false).await;
-    let seen = store.transaction_with(optimistic(), async |tx| {
+    let seen = store.tx().options(optimistic()).run(async |tx| {
         if tx.attempt() > 1 {
             return Ok(tx.list(&kind).len().await? as i64);
         }
@@ -232,14 +232,14 @@ async fn a_record_of_another_type_is_another_answer(store: &Store, keys: &str) {
     });
     assert_eq!(seen.await, Ok(1));
     // It is a list still, and that is told.
-    let told = store.transaction_with(optimistic(), async |tx| {
+    let told = store.tx().options(optimistic()).run(async |tx| {
         tx.counter(&other).get().await?;
         Ok(tx.counter(&kind).get().await?)
     });
     let told = told.await;
     assert!(matches!(&told, Err(Error::Invalid { error: OpError::WrongType { .. }, .. })), "{told:?}");
     // It is a counter again.
-    let seen = store.transaction_with(optimistic(), async |tx| {
+    let seen = store.tx().options(optimistic()).run(async |tx| {
         let seen = tx.counter(&kind).get().await;
         if tx.attempt() == 1 {
             turn(false).await;
@@ -251,7 +251,7 @@ async fn a_record_of_another_type_is_another_answer(store: &Store, keys: &str) {
 
 async fn what_changes_too_often_is_locked(store: &Store, keys: &str) {
     let (busy, calm) = (format!("{keys}busy"), format!("{keys}calm"));
-    let attempts = store.transaction_with(optimistic(), async |tx| {
+    let attempts = store.tx().options(optimistic()).run(async |tx| {
         tx.counter(&calm).get().await?;
         let seen = tx.counter(&busy).get().await?;
         let add = timeout(SOON, store.counter(&busy).add(1)).await;
@@ -273,7 +273,7 @@ async fn what_changes_too_often_is_locked(store: &Store, keys: &str) {
 async fn who_is_optimistic_only_is_told_the_key(store: &Store, keys: &str) {
     let busy = format!("{keys}too-busy");
     let options = optimistic().optimistic_only().attempts(6);
-    let told = store.transaction_with(options, async |tx| {
+    let told = store.tx().options(options).run(async |tx| {
         tx.counter(&busy).get().await?;
         store.counter(&busy).add(1).await?;
         Ok(())
@@ -285,7 +285,7 @@ async fn who_is_optimistic_only_is_told_the_key(store: &Store, keys: &str) {
 
 async fn the_same_question_has_the_same_answer(store: &Store, keys: &str) {
     let key = format!("{keys}asked");
-    let seen = store.transaction_with(optimistic(), async |tx| {
+    let seen = store.tx().options(optimistic()).run(async |tx| {
         let first = tx.counter(&key).get().await?;
         if tx.attempt() == 1 {
             store.counter(&key).add(1).await?;
@@ -301,7 +301,7 @@ async fn the_same_question_has_the_same_answer(store: &Store, keys: &str) {
 
 async fn own_writes_are_seen(store: &Store, keys: &str) {
     let key = format!("{keys}list");
-    let seen = store.transaction_with(optimistic(), async |tx| {
+    let seen = store.tx().options(optimistic()).run(async |tx| {
         tx.list(&key).push_back("a")?;
         let length = tx.list(&key).len().await?;
         tx.list(&key).push_back("b")?;
@@ -314,7 +314,7 @@ async fn own_writes_are_seen(store: &Store, keys: &str) {
 async fn for_update_locks(store: &Store, keys: &str) {
     let key = format!("{keys}locked");
     let other = store.clone();
-    let done = store.transaction_with(optimistic(), async |tx| {
+    let done = store.tx().options(optimistic()).run(async |tx| {
         tx.counter(&key).add(1)?;
         let seen = tx.counter(&key).get_for_update().await?;
         let (other, key) = (other.clone(), key.clone());
@@ -331,7 +331,7 @@ async fn for_update_locks(store: &Store, keys: &str) {
 /// It was asked, and what was answered may have been heard by another task.
 async fn an_answer_nobody_waits_for_is_checked_too(store: &Store, keys: &str) {
     let key = format!("{keys}dropped");
-    let done = store.transaction_with(optimistic(), async |tx| {
+    let done = store.tx().options(optimistic()).run(async |tx| {
         drop(tx.counter(&key).get());
         if tx.attempt() == 1 {
             tokio::time::sleep(Duration::from_millis(20)).await;

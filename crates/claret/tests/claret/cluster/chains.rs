@@ -39,7 +39,7 @@ async fn transfer(store: Store, accounts: Vec<String>, options: TxOptions, times
         if from == to {
             continue;
         }
-        let moved = store.transaction_with(options, async |tx| {
+        let moved = store.tx().options(options).run(async |tx| {
             let balance = tx.counter(from).get().await?;
             if balance < 7 {
                 return Err(Abort::because("too little is there"));

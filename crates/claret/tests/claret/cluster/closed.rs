@@ -213,7 +213,7 @@ fn a_store_is_closed_from_anywhere() {
         let (kept, late) = (blocking.clone(), TxOptions::new().deadline(Duration::from_millis(50)));
         // On this thread, which has no runtime.
         blocking.close().expect("it closes");
-        let error = kept.transaction_with(late, |tx| tx.counter(&key).add_returning(1).map_err(Into::into));
+        let error = kept.tx().options(late).run(|tx| tx.counter(&key).add_returning(1).map_err(Into::into));
         assert!(matches!(error, Err(Error::Closed)), "{mode:?}: {error:?}");
         let again = opened_on.block_on(Store::connect(shared().url())).expect("a store");
         assert_eq!(again.blocking().counter(&key).get().expect("an answer"), 1);

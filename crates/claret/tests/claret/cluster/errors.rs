@@ -130,6 +130,6 @@ async fn of_a_node_in_trouble() -> Vec<Provoked> {
         Provoked::new(renamed, ["key 'k'", "use a mode other than none, or RENAME to move a record"]),
         Provoked::new(told, ["key 'k'", "Not enough good replicas to write"]),
         Provoked::new(unanswered, [&address, "check that the server runs"]),
-        Provoked::new(unknown, ["it is unknown whether the transaction committed", "use transaction_once"]),
+        Provoked::new(unknown, ["it is unknown whether the transaction committed", "use Store::tx().once(id)"]),
     ]
 }

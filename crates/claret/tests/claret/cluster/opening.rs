@@ -157,7 +157,7 @@ async fn nodes_of_two_clusters_are_told_apart() {
         tx.counter("k").get_for_update().await?;
         Ok(tx.counter("k").add(1)?)
     };
-    let error = store.transaction_with(patience, add_to_it).await.expect_err("it is gone");
+    let error = store.tx().options(patience).run(add_to_it).await.expect_err("it is gone");
     assert!(error.to_string().contains("two clusters"), "{error}");
     for node in 0..two.masters() {
         assert_eq!(two.query::<i64>(node, &["DBSIZE"]).expect("a number"), 0);

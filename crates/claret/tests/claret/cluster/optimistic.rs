@@ -43,7 +43,7 @@ async fn a_slot_moves_while_a_transaction_thinks() {
     let slot = cluster.query::<u16>(0, &["CLUSTER", "KEYSLOT", &key]).expect("a slot").to_string();
     store.counter(&key).add(5).await.expect("added");
     let options = TxOptions::new().optimistic();
-    let moved = store.transaction_with(options, async |tx| {
+    let moved = store.tx().options(options).run(async |tx| {
         let seen = tx.counter(&key).get().await?;
         if tx.attempt() == 1 {
             begin_to_move(&cluster, &slot, 0, 1).await;
@@ -74,7 +74,7 @@ async fn a_primary_dies_while_a_transaction_thinks() {
     let replica = cluster.replica(1, 0);
     let (seen, dead) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
     let options = TxOptions::new().optimistic().deadline(Duration::from_secs(20)).attempts(10_000);
-    let think = store.transaction_with(options, async |tx| {
+    let think = store.tx().options(options).run(async |tx| {
         let value = tx.counter(&key).get().await?;
         if tx.attempt() == 1 {
             seen.notify_one();
@@ -104,7 +104,7 @@ async fn an_error_is_not_told_where_what_it_saw_cannot_be_checked() {
     let store = Store::connect(cluster.url()).await.expect("a store");
     let key = cluster.key_at(0, "thinks:");
     let options = TxOptions::new().optimistic().deadline(Duration::from_secs(1));
-    let told = store.try_transaction_with(options, async |tx| {
+    let told = store.tx().options(options).try_run(async |tx| {
         assert_eq!(tx.counter(&key).get().await?, 0);
         cluster.servers()[0].pause();
         Err::<(), _>(Told::Empty)
@@ -113,7 +113,7 @@ async fn an_error_is_not_told_where_what_it_saw_cannot_be_checked() {
     cluster.servers()[0].resume();
     assert!(matches!(told, Err(Told::Store(Error::Deadline { .. } | Error::NoAnswer { .. }))), "{told:?}");
     let options = TxOptions::new().optimistic();
-    let told = store.try_transaction_with(options, async |tx| match tx.counter(&key).get().await? {
+    let told = store.tx().options(options).try_run(async |tx| match tx.counter(&key).get().await? {
         0 => Err::<(), _>(Told::Empty),
         _ => Ok(()),
     });

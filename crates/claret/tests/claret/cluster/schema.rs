@@ -82,9 +82,9 @@ async fn a_client_refuses_without_a_message_what_a_node_would_refuse() {
         batch.set(&key).add("x");
         errors.push(batch.commit().await.expect_err("a dict"));
         for options in [options, options.optimistic()] {
-            let looked = store.transaction_with(options, async |tx| Ok(tx.set(&key).len().await?));
+            let looked = store.tx().options(options).run(async |tx| Ok(tx.set(&key).len().await?));
             errors.push(looked.await.expect_err("a dict"));
-            let added = store.transaction_with(options, async |tx| Ok(tx.set(&key).add("x")?));
+            let added = store.tx().options(options).run(async |tx| Ok(tx.set(&key).add("x")?));
             errors.push(added.await.expect_err("a dict"));
         }
         errors
@@ -134,7 +134,7 @@ async fn what_a_nodes_schema_refuses_is_checked_first() {
             true => tx.set(&key).len().await.map(drop),
             false => tx.set(&key).add("x"),
         };
-        let done = store.transaction_with(TxOptions::new().optimistic(), async |tx| {
+        let done = store.tx().optimistic().run(async |tx| {
             let seen = tx.counter(&count).get().await?;
             if seen == 0 {
                 store.counter(&count).add(1).await?;
@@ -144,7 +144,7 @@ async fn what_a_nodes_schema_refuses_is_checked_first() {
         });
         assert_eq!(done.await, Ok((2, 1)), "{name} it was not 0 any more");
         let runs = AtomicU32::new(0);
-        let refused = store.transaction_with(TxOptions::new().optimistic(), async |tx| {
+        let refused = store.tx().optimistic().run(async |tx| {
             runs.fetch_add(1, Ordering::Relaxed);
             tx.counter(&count).get().await?;
             Ok(breaks(&tx).await?)

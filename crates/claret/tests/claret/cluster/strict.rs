@@ -586,7 +586,7 @@ async fn a_slot_on_its_way_is_served_by_nobody_after_its_giver_died() {
     assert_eq!(stranded(), u64::from(!is_valkey(&cluster)));
     for key in &keys {
         let quick = TxOptions::new().deadline(Duration::from_millis(500));
-        let add = store.transaction_with(quick, |tx| {
+        let add = store.tx().options(quick).run(|tx| {
             let counter = tx.counter(key);
             async move { Ok(counter.add(1)?) }
         });

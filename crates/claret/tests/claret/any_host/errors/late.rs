@@ -56,11 +56,11 @@ pub(crate) async fn late(store: &Store, held: &str, free: &str, way: Way) -> Err
         let late = match way {
             Way::Blocking => {
                 let (store, held) = (store.blocking(), held.to_owned());
-                let read = move || store.transaction_with(options, |tx| Ok(tx.counter(&held).get()?));
+                let read = move || store.tx().options(options).run(|tx| Ok(tx.counter(&held).get()?));
                 tokio::task::spawn_blocking(read).await.expect("no panic").map(|_| ())
             }
             Way::Call | Way::Commit => {
-                let late = store.transaction_with(options, |tx| async move {
+                let late = store.tx().options(options).run(|tx| async move {
                     if let Way::Call = way {
                         tx.counter(free).add(1)?;
                         tx.counter(held).get().await?;

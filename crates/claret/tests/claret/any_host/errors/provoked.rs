@@ -139,7 +139,7 @@ async fn of_a_store(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provok
         }
         "AlreadyDone" => {
             store.register(format!("claret:done:{key}")).set("1").await.expect("set");
-            let again = store.transaction_once(key, |_| async { Ok(()) }).await;
+            let again = store.tx().once(key).run(|_| async { Ok(()) }).await;
             let error = matched!(again, Error::AlreadyDone { id } if id == key);
             Provoked::new(error, [key, "read what it wrote"])
         }
@@ -349,7 +349,7 @@ async fn held_till_the_deadline(store: &Store, key: &str) -> Provoked {
 async fn fight(store: &Store, key: &str) -> (Error, Error) {
     let (met, told) = (Barrier::new(2), Mutex::new(None));
     let one_attempt = || {
-        store.transaction_with(TxOptions::new().attempts(1), |tx| {
+        store.tx().attempts(1).run(|tx| {
             let (met, told) = (&met, &told);
             async move {
                 tx.counter(key).get().await?;

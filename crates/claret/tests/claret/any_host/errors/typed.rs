@@ -43,7 +43,7 @@ async fn buy_until_sold_out(store: &Store, seats: &str, guests: &str) {
     assert_eq!(bought(2).await, Ok(2));
     assert!(store.set(guests).contains("ada").await.expect("read"));
     let within = TxOptions::new().attempts(3);
-    let left = store.try_transaction_with(within, |tx| async move { buy(&tx, seats, guests, 1).await });
+    let left = store.tx().options(within).try_run(|tx| async move { buy(&tx, seats, guests, 1).await });
     assert_eq!(left.await, Err(Purchase::SoldOut { wanted: 1 }));
     let (blocking, key) = (store.blocking(), seats.to_owned());
     let sold_out = move || {
@@ -116,11 +116,11 @@ async fn late_in_the_blocking_mirror(store: &Store, key: &str) {
         let (blocking, held) = (store.blocking(), key.to_owned());
         let late = TxOptions::new().deadline(Duration::from_millis(30));
         let late = move || {
-            let swallowed = blocking.try_transaction_with(late, |tx| {
+            let swallowed = blocking.tx().options(late).try_run(|tx| {
                 let _ = tx.counter(&held).get();
                 Ok::<_, Purchase>(())
             });
-            let replaced = blocking.try_transaction_with(late, |tx| {
+            let replaced = blocking.tx().options(late).try_run(|tx| {
                 tx.counter(&held).get().map(|_| ()).map_err(|_| Purchase::SoldOut { wanted: 0 })
             });
             (swallowed, replaced)

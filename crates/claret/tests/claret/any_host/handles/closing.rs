@@ -26,7 +26,9 @@ async fn closed_while_they_wait(store: &Store, prefix: &str) {
                 0 => store.counter(&key).get().await,
                 1 => {
                     store
-                        .transaction_with(late, |tx| {
+                        .tx()
+                        .options(late)
+                        .run(|tx| {
                             let key = key.clone();
                             async move { Ok(tx.counter(key).get().await?) }
                         })
@@ -40,7 +42,7 @@ async fn closed_while_they_wait(store: &Store, prefix: &str) {
                 }
                 _ => {
                     let blocking = store.blocking();
-                    let read = move || blocking.transaction_with(late, |tx| Ok(tx.counter(&key).get()?));
+                    let read = move || blocking.tx().options(late).run(|tx| Ok(tx.counter(&key).get()?));
                     tokio::task::spawn_blocking(read).await.expect("it does not panic")
                 }
             }
@@ -68,7 +70,7 @@ async fn closed_before(store: &Store, prefix: &str) {
         refused.await.expect_err("closed"),
         store.counter(&key).get().await.expect_err("closed"),
         store.batch().commit().await.expect_err("closed"),
-        store.transaction_once(&key, |_| async { Ok(()) }).await.expect_err("closed"),
+        store.tx().once(&key).run(|_| async { Ok(()) }).await.expect_err("closed"),
         blocking.transaction::<()>(|_| panic!("it is not called")).expect_err("closed"),
         single.counter(&key).add(1).expect_err("closed"),
     ];

@@ -134,7 +134,7 @@ async fn kept_after_the_end(store: &Store, key: String) {
     assert_over(&taken(), &key).await;
 
     let hasty = TxOptions::new().deadline(Duration::from_millis(20));
-    let late = store.transaction_with(hasty, |tx| {
+    let late = store.tx().options(hasty).run(|tx| {
         keep(&tx);
         let key = key.clone();
         async move {

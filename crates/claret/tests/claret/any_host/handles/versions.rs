@@ -136,7 +136,7 @@ async fn what_a_transaction_did_itself_is_a_change_for_it(store: &Store, key: &s
 async fn a_version_that_was_seen_counts_until_the_commit(store: &Store, key: &str) {
     store.set(key).add("x").await.expect("added");
     let attempts = Arc::new(AtomicU32::new(0));
-    let done = store.transaction_with(TxOptions::default().optimistic(), |tx| {
+    let done = store.tx().options(TxOptions::default().optimistic()).run(|tx| {
         let (store, key, attempts) = (store.clone(), key.to_owned(), Arc::clone(&attempts));
         async move {
             tx.key(&key).version().await?;
