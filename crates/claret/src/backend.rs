@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use crate::call::Call;
 use crate::durability::{BackupError, LogStatus};
-use crate::error::{BlockedOn, Error};
+use crate::error::{BeginError, BlockedOn, Error};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::outcome::{Outcome, OutcomeId};
@@ -100,11 +100,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// # Errors
     /// The records are not in this process.
     fn peek(&self, _key: &Bytes, _at: &mut dyn FnMut(&State)) -> Result<(), Error> {
-        Err(Error::Unsupported {
+        Err(Error::Begin(BeginError::Unsupported {
             asked: "view of records outside transactions",
             host: "on a cluster",
             instead: "read the record in a transaction, or ask the server",
-        })
+        }))
     }
 
     /// Whether operations of this type can be done here.
@@ -159,11 +159,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// # Errors
     /// It has none.
     fn log_status(&self) -> Result<LogStatus, Error> {
-        Err(Error::Unsupported {
+        Err(Error::Begin(BeginError::Unsupported {
             asked: "log of its own",
             host: "on a cluster",
             instead: "ask the server (`INFO persistence`)",
-        })
+        }))
     }
 
     /// Copies the store into a folder. Elsewhere than in a folder of its own: never.

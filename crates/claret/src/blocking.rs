@@ -4,7 +4,7 @@
 //! thread of its own. A blocking store made from an async store uses the latter's runtime.
 //!
 //! A call that would have to wait on the only thread of a tokio runtime would stop what it waits for: it answers
-//! [`Error::BlocksRuntime`] instead. On a cluster every call waits. Threads of `tokio::task::spawn_blocking` may wait.
+//! [`BeginError::BlocksRuntime`](crate::errors::BeginError::BlocksRuntime) instead. On a cluster every call waits. Threads of `tokio::task::spawn_blocking` may wait.
 
 use std::fmt;
 use std::future::{Future, Ready, poll_fn, ready};
@@ -24,7 +24,7 @@ use crate::caller::Caller;
 use crate::deadline::Deadline;
 use crate::decode::Decode;
 use crate::durability::{BackupError, LogStatus};
-use crate::error::{Abort, Error};
+use crate::error::{Abort, BeginError, Error};
 use crate::keys;
 use crate::mode::Mode;
 use crate::once::OnceOutcome;
@@ -301,12 +301,12 @@ fn wait_on<T, E: From<Error>>(
 ) -> Result<T, E> {
     let can_be_dropped = !backend.checks_answers() && backend.mode() != Mode::CommutingPhasedCombined;
     if !can_be_dropped && runtime::stops_by_waiting() {
-        return Err(Error::BlocksRuntime.into());
+        return Err(Error::Begin(BeginError::BlocksRuntime).into());
     }
     let mut future = pin!(future);
     pollster::block_on(poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Pending if can_be_dropped && runtime::stops_by_waiting() => {
-            Poll::Ready(Err(Error::BlocksRuntime.into()))
+            Poll::Ready(Err(Error::Begin(BeginError::BlocksRuntime).into()))
         }
         poll => poll,
     }))
@@ -416,7 +416,7 @@ impl Tx {
             }
         };
         answered.map_err(|error| match error {
-            Error::BlocksRuntime => self.inner.fail_all(error),
+            Error::Begin(BeginError::BlocksRuntime) => self.inner.fail_all(error),
             error => error,
         })
     }

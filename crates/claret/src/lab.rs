@@ -79,7 +79,7 @@ impl ClusterLab for ClusterBuilder {
 /// Knobs of a transaction.
 pub trait TxLab {
     /// As [`TxOptions::optimistic`], and the transaction locks nothing before it commits, however often something has changed. Where
-    /// that is too often, the error ([`Error::Attempts`](crate::Error::Attempts)) names the key. Only where a lock or the commit shows
+    /// that is too often, the error ([`CommitError::Attempts`](crate::errors::CommitError::Attempts)) names the key. Only where a lock or the commit shows
     /// that an operation cannot be done is everything locked in the next attempt: otherwise the error might tell of what has changed.
     #[must_use]
     fn optimistic_only(self) -> Self;

@@ -196,9 +196,11 @@ pub mod handles {
     };
 }
 
-/// What errors consist of, beside [`Error`] itself.
+/// Errors by what a program was about, of which [`Error`] is made, and those of single functions.
 pub mod errors {
-    pub use crate::error::{BlockedOn, Reason};
+    pub use crate::error::{
+        AttemptError, BeginError, BlockedOn, CommitError, ExecuteError, HandleError, NestError, Reason,
+    };
     pub use crate::open_url::OpenUrlError;
     pub use crate::outcome::NoOutcomeId;
     pub use crate::value::ValueError;

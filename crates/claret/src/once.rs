@@ -11,7 +11,7 @@ use std::time::Duration;
 use claret_types::{Bytes, KeyspaceOp, Moment, Operation, Register, RegisterOp, Reply};
 use parking_lot::Mutex;
 
-use crate::error::{Abort, Error};
+use crate::error::{Abort, BeginError, Error};
 use crate::options::TxOptions;
 use crate::store::{doom_first, own_first};
 use crate::tx::Tx;
@@ -111,7 +111,7 @@ impl<'a> OnceBuilder<'a> {
     /// Runs it, unless it was done.
     ///
     /// # Errors
-    /// [`Error::AlreadyDone`] if it was done and its value is gone, [`Error::Value`] if its value is of another type; else
+    /// [`BeginError::AlreadyDone`](crate::errors::BeginError::AlreadyDone) if it was done and its value is gone, [`ExecuteError::Value`](crate::errors::ExecuteError::Value) if its value is of another type; else
     /// see [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`]: then call again with the same id.
     pub async fn run<T, F, Fut>(self, body: F) -> Result<OnceOutcome<T>, Error>
     where
@@ -163,7 +163,7 @@ where
     let get = Operation::new::<Register>(RegisterOp::Get);
     if tx.execute_for_update(mark.clone(), get.clone()).await? != Reply::Nil {
         let Reply::Bytes(value) = tx.execute(answer.clone(), get).await? else {
-            return Err(tx.fail(Error::AlreadyDone { id: id.to_owned() }).into());
+            return Err(tx.fail(Error::Begin(BeginError::AlreadyDone { id: id.to_owned() })).into());
         };
         return Ok(OnceOutcome::Again(T::from_value(value).map_err(|error| error.at(answer))?));
     }

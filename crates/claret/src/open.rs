@@ -8,7 +8,7 @@ use claret_types::Schema;
 use crate::blocking;
 use crate::durability::{BackupError, LogStatus, OpenError, Progress, SyncPolicy};
 use crate::embedded::{Embedded, backup_of_folder};
-use crate::error::Error;
+use crate::error::{BeginError, Error};
 use crate::limits::Limits;
 use crate::mode::Mode;
 use crate::options::TxOptions;
@@ -39,13 +39,13 @@ impl Store {
     }
 
     /// Closes the store, for all its handles: whatever is begun from now on, and every operation that waits, answers
-    /// [`Error::Closed`] at once. On a cluster this waits until every shard knows the outcome of every
+    /// [`BeginError::Closed`](crate::errors::BeginError::Closed) at once. On a cluster this waits until every shard knows the outcome of every
     /// transaction, tells the shards that this process ends, and closes the connections. Dropping the last handle does that
     /// without waiting, and says nothing of errors. To close a store again does nothing.
     ///
     /// # Errors
     /// Of a store in a folder: its log stopped, or what was committed last could not be written and synced
-    /// ([`Error::LogStopped`]). It is closed all the same. With [`SyncPolicy::Every`] commits that were reported may be lost then.
+    /// ([`CommitError::LogStopped`](crate::errors::CommitError::LogStopped)). It is closed all the same. With [`SyncPolicy::Every`] commits that were reported may be lost then.
     pub async fn close(self) -> Result<(), Error> {
         self.backend.close().await
     }
@@ -100,12 +100,12 @@ impl StoreBuilder {
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// use claret::{Error, OpError, Records, Schema, Store, types::TypeName};
+    /// use claret::{OpError, Records, Schema, Store, types::TypeName};
     /// let schema = Schema::new().prefix("seen:", TypeName::Set)?;
     /// let store = Store::builder().schema(schema).build();
     /// store.set("seen:ada").add("book").await?;
     /// let refused = store.counter("seen:ada").add(1).await;
-    /// assert!(matches!(refused, Err(Error::Invalid { error: OpError::AgainstSchema { .. }, .. })));
+    /// assert!(matches!(refused.unwrap_err().op_error(), Some(OpError::AgainstSchema { .. })));
     /// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     pub fn schema(mut self, schema: Schema) -> Self {
@@ -175,7 +175,7 @@ impl Store {
     /// ```
     pub async fn backup(&self, folder: impl AsRef<Path>) -> Result<(), BackupError> {
         if self.backend.is_closed() {
-            return Err(BackupError::Store(Error::Closed));
+            return Err(BackupError::Store(Error::Begin(BeginError::Closed)));
         }
         self.backend.back_up(folder.as_ref()).await
     }
@@ -209,7 +209,7 @@ impl Store {
     /// How the log of a store in a folder stands.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: the store has no log, since it is in memory or on a cluster.
+    /// [`BeginError::Unsupported`](crate::errors::BeginError::Unsupported): the store has no log, since it is in memory or on a cluster.
     pub fn log_status(&self) -> Result<LogStatus, Error> {
         self.backend.log_status()
     }

@@ -50,7 +50,7 @@ impl TxOptions {
 
     /// For how long a transaction with an id ([`TxBuilder::once`](crate::TxBuilder::once)) can be asked again for the answer; 24 hours by
     /// default, with `Duration::MAX` for ever. After that a call with the same id answers
-    /// [`Error::AlreadyDone`](crate::Error::AlreadyDone): that it was done is not forgotten, unless [`Self::keep_mark`] says so.
+    /// [`BeginError::AlreadyDone`](crate::errors::BeginError::AlreadyDone): that it was done is not forgotten, unless [`Self::keep_mark`] says so.
     pub fn keep_answer(mut self, time: Duration) -> Self {
         self.keep_answer = time;
         self

@@ -16,7 +16,7 @@ use crate::backend::{Backend, UntilDurable};
 use crate::batch::Batch;
 use crate::caller::Caller;
 use crate::deadline::Deadline;
-use crate::error::{Abort, Error};
+use crate::error::{Abort, AttemptError, BeginError, CommitError, Error};
 use crate::nesting;
 use crate::observe::{AttemptSpan, Observed};
 use crate::options::TxOptions;
@@ -154,7 +154,7 @@ impl Store {
         Fut: Future<Output = Result<T, E>>,
     {
         if self.backend.is_closed() {
-            return Err(Error::Closed.into());
+            return Err(Error::Begin(BeginError::Closed).into());
         }
         self.go_on(Begun::new(self, options, None), options, body, both).await
     }
@@ -257,10 +257,10 @@ impl Store {
         deadline: &mut Deadline<'_>,
     ) -> Result<(), Error> {
         if self.backend.is_closed() {
-            return Err(Error::Closed);
+            return Err(Error::Begin(BeginError::Closed));
         }
         if made >= options.attempts {
-            return Err(Error::Attempts { made, last: describe(cause) });
+            return Err(Error::Commit(CommitError::Attempts { made, last: AttemptError::of(cause) }));
         }
         if deadline.race_while(self.pause(cause, made), || true).await.is_none() {
             return Err(self.backend.too_late(options.deadline));
@@ -418,7 +418,7 @@ impl Store {
     /// whoever opens it next. `docs/unknown-outcomes.md` says for how long it is remembered.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the store is closed. A node that does not answer is no error, but [`Outcome::NotYet`](crate::Outcome::NotYet).
+    /// [`BeginError::Closed`](crate::errors::BeginError::Closed) if the store is closed. A node that does not answer is no error, but [`Outcome::NotYet`](crate::Outcome::NotYet).
     ///
     /// ```no_run
     /// use claret::{Error, Outcome, Records, Store};
@@ -433,7 +433,7 @@ impl Store {
     /// ```
     pub async fn outcome(&self, id: &OutcomeId) -> Result<Outcome, Error> {
         match self.backend.outcome(id) {
-            _ if self.backend.is_closed() => Err(Error::Closed),
+            _ if self.backend.is_closed() => Err(Error::Begin(BeginError::Closed)),
             asking => asking.await,
         }
     }
@@ -457,7 +457,7 @@ impl Store {
     /// record, or one of another type.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] on a cluster: ask the server there.
+    /// [`BeginError::Unsupported`](crate::errors::BeginError::Unsupported) on a cluster: ask the server there.
     pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Result<Option<T::State>, Error> {
         Ok(self.look(key.into(), |state| state.downcast::<T>().cloned())?.flatten())
     }
@@ -465,7 +465,7 @@ impl Store {
     /// The name of the type that made a committed record, read as by [`Store::peek`]; for tools. `None` if there is no record.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] on a cluster: ask the server there.
+    /// [`BeginError::Unsupported`](crate::errors::BeginError::Unsupported) on a cluster: ask the server there.
     pub fn type_of(&self, key: impl Into<Bytes>) -> Result<Option<&'static str>, Error> {
         self.look(key.into(), |state| state.type_info().name)
     }
@@ -552,13 +552,4 @@ pub(crate) fn doom_first(_: Abort, doom: Error) -> Abort {
 /// The error that a closure returns comes back as it is.
 pub(crate) fn own_first<E>(own: E, _: Error) -> E {
     own
-}
-
-fn describe(cause: &Cause) -> String {
-    match cause {
-        Cause::GaveWay => "gave way to an elder transaction".into(),
-        Cause::Busy => "a lock was busy too often".into(),
-        Cause::Parted => "was taken out of the group it shared locks with".into(),
-        Cause::Refused(refusal) => refusal.to_string(),
-    }
 }

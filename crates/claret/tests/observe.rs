@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use claret::{
     Abort, Error, Records, Store, TxOptions,
+    errors::{BeginError, CommitError, ExecuteError},
     lab::{Mode, StoreLab},
     stats::Stats,
 };
@@ -201,9 +202,12 @@ async fn end_in_every_way(store: &Store) {
     let aborted = store.transaction(async |_| Err::<(), _>(Abort::because("sold out"))).await;
     assert!(matches!(aborted, Err(Error::Aborted(_))));
     store.list("list").push_back("x").await.expect("pushed");
-    assert!(matches!(store.counter("list").add(1).await, Err(Error::Invalid { .. })), "refused at once");
+    assert!(
+        matches!(store.counter("list").add(1).await, Err(Error::Execute(ExecuteError::Invalid { .. }))),
+        "refused at once"
+    );
     let refused = store.transaction(async |tx| Ok(tx.counter("list").get().await?)).await;
-    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Execute(ExecuteError::Invalid { .. }))), "{refused:?}");
 
     let (holds, is_over) = (Notify::new(), Notify::new());
     let holder = store.transaction(async |tx| {
@@ -216,7 +220,7 @@ async fn end_in_every_way(store: &Store) {
         holds.notified().await;
         let options = TxOptions::new().deadline(Duration::from_millis(20));
         let late = store.tx().options(options).run(async |tx| Ok(tx.counter("held").get().await?)).await;
-        assert!(matches!(late, Err(Error::Deadline { .. })), "{late:?}");
+        assert!(matches!(late, Err(Error::Commit(CommitError::Deadline { .. }))), "{late:?}");
         let dropped = store.transaction(async |tx| {
             tx.counter("other").add(1)?;
             pending::<Result<(), Abort>>().await
@@ -314,7 +318,7 @@ async fn a_subscriber_may_use_the_store_that_it_hears_of() {
             let store = self.0.blocking();
             store.counter("lines").add(1).map_err(io::Error::other)?;
             // The record that the transactions of the example hold in turn.
-            assert!(!matches!(store.counter("lamps").get(), Err(Error::Closed)));
+            assert!(!matches!(store.counter("lamps").get(), Err(Error::Begin(BeginError::Closed))));
             Ok(bytes.len())
         }
 

@@ -1,7 +1,10 @@
 //! Why a command was not done, in the words that clients of Redis know.
 
-use claret::cluster::ConnectError;
 use claret::{Caller, Error, OpError};
+use claret::{
+    cluster::ConnectError,
+    errors::{BeginError, CommitError, ExecuteError},
+};
 use claret_types::Bytes;
 
 use crate::answer::Answer;
@@ -46,7 +49,7 @@ impl Fault {
 
     /// Whether it waited for as long as a client may wait.
     pub(crate) fn is_late(&self) -> bool {
-        matches!(self, Fault::Late(_) | Fault::Store(Error::Deadline { .. }))
+        matches!(self, Fault::Late(_) | Fault::Store(Error::Commit(CommitError::Deadline { .. })))
     }
 
     /// As a server tells it.
@@ -101,17 +104,17 @@ pub(crate) fn no_connection(error: &ConnectError) -> String {
 /// The line for an error of the store. What may be tried again says so by its code, as servers do: `TRYAGAIN`.
 pub(crate) fn of_store(error: &Error) -> String {
     match error {
-        Error::Invalid { error, .. } => of_operation(error),
+        Error::Execute(ExecuteError::Invalid { error, .. }) => of_operation(error),
         Error::Unknown(id) => {
             format!("UNKNOWN it is not known whether it was done; ask with GATEWAY OUTCOME {id}")
         }
-        Error::Refused(reason) => match reason.split_once(' ') {
+        Error::Execute(ExecuteError::Refused(reason)) => match reason.split_once(' ') {
             Some((code, _)) if code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase()) => {
                 reason.clone()
             }
             _ => format!("ERR {reason}"),
         },
-        Error::Closed => "ERR the gateway is closing".to_owned(),
+        Error::Begin(BeginError::Closed) => "ERR the gateway is closing".to_owned(),
         error if error.is_retryable() => format!("TRYAGAIN {error}"),
         error => format!("ERR {error}"),
     }

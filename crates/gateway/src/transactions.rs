@@ -1,7 +1,7 @@
 //! Commands as transactions of the store: one alone, and those of MULTI.
 
 use bytes::BytesMut;
-use claret::{AtCommit, Error, OpError, Store, Tx};
+use claret::{AtCommit, Error, OpError, Store, Tx, errors::ExecuteError};
 use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Operation, Reply};
 
@@ -274,7 +274,9 @@ impl Step {
 /// What the store says of what was expected.
 fn changed(error: Error) -> Fault {
     match error {
-        Error::Invalid { key, error: OpError::Unexpected { .. } } => Fault::Changed(key),
+        Error::Execute(ExecuteError::Invalid { key, error: OpError::Unexpected { .. } }) => {
+            Fault::Changed(key)
+        }
         other => Fault::Store(other),
     }
 }
@@ -283,7 +285,9 @@ fn changed(error: Error) -> Fault {
 /// error of one of these keys it is asked whether all that was expected is still so.
 pub(crate) async fn change_or(ended: Ended, store: &Store, expected: Vec<(Bytes, Operation)>) -> Ended {
     let key = match &ended {
-        Err(Fault::Store(Error::Invalid { key, .. })) if expected.iter().any(|(known, _)| known == key) => {
+        Err(Fault::Store(Error::Execute(ExecuteError::Invalid { key, .. })))
+            if expected.iter().any(|(known, _)| known == key) =>
+        {
             key.clone()
         }
         _ => return ended,

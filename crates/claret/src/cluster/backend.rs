@@ -25,7 +25,7 @@ use super::timers::Timers;
 use super::topology::slot_of;
 use crate::backend::{Asking, Backend, Behind, Closing, Driver, InstantOutcome, Task, keys_of};
 use crate::call::Call;
-use crate::error::{BlockedOn, Error};
+use crate::error::{BeginError, BlockedOn, CommitError, Error, Reason};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::outcome::{Named, Outcome, OutcomeId};
@@ -417,11 +417,11 @@ pub(super) fn too_late(
     away: impl FnOnce() -> Option<ConnectError>,
 ) -> Error {
     if is_closed {
-        return Error::Closed;
+        return Error::Begin(BeginError::Closed);
     }
     match away() {
-        Some(error) => Error::NoAnswer { after, reason: error.to_string() },
-        None => Error::Deadline { after, wait: None },
+        Some(error) => Error::Commit(CommitError::NoAnswer { after, reason: Reason::new(error) }),
+        None => Error::Commit(CommitError::Deadline { after, blocked_on: None }),
     }
 }
 

@@ -11,7 +11,7 @@ use super::connection::Connection;
 use super::net::{Net, Service};
 use super::settings::Settings;
 use crate::backend::Asking;
-use crate::error::Error;
+use crate::error::{BeginError, Error};
 use crate::outcome::Outcome;
 
 /// Asks, on whatever runtime the user is.
@@ -20,7 +20,7 @@ pub(super) fn ask<S: Service>(net: &Net<S>, asked: Asked) -> Asking {
     let patience = settings.response_timeout;
     let asking = net.runtime.spawn(ask_all(settings, nodes, asked, patience));
     // A runtime that has ended answers nothing.
-    Box::pin(async { asking.await.map_err(|_| Error::Closed) })
+    Box::pin(async { asking.await.map_err(|_| Error::Begin(BeginError::Closed)) })
 }
 
 async fn ask_all(settings: Settings, nodes: Vec<Address>, asked: Asked, patience: Duration) -> Outcome {

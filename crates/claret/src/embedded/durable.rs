@@ -29,7 +29,7 @@ use super::ticking::Ticking;
 use super::writing::Writing;
 use crate::backend::UntilDurable;
 use crate::durability::{LogStatus, OpenError, Progress, SyncPolicy};
-use crate::error::Error;
+use crate::error::{BeginError, CommitError, Error, Reason};
 use crate::outcome::{LogPlace, Named, Outcome, OutcomeId};
 
 /// So many bytes may wait to be written before those who commit wait, too.
@@ -110,9 +110,9 @@ struct UntilSynced {
 #[derive(Clone, Debug)]
 pub(super) enum Trouble {
     /// For now.
-    Full(String),
+    Full(Reason),
     /// It failed.
-    Stopped(String),
+    Stopped(Reason),
     /// All is written, and the store was closed.
     Closed,
 }
@@ -314,10 +314,10 @@ impl Durable {
             return Ok(()); // Mostly.
         }
         match self.shared.trouble.lock().clone() {
-            Some(Trouble::Full(reason)) if writes => Err(Error::NoRoom { reason }),
+            Some(Trouble::Full(reason)) if writes => Err(Error::Commit(CommitError::NoRoom { reason })),
             None | Some(Trouble::Full(_)) => Ok(()),
             Some(Trouble::Stopped(reason)) => Err(self.shared.ended(reason)),
-            Some(Trouble::Closed) => Err(Error::Closed),
+            Some(Trouble::Closed) => Err(Error::Begin(BeginError::Closed)),
         }
     }
 
@@ -339,7 +339,9 @@ impl Durable {
         }
         self.lock.lock().take();
         match &*self.shared.trouble.lock() {
-            Some(Trouble::Stopped(reason)) => Err(Error::LogStopped { reason: reason.clone() }),
+            Some(Trouble::Stopped(reason)) => {
+                Err(Error::Commit(CommitError::LogStopped { reason: reason.clone() }))
+            }
             None | Some(Trouble::Full(_) | Trouble::Closed) => Ok(()),
         }
     }
@@ -392,15 +394,19 @@ impl Shared {
     }
 
     /// The log stopped for a reason, perhaps that of its store.
-    fn ended(&self, reason: String) -> Error {
-        if self.is_closing() { Error::Closed } else { Error::LogStopped { reason } }
+    fn ended(&self, reason: Reason) -> Error {
+        if self.is_closing() {
+            Error::Begin(BeginError::Closed)
+        } else {
+            Error::Commit(CommitError::LogStopped { reason })
+        }
     }
 
     /// Why the log takes nothing more.
     pub(super) fn why_ended(&self) -> Error {
         match self.trouble.lock().clone() {
             Some(Trouble::Stopped(reason) | Trouble::Full(reason)) => self.ended(reason),
-            None | Some(Trouble::Closed) => Error::Closed,
+            None | Some(Trouble::Closed) => Error::Begin(BeginError::Closed),
         }
     }
 
@@ -512,6 +518,7 @@ mod tests {
 
     use super::*;
     use crate::embedded::Embedded;
+    use crate::error::HandleError;
     use crate::mode::Mode;
     use crate::options::TxOptions;
     use crate::records::Records;
@@ -658,10 +665,13 @@ mod tests {
             let waits = adds_without_room(scope, &store, &disk);
             wait_until(|| store.backend.check_log(true).is_err());
             let refused = add(&store).expect_err("there is no room");
-            assert!(matches!(refused, Error::NoRoom { .. }) && refused.is_retryable(), "{refused}");
+            assert!(
+                matches!(refused, Error::Commit(CommitError::NoRoom { .. })) && refused.is_retryable(),
+                "{refused}"
+            );
             let transaction = store.transaction(async |tx| Ok(tx.counter("hits").add(1)?));
             let refused = pollster::block_on(transaction).expect_err("there is no room");
-            assert!(matches!(refused, Error::NoRoom { .. }), "{refused}");
+            assert!(matches!(refused, Error::Commit(CommitError::NoRoom { .. })), "{refused}");
             assert!(!waits.is_finished());
             disk.is(WELL);
             assert_eq!(waits.join().expect("it ends"), Ok(()));
@@ -705,7 +715,10 @@ mod tests {
             store.transaction(async |tx| Ok(kept.lock().insert(tx.at_commit()).counter("hits").add(1)?)),
         );
         lost.expect_err("it does not stay");
-        assert_eq!(kept.into_inner().expect("it ran").replies().map(drop), Err(Error::NotCommitted));
+        assert_eq!(
+            kept.into_inner().expect("it ran").replies().map(drop),
+            Err(Error::Handle(HandleError::NotCommitted))
+        );
     }
 
     /// Nothing that only read is unknown (P65).
@@ -717,10 +730,10 @@ mod tests {
         assert!(matches!(add(&store), Err(Error::Unknown(_))));
         let refused =
             pollster::block_on(store.counter("hits").get()).expect_err("it saw what is not on the disk");
-        assert!(matches!(refused, Error::NoRoom { .. }), "{refused}");
+        assert!(matches!(refused, Error::Commit(CommitError::NoRoom { .. })), "{refused}");
         let transaction = store.transaction(async |tx| Ok(tx.counter("hits").get().await?));
         let refused = pollster::block_on(transaction).expect_err("it saw what is not on the disk");
-        assert!(matches!(refused, Error::NoRoom { .. }), "{refused}");
+        assert!(matches!(refused, Error::Commit(CommitError::NoRoom { .. })), "{refused}");
         disk.is(WELL);
     }
 
@@ -795,9 +808,17 @@ mod tests {
         disk.is(WELL);
         for refused in [add(&store).map(|()| 0), pollster::block_on(store.counter("hits").get())] {
             let refused = refused.expect_err("the log stopped");
-            assert!(matches!(refused, Error::LogStopped { .. }) && !refused.is_retryable(), "{refused}");
+            let cause = std::error::Error::source(&refused).expect("what the disk said");
+            assert!(cause.is::<LogError>(), "{cause:?}");
+            assert!(
+                matches!(refused, Error::Commit(CommitError::LogStopped { .. })) && !refused.is_retryable(),
+                "{refused}"
+            );
         }
-        assert!(matches!(pollster::block_on(store.close()), Err(Error::LogStopped { .. })));
+        assert!(matches!(
+            pollster::block_on(store.close()),
+            Err(Error::Commit(CommitError::LogStopped { .. }))
+        ));
     }
 
     /// What was reported may be lost then.
@@ -812,7 +833,11 @@ mod tests {
             let again = store.clone();
             for store in [store, again] {
                 let closed = pollster::block_on(store.close());
-                assert_eq!(matches!(closed, Err(Error::LogStopped { .. })), is_told, "{closed:?}");
+                assert_eq!(
+                    matches!(closed, Err(Error::Commit(CommitError::LogStopped { .. }))),
+                    is_told,
+                    "{closed:?}"
+                );
                 assert_eq!(closed.is_err(), is_told, "{closed:?}");
             }
         }

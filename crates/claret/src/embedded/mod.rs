@@ -43,7 +43,7 @@ use smallvec::SmallVec;
 use crate::backend::{Asking, Backend, Backup, Closing, Driver, InstantOutcome, UntilDurable};
 use crate::call::Call;
 use crate::durability::{BackupError, LogStatus, OpenError, Progress, SyncPolicy};
-use crate::error::{BlockedOn, Error};
+use crate::error::{BeginError, BlockedOn, CommitError, Error};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::outcome::{Named, Outcome, OutcomeId};
@@ -259,7 +259,11 @@ impl Backend for Embedded {
     }
 
     fn too_late(&self, after: Duration) -> Error {
-        if self.is_closed() { Error::Closed } else { Error::Deadline { after, wait: None } }
+        if self.is_closed() {
+            Error::Begin(BeginError::Closed)
+        } else {
+            Error::Commit(CommitError::Deadline { after, blocked_on: None })
+        }
     }
 
     fn close(&self) -> Closing<'_> {
@@ -317,11 +321,11 @@ impl Backend for Embedded {
     }
 
     fn log_status(&self) -> Result<LogStatus, Error> {
-        self.log.as_ref().map(Durable::status).ok_or(Error::Unsupported {
+        self.log.as_ref().map(Durable::status).ok_or(Error::Begin(BeginError::Unsupported {
             asked: "log",
             host: "in memory",
             instead: "open one in a folder with Store::open",
-        })
+        }))
     }
 
     fn back_up(&self, folder: &Path) -> Backup {

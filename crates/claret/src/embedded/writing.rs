@@ -10,6 +10,7 @@ use claret_planted::{Bug, is_planted};
 
 use super::durable::{Shared, Trouble, WAITING_BYTES_MAX};
 use crate::durability::SyncPolicy;
+use crate::error::Reason;
 
 /// How long there is nothing to write before the log says that all of it is synced.
 const MARK_AFTER: Duration = Duration::from_secs(1);
@@ -41,11 +42,11 @@ impl<D: Disk> Writing<D> {
         // However it ends, nobody waits for it from then on.
         let mut end = EndOfLog {
             shared: Arc::clone(&self.shared),
-            why: Trouble::Stopped("the thread that writes it panicked".into()),
+            why: Trouble::Stopped(Reason::new("the thread that writes it panicked")),
         };
         end.why = match self.write_on() {
             Ok(()) => Trouble::Closed,
-            Err(error) => Trouble::Stopped(error.to_string()),
+            Err(error) => Trouble::Stopped(Reason::new(error)),
         };
     }
 
@@ -133,7 +134,7 @@ impl<D: Disk> Writing<D> {
             match self.writer.write(&self.group) {
                 Ok(()) => break,
                 Err(error) if error.is_full() && !self.shared.is_closing() => {
-                    self.shared.set_trouble(Some(Trouble::Full(error.to_string())));
+                    self.shared.set_trouble(Some(Trouble::Full(Reason::new(error))));
                     self.writer.sync()?;
                     self.shared.synced_up_to(self.writer.synced());
                     self.remove_what_is_not_needed();

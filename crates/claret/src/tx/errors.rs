@@ -4,7 +4,7 @@ use claret_core::Cause;
 use claret_core::message::Refusal;
 use claret_types::Bytes;
 
-use crate::error::Error;
+use crate::error::{Error, ExecuteError};
 
 /// The error that a refusal is to an operation.
 pub(crate) fn as_error(refusal: &Refusal) -> Error {
@@ -12,11 +12,11 @@ pub(crate) fn as_error(refusal: &Refusal) -> Error {
         Refusal::Operation { key, error }
         | Refusal::OperationBehind { key, error, .. }
         | Refusal::AgainstSchema { key, error } => {
-            Error::Invalid { key: key.clone(), error: (**error).clone() }
+            Error::Execute(ExecuteError::Invalid { key: key.clone(), error: (**error).clone() })
         }
-        Refusal::Crowded(key) => Error::Crowded(key.clone()),
+        Refusal::Crowded(key) => Error::Execute(ExecuteError::Crowded(key.clone())),
         Refusal::Denied { .. } | Refusal::NoMemory { .. } | Refusal::Resolved | Refusal::TooMuch { .. } => {
-            Error::Refused(refusal.to_string())
+            Error::Execute(ExecuteError::Refused(refusal.to_string()))
         }
         Refusal::Elsewhere { .. }
         | Refusal::ReadOnly

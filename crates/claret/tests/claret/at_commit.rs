@@ -2,6 +2,7 @@
 
 use claret::{
     Error, Records, Store,
+    errors::HandleError,
     lab::{Mode, StoreLab},
 };
 
@@ -33,7 +34,7 @@ fn the_blocking_mirror_has_it_too() {
 async fn what_comes_after_the_commit_is_refused() {
     let store = Store::in_memory();
     let last = store.transaction(async |tx| Ok(tx.at_commit())).await.expect("committed");
-    assert!(matches!(last.counter("late").add(1), Err(Error::Finished)));
+    assert!(matches!(last.counter("late").add(1), Err(Error::Handle(HandleError::Finished))));
     let ticket = last.counter("late").add_returning(1);
     assert!(last.replies().expect("committed").get(ticket).is_err());
     assert_eq!(store.counter("late").get().await.expect("read"), 0);

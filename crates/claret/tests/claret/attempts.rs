@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use claret::{
     Abort, Error, Records, Store, TxOptions,
+    errors::{CommitError, ExecuteError, HandleError},
     lab::{Limits, Mode, StoreLab},
 };
 use tokio::sync::Notify;
@@ -135,7 +136,7 @@ async fn the_deadline_is_of_all_attempts_together() {
     };
     let (held, result) = in_time(async { tokio::join!(holder, waiter) }).await;
     held.expect("nobody disturbed it");
-    assert!(matches!(result, Err(Error::Deadline { .. })), "{result:?}");
+    assert!(matches!(result, Err(Error::Commit(CommitError::Deadline { .. }))), "{result:?}");
     assert!(store.stats().restarts > 1, "{:?}", store.stats());
 }
 
@@ -157,7 +158,7 @@ fn a_blocking_closure_waits_until_its_deadline() {
         is_held.recv().expect("it holds the record");
         let late = TxOptions::new().deadline(Duration::from_millis(30)).attempts(u32::MAX);
         let late = store.tx().options(late).run(|tx| Ok(tx.counter("r").add_returning(1)?));
-        assert!(matches!(late, Err(Error::Deadline { .. })), "{mode:?}: {late:?}");
+        assert!(matches!(late, Err(Error::Commit(CommitError::Deadline { .. }))), "{mode:?}: {late:?}");
         let_go.send(()).expect("it waits");
         holding.join().expect("no panic").expect("nobody disturbed it");
         assert_eq!(store.counter("r").get().expect("nobody holds it"), 1);
@@ -176,7 +177,7 @@ fn the_blocking_mirror_tells_the_errors_of_void_operations() {
         told = tx.counter("").add(1).err();
         Ok(())
     });
-    assert!(matches!(told, Some(Error::Invalid { .. })), "{told:?}");
+    assert!(matches!(told, Some(Error::Execute(ExecuteError::Invalid { .. }))), "{told:?}");
     assert!(result.is_err(), "it is doomed, though the closure looked away");
     let result = store.transaction(|tx| {
         tx.counter("list").add(1)?;
@@ -184,7 +185,7 @@ fn the_blocking_mirror_tells_the_errors_of_void_operations() {
     });
     assert!(result.is_err_and(|error| error.to_string().contains("WRONGTYPE")));
     let over = store.transaction(|tx| Ok(tx.clone())).expect("committed");
-    assert_eq!(over.counter("k").add(1), Err(Error::Finished));
+    assert_eq!(over.counter("k").add(1), Err(Error::Handle(HandleError::Finished)));
 }
 
 #[tokio::test]

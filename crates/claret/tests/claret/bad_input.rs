@@ -9,6 +9,7 @@ use crate::faulty::{Faulty, FaultyOp};
 use claret::types::{Counter, Set};
 use claret::{
     Abort, Bytes, Error, Limits, OpError, Records, Store, Tx, TxOptions,
+    errors::{CommitError, ExecuteError, HandleError},
     lab::{self, Mode, StoreLab},
 };
 use tokio::sync::Notify;
@@ -177,7 +178,9 @@ async fn a_doomed_transaction_does_not_commit_whatever_its_closure_says() {
     // Refused by the record, with an answer.
     let wrong = |tx: Tx| async move {
         let error = tx.counter("colours").get().await.unwrap_err();
-        assert!(matches!(&error, Error::Invalid { key, .. } if *key == Bytes::from("colours")));
+        assert!(
+            matches!(&error, Error::Execute(ExecuteError::Invalid { key, .. }) if *key == Bytes::from("colours"))
+        );
         assert_eq!(tx.counter("fine").get().await, Err(error.clone()), "it is over for good");
         assert_eq!(tx.counter("fine").add(1), Err(error));
         Ok(())
@@ -428,10 +431,10 @@ async fn a_handle_of_an_earlier_attempt_does_nothing() {
             }
             async move {
                 if let Some(earlier) = earlier {
-                    assert_eq!(earlier.counter("k").add(100), Err(Error::Finished));
-                    assert_eq!(earlier.counter("k").get().await, Err(Error::Finished));
+                    assert_eq!(earlier.counter("k").add(100), Err(Error::Handle(HandleError::Finished)));
+                    assert_eq!(earlier.counter("k").get().await, Err(Error::Handle(HandleError::Finished)));
                     // Not even bad input through it may doom the attempt that runs.
-                    assert_eq!(earlier.counter("").add(1), Err(Error::Finished));
+                    assert_eq!(earlier.counter("").add(1), Err(Error::Handle(HandleError::Finished)));
                 }
                 tx.counter("k").add_returning(1).await?;
                 Ok(())
@@ -467,7 +470,7 @@ async fn one_attempt_is_one_attempt() {
         })
         .await
         .unwrap_err();
-    assert!(matches!(error, Error::Attempts { made: 1, .. }), "{error:?}");
+    assert!(matches!(error, Error::Commit(CommitError::Attempts { made: 1, .. })), "{error:?}");
     assert!(error.is_retryable() && error.to_string().contains("raise the number of attempts"), "{error}");
     assert_eq!((runs, store.peek::<Set>("other").expect("in this process")), (1, None));
     go.notify_one();
@@ -577,7 +580,7 @@ async fn too_many_waiters_are_turned_away() {
         .collect();
     tokio::task::yield_now().await;
     let error = store.counter("k").add(1).await.unwrap_err();
-    assert!(error.is_retryable() && matches!(error, Error::Crowded(_)), "{error:?}");
+    assert!(error.is_retryable() && matches!(error, Error::Execute(ExecuteError::Crowded(_))), "{error:?}");
     assert!(error.to_string().contains("'k'") && error.to_string().contains("try again later"), "{error}");
     go.notify_one();
     holder.await.unwrap();
@@ -615,7 +618,7 @@ async fn a_deadline_never_hides_a_commit() {
         holder.await.unwrap();
         match late.await.unwrap() {
             Ok(()) => committed += 1,
-            Err(error) => assert!(matches!(error, Error::Deadline { .. }), "{error:?}"),
+            Err(error) => assert!(matches!(error, Error::Commit(CommitError::Deadline { .. })), "{error:?}"),
         }
         assert_eq!(store.counter("n").get().await.unwrap(), committed, "round {round}");
     }
@@ -626,5 +629,5 @@ async fn a_deadline_never_hides_a_commit() {
 async fn an_error_of_an_operation_can_be_matched() {
     let store = Store::in_memory();
     let error = store.counter("").get().await.unwrap_err();
-    assert!(matches!(error, Error::Invalid { error: OpError::EmptyKey, .. }));
+    assert!(matches!(error, Error::Execute(ExecuteError::Invalid { error: OpError::EmptyKey, .. })));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use claret::{Abort, Error, Records, Store, lab::Mode};
+use claret::{Abort, Error, Records, Store, errors::BeginError, lab::Mode};
 use claret::{lab::StoreLab, types::Counter};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -34,7 +34,7 @@ async fn a_wait_on_the_only_thread_of_a_runtime_is_an_error() {
         let store = Store::builder().mode(mode).build();
         let blocking = store.blocking();
         let (go_on, holder) = hold(&store, "held").await;
-        let refused = Error::BlocksRuntime;
+        let refused = Error::Begin(BeginError::BlocksRuntime);
 
         assert_eq!(blocking.counter("held").get().unwrap_err(), refused, "{mode:?}");
         assert_eq!(blocking.get_many::<i64>(["held"]).unwrap_err(), refused, "{mode:?}");
@@ -54,7 +54,7 @@ async fn a_wait_on_the_only_thread_of_a_runtime_is_an_error() {
             tx.counter("held").get()?;
             Ok(())
         });
-        assert!(matches!(own, Err(Abort::Store(Error::BlocksRuntime))), "{own:?}");
+        assert!(matches!(own, Err(Abort::Store(Error::Begin(BeginError::BlocksRuntime)))), "{own:?}");
         let batch = blocking.batch();
         batch.counter("other").add(1);
         let _ = batch.counter("held").get();

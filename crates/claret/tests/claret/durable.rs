@@ -8,6 +8,7 @@ use claret::types::{ExpiresAt, Expiry};
 use claret::{
     Error, Operation, Records, Store, blocking,
     durability::{BackupError, OpenError, SyncPolicy},
+    errors::BeginError,
 };
 use claret_rig::TestFolder;
 
@@ -424,7 +425,7 @@ fn where_no_backup_can_be_is_said() {
     let closed = store.clone();
     wait(store.close()).expect("it closes");
     let error = wait(closed.backup(folder.path().join("copy"))).expect_err("it is closed");
-    assert!(matches!(error, BackupError::Store(Error::Closed)), "{error}");
+    assert!(matches!(error, BackupError::Store(Error::Begin(BeginError::Closed))), "{error}");
     assert!(!folder.path().join("copy").exists());
 }
 

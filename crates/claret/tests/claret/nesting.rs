@@ -2,6 +2,7 @@
 
 use claret::{
     Error, Records, Store,
+    errors::ExecuteError,
     lab::{Mode, StoreLab},
 };
 
@@ -40,7 +41,7 @@ fn the_blocking_mirror_nests() {
             tx.counter("a").add(100)?;
             tx.counter("word").get()
         });
-        assert!(matches!(failed, Err(Error::Invalid { .. })), "{failed:?}");
+        assert!(matches!(failed, Err(Error::Execute(ExecuteError::Invalid { .. }))), "{failed:?}");
         tx.nested(|tx| tx.counter("a").add(1_000))?;
         Ok(tx.counter("a").get()?)
     });

@@ -5,7 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use claret::{Error, Outcome, OutcomeId, Records, Store, TxOptions};
+use claret::{
+    Error, Outcome, OutcomeId, Records, Store, TxOptions,
+    errors::{BeginError, CommitError},
+};
 use claret_rig::TestFolder;
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -34,7 +37,7 @@ fn unknown(store: &Store) -> OutcomeId {
         let hurried = TxOptions::new().deadline(Duration::from_nanos(1));
         match wait(store.tx().options(hurried).run(async |tx| Ok(tx.counter("hurried").add(1)?))) {
             Err(Error::Unknown(id)) => return id,
-            Ok(()) | Err(Error::Deadline { .. }) => {}
+            Ok(()) | Err(Error::Commit(CommitError::Deadline { .. })) => {}
             Err(other) => panic!("{other}"),
         }
     }
@@ -105,5 +108,5 @@ fn a_closed_store_is_asked_nothing() {
     assert_eq!(store.blocking().outcome(&id), Ok(Outcome::Forgotten));
     let other = store.clone();
     wait(store.close()).expect("it closes");
-    assert_eq!(wait(other.outcome(&id)), Err(Error::Closed));
+    assert_eq!(wait(other.outcome(&id)), Err(Error::Begin(BeginError::Closed)));
 }

@@ -1,7 +1,8 @@
 //! Stores in this process with a schema: what is refused on every way to a record, and that nothing is left of it.
 
 use claret::{
-    Error, OpError, Records, Schema, Store, TxOptions,
+    Error, OpError, Records, Schema, Store,
+    errors::ExecuteError,
     lab::Mode,
     types::{FieldType, SchemaError, TypeName},
 };
@@ -27,7 +28,8 @@ fn stores() -> Vec<(Store, bool)> {
 #[track_caller]
 fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, key: &str, says: &str) {
     let error = result.expect_err(says);
-    let Error::Invalid { key: named, error: OpError::AgainstSchema { .. } } = &error else {
+    let Error::Execute(ExecuteError::Invalid { key: named, error: OpError::AgainstSchema { .. } }) = &error
+    else {
         panic!("{error:?}")
     };
     let text = error.to_string();
@@ -140,7 +142,10 @@ fn other_stores_in_the_process_have_it_too() {
     assert_refused(kept.set("cart:1").len(), "cart:1", "an operation of a set");
     // A record of another type that was there before is an error as without a schema.
     let read = kept.dict("cart:1").len();
-    assert!(matches!(read, Err(Error::Invalid { error: OpError::WrongType { .. }, .. })), "{read:?}");
+    assert!(
+        matches!(read, Err(Error::Execute(ExecuteError::Invalid { error: OpError::WrongType { .. }, .. }))),
+        "{read:?}"
+    );
     kept.key("cart:1").delete().expect("it can go");
     kept.close().expect("it closes");
     std::fs::remove_dir_all(&folder).expect("it goes");

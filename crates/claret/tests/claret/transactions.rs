@@ -3,7 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use claret::{Abort, Bytes, Error, Records, Store, TxOptions, lab::Mode};
+use claret::{
+    Abort, Bytes, Error, Records, Store, TxOptions,
+    errors::{CommitError, ExecuteError, HandleError},
+    lab::Mode,
+};
 use claret::{lab::StoreLab, types::Counter};
 
 use crate::any_host::handles;
@@ -205,8 +209,8 @@ async fn a_panicking_closure_frees_its_locks() {
 async fn a_handle_that_outlives_its_transaction_says_so() {
     let store = Store::in_memory();
     let escaped = store.transaction(|tx| async move { Ok(tx) }).await.unwrap();
-    assert_eq!(escaped.counter("k").add(1), Err(Error::Finished));
-    assert_eq!(escaped.counter("k").get().await, Err(Error::Finished));
+    assert_eq!(escaped.counter("k").add(1), Err(Error::Handle(HandleError::Finished)));
+    assert_eq!(escaped.counter("k").get().await, Err(Error::Handle(HandleError::Finished)));
     let nested = store
         .transaction(|_| {
             let escaped = escaped.clone();
@@ -216,7 +220,7 @@ async fn a_handle_that_outlives_its_transaction_says_so() {
             }
         })
         .await;
-    assert!(matches!(nested, Err(Error::Finished)));
+    assert!(matches!(nested, Err(Error::Handle(HandleError::Finished))));
     assert_eq!(store.peek::<Counter>("k").expect("in this process"), None);
     assert_idle(&store);
 }
@@ -251,7 +255,9 @@ async fn a_deadline_ends_a_wait_and_leaves_nothing() {
             Ok(())
         })
         .await;
-    assert!(matches!(&late, Err(error @ Error::Deadline { .. }) if error.is_retryable()));
+    assert!(
+        matches!(&late, Err(error @ Error::Commit(CommitError::Deadline { .. })) if error.is_retryable())
+    );
     assert_eq!(store.stats().open_attempts, 1, "the holder alone");
     done.notify_one();
     holder.await.unwrap().unwrap();
@@ -310,7 +316,9 @@ async fn a_batch_is_all_or_nothing() {
     batch.counter("c").add(5);
     batch.counter("s").add(5);
     let error = batch.commit().await.unwrap_err();
-    assert!(matches!(&error, Error::Invalid { key, .. } if key == &claret::Bytes::from("s")));
+    assert!(
+        matches!(&error, Error::Execute(ExecuteError::Invalid { key, .. }) if key == &claret::Bytes::from("s"))
+    );
     assert_eq!(store.peek::<Counter>("c").expect("in this process"), None);
     assert_idle(&store);
 }

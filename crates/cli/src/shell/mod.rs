@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use claret::{
     Error, Store, StoreBuilder, TxOptions,
+    errors::{AttemptError, CommitError},
     lab::{Limits, Mode, StoreLab},
 };
 use claret_types::{Bytes, OpError, Operation, Schema};
@@ -582,10 +583,10 @@ impl Shell {
 
 fn describe_failure(error: &Error, of_many: bool) -> String {
     match error {
-        Error::Attempts { last, .. } if last.starts_with("what was seen") => {
+        Error::Commit(CommitError::Attempts { last: last @ AttemptError::Changed { .. }, .. }) => {
             format!("{last}; your transaction was rolled back, BEGIN again")
         }
-        Error::Attempts { last, .. } => {
+        Error::Commit(CommitError::Attempts { last, .. }) => {
             format!("your transaction {last} and was rolled back; BEGIN again")
         }
         _ if of_many => format!("{error}; your transaction was rolled back, BEGIN again"),

@@ -74,7 +74,7 @@ async fn hincrby(steps: Steps<'_>, key: &Bytes, field: &Bytes, by: i64) -> Answe
     match steps.tx.execute(key.clone(), op).await {
         Ok(sum) => Ok(Answer::from(sum)),
         // In the words of servers for fields.
-        Err(claret::Error::Invalid { error: OpError::NotNumeric(..), .. }) => {
+        Err(error) if matches!(error.op_error(), Some(OpError::NotNumeric(..))) => {
             Err(Fault::told("ERR hash value is not an integer"))
         }
         Err(error) => Err(error.into()),

@@ -54,7 +54,8 @@ pub(crate) fn problems(files: &[File], alone: &[(&str, &str, &str)]) -> Vec<Stri
 /// The methods that anybody may call, with the type whose `impl` has them. Implementations of traits have none of their own.
 fn public_methods(text: &str) -> Vec<(String, String)> {
     // The builders borrow their store.
-    let code = source::code(text).replace("impl<'a> ", "impl ").replace("<'a> {", " {").replace("<'_> {", " {");
+    let code =
+        source::code(text).replace("impl<'a> ", "impl ").replace("<'a> {", " {").replace("<'_> {", " {");
     let mut found = Vec::new();
     let mut rest = code.as_str();
     while let Some(at) = rest.find("impl ") {

@@ -1,7 +1,11 @@
 //! What operations promise that run at the commit and are answered with it, on any store (P90).
 
 use claret::types::{Counter, CounterOp};
-use claret::{Abort, AtCommit, Error, Operation, Records, Reply, Store, Ticket, Tx, TxOptions, lab::Mode};
+use claret::{
+    Abort, AtCommit, Error, Operation, Records, Reply, Store, Ticket, Tx, TxOptions,
+    errors::{ExecuteError, HandleError, NestError},
+    lab::Mode,
+};
 
 use crate::any_host::ways::Case;
 
@@ -46,7 +50,7 @@ impl Case<'_> {
                 last.bounded_counter(&stock).take(seen)?;
                 let left = last.bounded_counter(&stock).get();
                 let place = last.list(&list).push_back_returning(seen);
-                assert!(matches!(last.replies(), Err(Error::NotCommitted)));
+                assert!(matches!(last.replies(), Err(Error::Handle(HandleError::NotCommitted))));
                 Ok::<_, Abort>((last, left, place))
             };
             let (last, left, place): (AtCommit, Ticket<Option<i64>>, Ticket<u64>) =
@@ -124,7 +128,7 @@ impl Case<'_> {
             })
             .await
             .expect_err("an operation is missing");
-        assert!(matches!(error, Error::Finished), "{error}");
+        assert!(matches!(error, Error::Handle(HandleError::Finished)), "{error}");
         assert_eq!(self.store.counter(&key).get().await.expect("read"), 0);
     }
 
@@ -186,7 +190,10 @@ impl Case<'_> {
             })
             .await
             .expect_err("one is there");
-        assert!(matches!(&error, Error::Invalid { key, .. } if *key == stock.as_str().into()), "{error}");
+        assert!(
+            matches!(&error, Error::Execute(ExecuteError::Invalid { key, .. }) if *key == stock.as_str().into()),
+            "{error}"
+        );
         assert_eq!(self.store.counter(&other).get().await.expect("read"), 0);
         assert!(kept.into_inner().expect("nobody panicked").expect("called").replies().is_err());
     }
@@ -218,7 +225,7 @@ impl Case<'_> {
             .expect("committed");
         let replies = last.replies().expect("committed");
         let answers = tickets.map(|ticket| replies.get(ticket));
-        assert_eq!(answers, [Ok(1), Err(Error::RolledBack), Ok(101), Ok(1_101)]);
+        assert_eq!(answers, [Ok(1), Err(Error::Nest(NestError::RolledBack)), Ok(101), Ok(1_101)]);
         assert!(matches!(replies.into_inner()[1], Reply::Failed(_)));
         assert_eq!(self.store.counter(&key).get().await.expect("read"), 1_101);
     }

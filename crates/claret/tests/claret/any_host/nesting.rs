@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use claret::{Abort, Error, OpError, Records, Store, Tx, TxOptions};
+use claret::{
+    Abort, Error, OpError, Records, Store, Tx,
+    errors::{ExecuteError, HandleError, NestError},
+};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -136,7 +139,10 @@ impl Case<'_> {
         async fn descend(tx: Tx, tags: &str, depth: u32) -> Result<(), Error> {
             tx.set(tags).add(format!("{depth}"))?;
             if depth == 16 {
-                assert_eq!(tx.savepoint().expect_err("too deep"), Error::TooDeep { limit: 16 });
+                assert_eq!(
+                    tx.savepoint().expect_err("too deep"),
+                    Error::Nest(NestError::TooDeep { limit: 16 })
+                );
                 return Ok(());
             }
             assert_eq!(tx.set(tags).len().await?, u64::from(depth) + 1);
@@ -144,10 +150,10 @@ impl Case<'_> {
             let undone = tx.nested(async |tx| {
                 tx.set(tags).add(format!("undone at {depth}"))?;
                 tx.set(tags).len().await?;
-                Err::<(), _>(Error::NoSavepoint)
+                Err::<(), _>(Error::Nest(NestError::NoSavepoint))
             });
             if depth < 15 {
-                assert_eq!(undone.await, Err(Error::NoSavepoint));
+                assert_eq!(undone.await, Err(Error::Nest(NestError::NoSavepoint)));
             }
             Ok(())
         }
@@ -178,7 +184,7 @@ impl Case<'_> {
                 .await,
                 0,
             );
-            let wrong = matches!(&found, Err(Error::Invalid { key, error: OpError::WrongType { .. } }) if **key == *word.as_bytes());
+            let wrong = matches!(&found, Err(Error::Execute(ExecuteError::Invalid { key, error: OpError::WrongType { .. } })) if **key == *word.as_bytes());
             assert!(wrong, "{found:?}");
             // One that is ignored dooms it all the same.
             let ignored = tx.nested(async |tx| {
@@ -209,7 +215,10 @@ impl Case<'_> {
                 tx.bounded_counter(&seats).get().await
             });
             let taken = taken.await;
-            let is_told = matches!(taken, Err(Error::Invalid { error: OpError::Insufficient { .. }, .. }));
+            let is_told = matches!(
+                taken,
+                Err(Error::Execute(ExecuteError::Invalid { error: OpError::Insufficient { .. }, .. }))
+            );
             assert!(is_told, "{taken:?}");
             Ok(tx.bounded_counter(&seats).get().await?)
         });
@@ -238,8 +247,10 @@ impl Case<'_> {
             let done = done.await;
             assert_eq!(done.is_ok(), rolls_back, "{done:?}");
             let done = done.err();
-            let is_told =
-                matches!(done, None | Some(Error::Invalid { error: OpError::WrongType { .. }, .. }));
+            let is_told = matches!(
+                done,
+                None | Some(Error::Execute(ExecuteError::Invalid { error: OpError::WrongType { .. }, .. }))
+            );
             assert!(is_told, "{done:?}");
             assert_eq!(self.store.set(&tags).len().await, Ok(1));
         }
@@ -261,7 +272,10 @@ impl Case<'_> {
                 assert_eq!(tx.set(&tags).len().await.err(), inner.as_ref().err().cloned());
                 Ok::<_, Error>(())
             });
-            assert!(matches!(middle.await, Err(Error::Invalid { error: OpError::Insufficient { .. }, .. })));
+            assert!(matches!(
+                middle.await,
+                Err(Error::Execute(ExecuteError::Invalid { error: OpError::Insufficient { .. }, .. }))
+            ));
             Ok(tx.set(&tags).len().await?)
         });
         assert_eq!(done.await, Ok(1));
@@ -283,7 +297,13 @@ impl Case<'_> {
                 tx.settle().await
             });
             let late = late.await;
-            assert!(matches!(late, Err(Error::Invalid { error: OpError::WrongType { .. }, .. })), "{late:?}");
+            assert!(
+                matches!(
+                    late,
+                    Err(Error::Execute(ExecuteError::Invalid { error: OpError::WrongType { .. }, .. }))
+                ),
+                "{late:?}"
+            );
             Ok(tx.set(&tags).len().await?)
         });
         assert_eq!(done.await, Ok(2));
@@ -298,7 +318,13 @@ impl Case<'_> {
             Ok(())
         });
         let failed = failed.await;
-        assert!(matches!(failed, Err(Error::Invalid { error: OpError::WrongType { .. }, .. })), "{failed:?}");
+        assert!(
+            matches!(
+                failed,
+                Err(Error::Execute(ExecuteError::Invalid { error: OpError::WrongType { .. }, .. }))
+            ),
+            "{failed:?}"
+        );
         assert_eq!(self.store.set(&tags).len().await, Ok(2));
     }
 
@@ -325,39 +351,46 @@ impl Case<'_> {
             ready(&tx).await?;
             let _ = tx
                 .nested(async |_| {
-                    assert_eq!(tx.set(&tags).add("by the outer handle"), Err(Error::NestedOpen));
-                    assert_eq!(tx.savepoint().err(), Some(Error::NestedOpen));
+                    assert_eq!(
+                        tx.set(&tags).add("by the outer handle"),
+                        Err(Error::Nest(NestError::NestedOpen))
+                    );
+                    assert_eq!(tx.savepoint().err(), Some(Error::Nest(NestError::NestedOpen)));
                     Ok::<_, Error>(())
                 })
                 .await;
             Ok(())
         });
-        assert_eq!(outer.await, Err(Error::NestedOpen));
+        assert_eq!(outer.await, Err(Error::Nest(NestError::NestedOpen)));
         let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             let point = tx.savepoint()?;
             let later = tx.savepoint()?;
             let (mut inner, mut within) = (None, None);
             tx.nested(async |tx| {
-                assert_eq!(tx.rollback_to(&point), Err(Error::NoSavepoint), "it is of the one around");
+                assert_eq!(
+                    tx.rollback_to(&point),
+                    Err(Error::Nest(NestError::NoSavepoint)),
+                    "it is of the one around"
+                );
                 within = Some(tx.savepoint()?);
                 inner = Some(tx);
                 Ok::<_, Error>(())
             })
             .await?;
             let (inner, within) = (inner.expect("it ran"), within.expect("it ran"));
-            assert_eq!(inner.set(&tags).add("it has ended"), Err(Error::Finished));
-            assert_eq!(tx.rollback_to(&within), Err(Error::NoSavepoint));
+            assert_eq!(inner.set(&tags).add("it has ended"), Err(Error::Handle(HandleError::Finished)));
+            assert_eq!(tx.rollback_to(&within), Err(Error::Nest(NestError::NoSavepoint)));
             tx.rollback_to(&point)?;
-            assert_eq!(tx.rollback_to(&later), Err(Error::NoSavepoint), "it was made later");
+            assert_eq!(tx.rollback_to(&later), Err(Error::Nest(NestError::NoSavepoint)), "it was made later");
             tx.release(&point)?;
-            assert_eq!(tx.release(&point), Err(Error::NoSavepoint));
+            assert_eq!(tx.release(&point), Err(Error::Nest(NestError::NoSavepoint)));
             Ok(point)
         });
         let point = done.await.expect("committed");
         let other = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
-            assert_eq!(tx.rollback_to(&point), Err(Error::NoSavepoint));
+            assert_eq!(tx.rollback_to(&point), Err(Error::Nest(NestError::NoSavepoint)));
             Ok(())
         });
         other.await.expect("committed");
@@ -451,7 +484,7 @@ async fn an_answer_that_does_not_come_is_not_waited_for(store: &Store, keys: &st
                 let point = tx.savepoint()?;
                 let late = tx.register(&held).get::<String>();
                 tx.rollback_to(&point)?;
-                assert_eq!(late.await, Err(Error::RolledBack));
+                assert_eq!(late.await, Err(Error::Nest(NestError::RolledBack)));
                 gives_up.notify_one();
                 Ok(())
             });

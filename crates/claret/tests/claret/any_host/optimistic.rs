@@ -5,7 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Abort, Error, OpError, Records, Reply, Store, TxOptions, lab::TxLab};
+use claret::{
+    Abort, Error, OpError, Records, Reply, Store, TxOptions,
+    errors::{CommitError, ExecuteError, HandleError},
+    lab::TxLab,
+};
 use tokio::sync::Barrier;
 use tokio::time::timeout;
 
@@ -173,7 +177,7 @@ async fn an_operation_that_cannot_be_done_is_believed_once_checked(store: &Store
     });
     let told = fails.await;
     assert!(
-        matches!(&told, Err(Error::Invalid { key, error: OpError::Insufficient { .. } }) if key.as_str() == Some(&stock)),
+        matches!(&told, Err(Error::Execute(ExecuteError::Invalid { key, error: OpError::Insufficient { .. } })) if key.as_str() == Some(&stock)),
         "{told:?}"
     );
     assert_eq!(store.counter(&limit).get().await, Ok(2), "nothing was done");
@@ -205,7 +209,10 @@ async fn an_error_under_a_lock_tells_of_what_was_seen(store: &Store, keys: &str)
             tx.bounded_counter(&stock).take(7)?;
             Ok(tx.attempt())
         });
-        assert!(matches!(fails.await, Err(Error::Invalid { error: OpError::Insufficient { .. }, .. })));
+        assert!(matches!(
+            fails.await,
+            Err(Error::Execute(ExecuteError::Invalid { error: OpError::Insufficient { .. }, .. }))
+        ));
     }
 }
 
@@ -237,7 +244,10 @@ async fn a_record_of_another_type_is_another_answer(store: &Store, keys: &str) {
         Ok(tx.counter(&kind).get().await?)
     });
     let told = told.await;
-    assert!(matches!(&told, Err(Error::Invalid { error: OpError::WrongType { .. }, .. })), "{told:?}");
+    assert!(
+        matches!(&told, Err(Error::Execute(ExecuteError::Invalid { error: OpError::WrongType { .. }, .. }))),
+        "{told:?}"
+    );
     // It is a counter again.
     let seen = store.tx().options(optimistic()).run(async |tx| {
         let seen = tx.counter(&kind).get().await;
@@ -258,7 +268,10 @@ async fn what_changes_too_often_is_locked(store: &Store, keys: &str) {
         match tx.attempt() {
             1..=3 => add.expect("it waits for nobody who only looks").expect("added"),
             // Within the closure the store knows that it would wait for itself.
-            _ => assert!(matches!(add, Err(_) | Ok(Err(Error::WaitsForItself { .. }))), "{add:?}"),
+            _ => assert!(
+                matches!(add, Err(_) | Ok(Err(Error::Execute(ExecuteError::WaitsForItself { .. })))),
+                "{add:?}"
+            ),
         }
         assert!(
             timeout(SOON, store.counter(&calm).add(0)).await.is_ok(),
@@ -279,7 +292,7 @@ async fn who_is_optimistic_only_is_told_the_key(store: &Store, keys: &str) {
         Ok(())
     });
     let told = told.await.expect_err("it changes each time");
-    assert!(matches!(told, Error::Attempts { made: 6, .. }), "{told:?}");
+    assert!(matches!(told, Error::Commit(CommitError::Attempts { made: 6, .. })), "{told:?}");
     assert!(told.to_string().contains(&busy), "{told}");
 }
 
@@ -359,7 +372,8 @@ async fn a_batch_is_done_if_all_is_as_expected(store: &Store, keys: &str) {
     assert_eq!(take(None, "ann").await, Ok(None));
     assert_eq!(take(Some("ann"), "bob").await, Ok(Some("ann".to_owned())));
     let unmet = take(Some("ann"), "eve").await;
-    let Err(Error::Invalid { key, error: OpError::Unexpected { found, .. } }) = unmet else {
+    let Err(Error::Execute(ExecuteError::Invalid { key, error: OpError::Unexpected { found, .. } })) = unmet
+    else {
         panic!("{unmet:?}")
     };
     assert_eq!((key, *found), (owner.as_str().into(), Reply::from("bob")));
@@ -388,6 +402,6 @@ async fn what_cannot_be_expected_is_refused(store: &Store, keys: &str) {
     let (one, other) = (store.batch(), store.batch());
     let of_another = one.counter(&key).get();
     other.expect(of_another, 1_i64);
-    assert_eq!(other.commit().await.map(|_| ()), Err(Error::OtherTicket));
+    assert_eq!(other.commit().await.map(|_| ()), Err(Error::Handle(HandleError::OtherTicket)));
     assert_eq!(store.set(&key).len().await, Ok(0));
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use claret::lab::{Chains, ClusterLab};
-use claret::{Abort, Error, Records, Store, TxOptions};
+use claret::{Abort, Error, Records, Store, TxOptions, errors::CommitError};
 use claret_rig::{Cluster, Module, SecretFile};
 
 use super::rig::{keys, shared};
@@ -255,6 +255,8 @@ async fn a_node_dies_and_the_others_find_out() {
 fn is_for_a_dead_node(error: &Error) -> bool {
     matches!(
         error,
-        Error::NoAnswer { .. } | Error::Unknown(_) | Error::Deadline { .. } | Error::Attempts { .. }
+        Error::Commit(CommitError::NoAnswer { .. })
+            | Error::Unknown(_)
+            | Error::Commit(CommitError::Deadline { .. } | CommitError::Attempts { .. })
     )
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use claret::{
     Abort, Error, Records, Store, TxOptions,
+    errors::BeginError,
     lab::{Mode, StoreLab},
 };
 use claret_rig::Cluster;
@@ -165,13 +166,13 @@ fn a_handle_that_is_used_after_its_runtime_ended_answers_an_error() {
     drop(opened_on);
     let elsewhere = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let error = elsewhere.block_on(async { store.counter(&key).get().await }).expect_err("nobody answers");
-    assert!(matches!(error, Error::Closed), "{error:?}");
+    assert!(matches!(error, Error::Begin(BeginError::Closed)), "{error:?}");
     let read = store.transaction(|tx| {
         let key = key.clone();
         async move { Ok(tx.counter(key).get().await?) }
     });
     let error = elsewhere.block_on(read).expect_err("nobody answers");
-    assert!(matches!(error, Error::Closed), "{error:?}");
+    assert!(matches!(error, Error::Begin(BeginError::Closed)), "{error:?}");
     assert!(error.to_string().contains("runtime"), "{error}");
 }
 
@@ -214,7 +215,7 @@ fn a_store_is_closed_from_anywhere() {
         // On this thread, which has no runtime.
         blocking.close().expect("it closes");
         let error = kept.tx().options(late).run(|tx| tx.counter(&key).add_returning(1).map_err(Into::into));
-        assert!(matches!(error, Err(Error::Closed)), "{mode:?}: {error:?}");
+        assert!(matches!(error, Err(Error::Begin(BeginError::Closed))), "{mode:?}: {error:?}");
         let again = opened_on.block_on(Store::connect(shared().url())).expect("a store");
         assert_eq!(again.blocking().counter(&key).get().expect("an answer"), 1);
     }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use claret::cluster::ConnectError;
 use claret::{
     Error, Limits, OpError, Operation, Records, Store, TxOptions,
+    errors::{CommitError, ExecuteError},
     lab::{Mode, StoreLab},
 };
 
@@ -60,7 +62,9 @@ async fn a_deadline_names_the_holder_as_the_node_knows_it() {
         )
     })
     .await;
-    let Error::Deadline { wait: Some(wait), .. } = late else { panic!("{late:?}") };
+    let Error::Commit(CommitError::Deadline { blocked_on: Some(wait), .. }) = late else {
+        panic!("{late:?}")
+    };
     let holder = wait.holder.expect("it is named");
     let locks = locks.expect("the locks");
     let [(held, holders, _)] = &locks[..] else { panic!("{locks:?}") };
@@ -77,7 +81,7 @@ async fn refused() -> Provoked {
     }
     let url = cluster.url().replace("redis://", "redis://reader:pw@");
     let (store, key) = (Store::connect(url).await.expect("a store"), prefix());
-    let error = matched!(store.counter(&key).add(1).await, Error::Refused(text) if text.contains("NOPERM"));
+    let error = matched!(store.counter(&key).add(1).await, Error::Execute(ExecuteError::Refused(text)) if text.contains("NOPERM"));
     Provoked::new(error, [&key, "user 'reader' may not run"])
 }
 
@@ -90,7 +94,7 @@ async fn not_on_the_cluster(store: &Store) -> Provoked {
     let port = shared().servers()[0].address();
     let error = matched!(
         read.await,
-        Error::Invalid { error: OpError::NotOnCluster { kind, nodes }, .. } if kind == "faulty" && nodes.contains(&port)
+        Error::Execute(ExecuteError::Invalid { error: OpError::NotOnCluster { kind, nodes }, .. }) if kind == "faulty" && nodes.contains(&port)
     );
     Provoked::new(error, [&key, "use an embedded store"])
 }
@@ -109,13 +113,13 @@ async fn of_a_node_in_trouble() -> Vec<Provoked> {
     let told = plain.counter("k").add(1).await;
     let told = matched!(
         told,
-        Error::Invalid { key, error: OpError::Told(text) } if *key == "k".into() && text.starts_with("NOREPLICAS")
+        Error::Execute(ExecuteError::Invalid { key, error: OpError::Told(text) }) if *key == "k".into() && text.starts_with("NOREPLICAS")
     );
     cluster.query::<()>(0, &["CONFIG", "SET", "min-replicas-to-write", "0"]).expect("set");
     let renamed = plain.rename("k", "other").await.map(|_| ());
     let renamed = matched!(
         renamed,
-        Error::Invalid { key, error: OpError::NoPlainCommand { method } }
+        Error::Execute(ExecuteError::Invalid { key, error: OpError::NoPlainCommand { method } })
             if *key == "k".into() && method.starts_with("RECORD.")
     );
     plain.close().await.expect("it closes");
@@ -123,13 +127,16 @@ async fn of_a_node_in_trouble() -> Vec<Provoked> {
     let read = store.transaction(|tx| async move { Ok(tx.counter("k").get().await?) }).await;
     let unanswered = matched!(
         read,
-        Error::NoAnswer { after, reason } if after.as_millis() == 700 && reason.contains(&address)
+        Error::Commit(CommitError::NoAnswer { after, reason }) if after.as_millis() == 700 && reason.to_string().contains(&address) && reason.is::<ConnectError>()
     );
     let unknown = matched!(store.counter("k").add(1).await, Error::Unknown(_));
     vec![
         Provoked::new(renamed, ["key 'k'", "use a mode other than none, or RENAME to move a record"]),
         Provoked::new(told, ["key 'k'", "Not enough good replicas to write"]),
         Provoked::new(unanswered, [&address, "check that the server runs"]),
-        Provoked::new(unknown, ["it is unknown whether the transaction committed", "use Store::tx().once(id)"]),
+        Provoked::new(
+            unknown,
+            ["it is unknown whether the transaction committed", "use Store::tx().once(id)"],
+        ),
     ]
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use claret::{Abort, Error, Records, Store, TxOptions};
+use claret::{Abort, Error, Records, Store, TxOptions, errors::CommitError};
 use claret_rig::{Cluster, Module, ShiftedClock};
 use tokio::sync::Notify;
 
@@ -86,7 +86,7 @@ async fn a_dead_node_is_named_at_the_deadline() {
         async move { Ok(tx.counter(&key).get().await?) }
     });
     let error = read.await.expect_err("it is dead");
-    assert!(matches!(error, Error::NoAnswer { .. }), "{error}");
+    assert!(matches!(error, Error::Commit(CommitError::NoAnswer { .. })), "{error}");
     assert!(error.to_string().contains(&address), "{error}");
     assert!(error.is_retryable());
     // Its prepare has left, and nobody can say what became of it.

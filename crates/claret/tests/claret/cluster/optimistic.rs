@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use claret::{
     Error, OpError, Records, Store, TxOptions,
+    errors::{CommitError, ExecuteError},
     lab::{Mode, StoreLab},
 };
 
@@ -111,7 +112,13 @@ async fn an_error_is_not_told_where_what_it_saw_cannot_be_checked() {
     });
     let told = told.await;
     cluster.servers()[0].resume();
-    assert!(matches!(told, Err(Told::Store(Error::Deadline { .. } | Error::NoAnswer { .. }))), "{told:?}");
+    assert!(
+        matches!(
+            told,
+            Err(Told::Store(Error::Commit(CommitError::Deadline { .. } | CommitError::NoAnswer { .. })))
+        ),
+        "{told:?}"
+    );
     let options = TxOptions::new().optimistic();
     let told = store.tx().options(options).try_run(async |tx| match tx.counter(&key).get().await? {
         0 => Err::<(), _>(Told::Empty),
@@ -144,6 +151,12 @@ async fn without_locks_nothing_can_be_expected_on_a_cluster() {
     let seen = batch.counter(key).get();
     batch.expect(seen, 0_i64);
     let told = batch.commit().await.map(|_| ());
-    assert!(matches!(&told, Err(Error::Invalid { error: OpError::NoPlainCommand { .. }, .. })), "{told:?}");
+    assert!(
+        matches!(
+            &told,
+            Err(Error::Execute(ExecuteError::Invalid { error: OpError::NoPlainCommand { .. }, .. }))
+        ),
+        "{told:?}"
+    );
     store.close().await.expect("it closes");
 }

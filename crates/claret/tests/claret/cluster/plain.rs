@@ -3,6 +3,7 @@
 use claret::cluster::{Command, PlainError};
 use claret::{
     Bytes, Error, OpError, Operation, Records, Reply, Store,
+    errors::ExecuteError,
     lab::{Mode, StoreLab},
 };
 use claret_types::BUILTIN;
@@ -134,7 +135,7 @@ async fn error_after(store: &Store, key: &str, made: &Operation, failing: &Opera
     };
     execute(made).await.expect("made");
     match execute(failing).await {
-        Err(Error::Invalid { key: named, error }) if named == key.into() => error,
+        Err(Error::Execute(ExecuteError::Invalid { key: named, error })) if named == key.into() => error,
         other => panic!("{failing:?}: {other:?}"),
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::types::SchemaDigest;
 use claret::{Bytes, Error, OpError, Records, Schema, Store, Tx, TxOptions, lab::Mode};
 use claret::{cluster::ConnectError, lab::StoreLab};
+use claret::{errors::ExecuteError, types::SchemaDigest};
 use claret_rig::Cluster;
 
 use super::rig::{fresh, prefix, shared};
@@ -56,7 +56,10 @@ async fn a_node_with_another_schema_is_refused_by_name() {
     let plain =
         Store::cluster(cluster.url()).schema(other).mode(Mode::None).connect().await.expect("a store");
     let error = plain.set("a:2").add("x").await.expect_err("a list");
-    assert!(matches!(error, Error::Invalid { error: OpError::AgainstSchema { .. }, .. }), "{error}");
+    assert!(
+        matches!(error, Error::Execute(ExecuteError::Invalid { error: OpError::AgainstSchema { .. }, .. })),
+        "{error}"
+    );
 }
 
 /// Client and node refuse in the same words; and where the client does, nodes that answer nobody do not matter.
@@ -91,7 +94,13 @@ async fn a_client_refuses_without_a_message_what_a_node_would_refuse() {
     };
     let by_nodes = all(&without).await;
     for error in &by_nodes {
-        assert!(matches!(error, Error::Invalid { error: OpError::AgainstSchema { .. }, .. }), "{error:?}");
+        assert!(
+            matches!(
+                error,
+                Error::Execute(ExecuteError::Invalid { error: OpError::AgainstSchema { .. }, .. })
+            ),
+            "{error:?}"
+        );
         assert!(!error.is_retryable() && error.to_string().contains(&key), "{error}");
     }
     assert_eq!(with.set("seen:1").len().await, Ok(0), "nothing was done");
@@ -115,7 +124,10 @@ async fn who_is_connected_stays_when_a_schema_changes() {
     set(&cluster, 0, &schema("prefix a: set\nprefix b: list"));
     store.set("a:1").add("x").await.expect("it is connected");
     let refused = store.set("b:1").add("x").await.expect_err("the node has it");
-    assert!(matches!(refused, Error::Invalid { error: OpError::AgainstSchema { .. }, .. }), "{refused}");
+    assert!(
+        matches!(refused, Error::Execute(ExecuteError::Invalid { error: OpError::AgainstSchema { .. }, .. })),
+        "{refused}"
+    );
 }
 
 /// O5: a refusal tells of what was seen, and is believed only where that was so. Bug: a look that broke the nodes' schema ended the
@@ -150,7 +162,13 @@ async fn what_a_nodes_schema_refuses_is_checked_first() {
             Ok(breaks(&tx).await?)
         });
         let refused = refused.await.expect_err("it breaks the schema");
-        assert!(matches!(refused, Error::Invalid { error: OpError::AgainstSchema { .. }, .. }), "{refused}");
+        assert!(
+            matches!(
+                refused,
+                Error::Execute(ExecuteError::Invalid { error: OpError::AgainstSchema { .. }, .. })
+            ),
+            "{refused}"
+        );
         assert_eq!(runs.into_inner(), 2, "{name} the second time under locks");
     }
 }
@@ -166,7 +184,7 @@ pub(crate) async fn against_schema() -> Provoked {
     (0..cluster.masters()).for_each(|node| set(cluster, node, &Schema::new()));
     let error = matched!(
         added,
-        Error::Invalid { key: named, error: OpError::AgainstSchema { prefix: of, .. } } if *named == Bytes::from(&key) && **of == *prefix
+        Error::Execute(ExecuteError::Invalid { key: named, error: OpError::AgainstSchema { prefix: of, .. } }) if *named == Bytes::from(&key) && **of == *prefix
     );
     Provoked::new(error, [&key, "holds a set, and this is an operation of a counter", "change the schema"])
 }

@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use claret::{Abort, Error, Records, Store, TxOptions};
+use claret::{
+    Abort, Error, Records, Store, TxOptions,
+    errors::{CommitError, ExecuteError},
+};
 
 pub(crate) async fn all(store: &Store, prefix: &str) {
     let key = |name: &str| format!("{prefix}itself:{name}");
@@ -22,7 +25,11 @@ fn patient() -> TxOptions {
 }
 
 fn assert_itself<T: std::fmt::Debug>(told: Result<T, Error>, key: &str) {
-    assert_eq!(told.as_ref().err(), Some(&Error::WaitsForItself { key: key.into() }), "{told:?}");
+    assert_eq!(
+        told.as_ref().err(),
+        Some(&Error::Execute(ExecuteError::WaitsForItself { key: key.into() })),
+        "{told:?}"
+    );
     let error = told.expect_err("just seen");
     assert!(!error.is_retryable() && error.to_string().contains(key), "{error}");
 }
@@ -198,5 +205,5 @@ async fn on_a_task_of_its_own(store: &Store, key: &str) {
         Ok(elsewhere.await.expect("no panic"))
     });
     let told = outer.await.expect("it commits");
-    assert!(matches!(told, Err(Error::Deadline { .. })), "{told:?}");
+    assert!(matches!(told, Err(Error::Commit(CommitError::Deadline { .. }))), "{told:?}");
 }

@@ -3,7 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Abort, Error, OnceOutcome, Records, Store, TxOptions, types::Ttl};
+use claret::{
+    Abort, Error, OnceOutcome, Records, Store, TxOptions,
+    errors::{BeginError, ExecuteError},
+    types::Ttl,
+};
 
 pub(crate) async fn all(store: &Store, prefix: &str) {
     let key = |name: &str| format!("{prefix}once:{name}");
@@ -42,7 +46,7 @@ async fn a_mark_ends_when_the_caller_said(store: &Store, id: &str, orders: &str)
         match order(brief).await {
             Ok(OnceOutcome::First(number)) => break assert_eq!(number, 3),
             Ok(OnceOutcome::Again(number)) => assert_eq!(number, 2),
-            Err(error) => assert_eq!(error, Error::AlreadyDone { id: other.clone() }),
+            Err(error) => assert_eq!(error, Error::Begin(BeginError::AlreadyDone { id: other.clone() })),
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -64,7 +68,7 @@ pub(crate) async fn an_answer_expires(store: &Store, prefix: &str) {
     loop {
         match order().await {
             Ok(again) => assert_eq!(again, OnceOutcome::Again(1)),
-            Err(error) => break assert_eq!(error, Error::AlreadyDone { id: id.clone() }),
+            Err(error) => break assert_eq!(error, Error::Begin(BeginError::AlreadyDone { id: id.clone() })),
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -136,14 +140,14 @@ async fn what_is_left_of_an_answer(store: &Store, id: &str, key: &str) {
     assert_eq!(first.await, Ok(OnceOutcome::First("text".to_owned())));
     let other = store.tx().once(id).run(|_| async { Ok(7_i64) }).await;
     assert!(
-        matches!(&other, Err(Error::Value { key, .. }) if *key == format!("claret:answer:{id}").into()),
+        matches!(&other, Err(Error::Execute(ExecuteError::Value { key, .. })) if *key == format!("claret:answer:{id}").into()),
         "{other:?}"
     );
     // As by a program that wrote the mark alone.
     let marked = format!("{id}:marked");
     store.register(format!("claret:done:{marked}")).set("1").await.expect("set");
     let again = store.tx().once(&marked).run(|tx| async move { Ok(tx.counter(key).add(1)?) }).await;
-    assert_eq!(again, Err(Error::AlreadyDone { id: marked.clone() }));
+    assert_eq!(again, Err(Error::Begin(BeginError::AlreadyDone { id: marked.clone() })));
     let error = again.expect_err("just seen");
     assert!(!error.is_retryable() && error.to_string().contains(&marked), "{error}");
     assert_eq!(store.counter(key).get().await, Ok(1), "nothing was done again");

@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Error, Records, Store, Tx, TxOptions};
+use claret::{
+    Error, Records, Store, Tx, TxOptions,
+    errors::{CommitError, ExecuteError},
+};
 
 #[derive(Clone, Debug, PartialEq)]
 enum Purchase {
@@ -60,7 +63,7 @@ async fn buy_until_sold_out(store: &Store, seats: &str, guests: &str) {
 async fn told_by_the_store(store: &Store, list: &str) {
     store.list(list).push_back("x").await.expect("pushed");
     let is_wrong_type = |told: Result<(), Purchase>| match told {
-        Err(Purchase::Store(Error::Invalid { key, error })) => {
+        Err(Purchase::Store(Error::Execute(ExecuteError::Invalid { key, error }))) => {
             key == list.into() && error.to_string().starts_with("WRONGTYPE")
         }
         _ => false,
@@ -126,7 +129,10 @@ async fn late_in_the_blocking_mirror(store: &Store, key: &str) {
             (swallowed, replaced)
         };
         let (swallowed, replaced) = tokio::task::spawn_blocking(late).await.expect("no panic");
-        assert!(matches!(swallowed, Err(Purchase::Store(Error::Deadline { .. }))), "{swallowed:?}");
+        assert!(
+            matches!(swallowed, Err(Purchase::Store(Error::Commit(CommitError::Deadline { .. })))),
+            "{swallowed:?}"
+        );
         assert_eq!(replaced, Err(Purchase::SoldOut { wanted: 0 }));
         Ok::<_, Purchase>(())
     });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use claret::{Abort, Error, Records, Store, TxOptions};
+use claret::{Abort, Error, Records, Store, TxOptions, errors::BeginError};
 
 use super::{hold, in_time};
 
@@ -54,11 +54,11 @@ async fn closed_while_they_wait(store: &Store, prefix: &str) {
     store.clone().close().await.expect("it closes");
     for (which, waiting) in waiting.into_iter().enumerate() {
         let error = waiting.await.expect("it does not panic").expect_err("the store is closed");
-        assert!(matches!(error, Error::Closed), "{which}: {error:?}");
+        assert!(matches!(error, Error::Begin(BeginError::Closed)), "{which}: {error:?}");
     }
     go_on.notify_one();
     let error = holder.await.expect("it does not panic").expect_err("the store is closed");
-    assert!(matches!(error, Error::Closed), "{error:?}");
+    assert!(matches!(error, Error::Begin(BeginError::Closed)), "{error:?}");
 }
 
 async fn closed_before(store: &Store, prefix: &str) {
@@ -75,7 +75,7 @@ async fn closed_before(store: &Store, prefix: &str) {
         single.counter(&key).add(1).expect_err("closed"),
     ];
     for error in errors {
-        assert!(matches!(error, Error::Closed), "{error:?}");
+        assert!(matches!(error, Error::Begin(BeginError::Closed)), "{error:?}");
         assert!(!error.is_retryable() && error.to_string().contains("open it again"), "{error}");
     }
     // Again, by each handle.
@@ -91,10 +91,10 @@ pub(crate) async fn closed_in_a_closure(store: &Store, key: String) {
             tx.counter(&key).add_returning(1).await?;
             store.close().await.expect("it closes");
             let error = tx.counter(&key).add_returning(1).await.expect_err("closed");
-            assert!(matches!(error, Error::Closed), "{error:?}");
+            assert!(matches!(error, Error::Begin(BeginError::Closed)), "{error:?}");
             Err::<(), _>(Abort::because("something else"))
         }
     });
     let error = in_time(closed).await.expect_err("closed");
-    assert!(matches!(error, Error::Closed), "{error:?}");
+    assert!(matches!(error, Error::Begin(BeginError::Closed)), "{error:?}");
 }

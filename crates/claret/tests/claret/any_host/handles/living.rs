@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use claret::{Bytes, Error, OpError, Records, Store, Tx, handles::AnswerIn, types::Ttl};
+use claret::{
+    Bytes, Error, OpError, Records, Store, Tx, errors::ExecuteError, handles::AnswerIn, types::Ttl,
+};
 
 use super::in_time;
 
@@ -119,7 +121,11 @@ async fn of_a_string(store: &Store, key: &str) {
     assert_left(counter.ttl().await, LONG, "INCR keeps it");
     store.list(format!("{key}:l")).push_back("v").await.expect("pushed");
     let error = store.register(format!("{key}:l")).set_for("x", LONG).await.expect_err("it is a list");
-    assert!(matches!(&error, Error::Invalid { .. }) && error.to_string().contains("WRONGTYPE"), "{error}");
+    assert!(
+        matches!(&error, Error::Execute(ExecuteError::Invalid { .. }))
+            && error.to_string().contains("WRONGTYPE"),
+        "{error}"
+    );
 }
 
 /// Own changes are seen, and nothing is done if the transaction is not committed.
@@ -246,7 +252,10 @@ async fn bad_times(store: &Store, key: &str) {
     store.counter(key).add(1).await.expect("added");
     for time in [Duration::MAX, Duration::from_secs(u64::MAX / 2000)] {
         let error = store.key(key).expire_in(time).await.expect_err("too long");
-        let Error::Invalid { key: named, error: OpError::Bound { .. } } = &error else { panic!("{error:?}") };
+        let Error::Execute(ExecuteError::Invalid { key: named, error: OpError::Bound { .. } }) = &error
+        else {
+            panic!("{error:?}")
+        };
         assert!(&named[..] == key.as_bytes() && error.to_string().contains("after 1970"), "{error}");
     }
     assert_eq!(store.key(key).ttl().await.expect("an answer"), Ttl::Forever);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Bytes, Error, OpError, Records, Reply, Store, TxOptions};
+use claret::{Bytes, Error, OpError, Records, Reply, Store, TxOptions, errors::ExecuteError};
 
 use super::in_time;
 use super::living::EVERY_TYPE;
@@ -104,7 +104,7 @@ async fn a_demand_is_judged_before_what_its_own_batch_does(store: &Store, key: &
     };
     exec(&seen, 1).await.expect("nothing changed it");
     match exec(&seen, 2).await {
-        Err(Error::Invalid { key: of, error: OpError::Unexpected { found, .. } }) => {
+        Err(Error::Execute(ExecuteError::Invalid { key: of, error: OpError::Unexpected { found, .. } })) => {
             assert_eq!(&of[..], key.as_bytes());
             assert_eq!(*found, Reply::Bytes(version(store, &key).await), "and it is told");
         }
