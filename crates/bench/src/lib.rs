@@ -22,6 +22,7 @@ mod schedule;
 mod servers;
 mod subject;
 mod threads;
+mod ways;
 pub mod workload;
 
 pub use comparison::Bench;

@@ -1,7 +1,8 @@
 //! The modes that can be compared, by name.
 
-use claret::lab::Chains;
 use claret::lab::Mode;
+
+use crate::ways;
 
 /// What runs the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +18,8 @@ pub enum Engine {
     Claret,
     /// The store, as `claret` has it, whose transactions look without locks.
     Optimistic,
-    /// The store, as `claret` has it, whose transactions over several shards commit in chains.
-    Chain(Chains),
+    /// The store, as `claret` has it, whose transactions commit in another way than in two rounds: that of this mode.
+    InWay(&'static str),
     /// The store as memory of Sinfonia's mini-transactions: items that are compared, locks that nobody waits for (`items.rs`).
     Sinfonia,
     /// Plain Redis commands (`baseline/redis`).
@@ -68,7 +69,7 @@ pub struct BenchMode {
     pub engine: Engine,
 }
 
-const MODES: [BenchMode; 18] = [
+const MODES: [BenchMode; 15] = [
     BenchMode { name: "mutex", engine: Engine::Mutex },
     BenchMode { name: "sqlite", engine: Engine::Sqlite },
     BenchMode { name: "none", engine: Engine::Store(Mode::None) },
@@ -76,11 +77,8 @@ const MODES: [BenchMode; 18] = [
     BenchMode { name: "rw+phase", engine: Engine::Store(Mode::ReaderWriterPhased) },
     BenchMode { name: "boost", engine: Engine::Store(Mode::Commuting) },
     BenchMode { name: "boost+phase", engine: Engine::Store(Mode::CommutingPhased) },
-    BenchMode { name: "boost+phase+combine", engine: Engine::Store(Mode::CommutingPhasedCombined) },
     BenchMode { name: "claret", engine: Engine::Claret },
     BenchMode { name: "optimistic", engine: Engine::Optimistic },
-    BenchMode { name: "chain", engine: Engine::Chain(Chains::Always) },
-    BenchMode { name: "hot-chain", engine: Engine::Chain(Chains::Hot) },
     BenchMode { name: "sinfonia", engine: Engine::Sinfonia },
     BenchMode { name: "redis-lock", engine: Engine::Redis(Scheme::Lock) },
     BenchMode { name: "redis-watch", engine: Engine::Redis(Scheme::Watch) },
@@ -88,6 +86,16 @@ const MODES: [BenchMode; 18] = [
     BenchMode { name: "redis-lua", engine: Engine::Redis(Scheme::Lua) },
     BenchMode { name: "one-server", engine: Engine::OneServer },
 ];
+
+/// All of them.
+fn all() -> impl Iterator<Item = BenchMode> {
+    let in_way = |name| BenchMode { name, engine: Engine::InWay(name) };
+    let of_store = |mode| match mode {
+        Mode::Way(way) => Some(BenchMode { name: way.name(), engine: Engine::Store(mode) }),
+        _ => None,
+    };
+    MODES.into_iter().chain(ways::modes().map(in_way)).chain(Mode::ways().filter_map(of_store))
+}
 
 impl BenchMode {
     /// Whether it can run only what is known up front.
@@ -100,7 +108,7 @@ impl BenchMode {
             | Engine::Store(_)
             | Engine::Claret
             | Engine::Optimistic
-            | Engine::Chain(_)
+            | Engine::InWay(_)
             | Engine::Sinfonia => false,
         }
     }
@@ -109,7 +117,7 @@ impl BenchMode {
     pub fn store_mode(self) -> Option<Mode> {
         match self.engine {
             Engine::Store(mode) => Some(mode),
-            Engine::Claret | Engine::Optimistic | Engine::Chain(_) => Some(Mode::CommutingPhased),
+            Engine::Claret | Engine::Optimistic | Engine::InWay(_) => Some(Mode::CommutingPhased),
             Engine::Sinfonia => Some(Mode::Commuting),
             Engine::Mutex | Engine::Sqlite | Engine::Redis(_) | Engine::OneServer => None,
         }
@@ -129,8 +137,8 @@ impl BenchMode {
     /// # Errors
     /// Names the input and lists what there is.
     pub fn parse(name: &str) -> Result<Self, String> {
-        MODES.into_iter().find(|mode| mode.name == name).ok_or_else(|| {
-            let known: Vec<_> = MODES.iter().map(|mode| mode.name).collect();
+        all().find(|mode| mode.name == name).ok_or_else(|| {
+            let known: Vec<_> = all().map(|mode| mode.name).collect();
             format!("there is no mode '{name}'; the modes are {}", known.join(", "))
         })
     }

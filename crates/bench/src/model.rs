@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use claret::lab::Chains;
 use claret::lab::Mode;
 use claret_sim::model::{self, Costs, Latencies, Measured, Model, Ordered, Setup};
 use serde::Serialize;
@@ -17,6 +16,7 @@ use crate::mode::{BenchMode, Engine};
 use crate::over_time::OverTime;
 use crate::pace::Pace;
 use crate::plan::check_one_shot;
+use crate::ways;
 use crate::workload::simulated::{Simulated, given};
 use crate::workload::{Call, Promise, VIOLATIONS_MAX, Workload};
 
@@ -287,8 +287,7 @@ fn ordering_name(ordering: Ordered) -> &'static str {
 fn mode_of(mode: BenchMode) -> model::Mode {
     let mode = match mode.engine {
         Engine::Store(mode) => mode,
-        Engine::Chain(Chains::Hot) => return model::Mode::HotChain,
-        Engine::Chain(_) => return model::Mode::Chain,
+        Engine::InWay(way) => return ways::of_model(way),
         Engine::OneServer => return model::Mode::OneServer,
         Engine::Claret => return model::Mode::Claret,
         Engine::Optimistic | Engine::Sinfonia | Engine::Mutex | Engine::Sqlite | Engine::Redis(_) => {
@@ -301,7 +300,7 @@ fn mode_of(mode: BenchMode) -> model::Mode {
         Mode::ReaderWriterPhased => model::Mode::ReaderWriterPhased,
         Mode::Commuting => model::Mode::Commuting,
         Mode::CommutingPhased => model::Mode::CommutingPhased,
-        Mode::CommutingPhasedCombined => model::Mode::CommutingPhasedCombined,
+        Mode::Way(way) => model::Mode::InWay(way.switches()),
     }
 }
 

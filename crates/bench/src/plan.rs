@@ -9,6 +9,7 @@ use crate::mode::{BenchMode, Engine, Scheme};
 use crate::over_time::Intervals;
 use crate::pace::Pace;
 use crate::servers::Servers;
+use crate::ways;
 use crate::workload::WorkloadSpec;
 
 /// Where it runs.
@@ -157,14 +158,16 @@ impl Plan {
                 mode.engine,
                 Engine::Store(_)
                     | Engine::Optimistic
-                    | Engine::Chain(_)
+                    | Engine::InWay(_)
                     | Engine::Sinfonia
                     | Engine::Redis(Scheme::Lock)
             )
         };
         if let Some(mode) = self.modes.iter().find(|mode| !can(mode)) {
-            let them = "none, rw, rw+phase, boost, boost+phase, boost+phase+combine, claret, optimistic, chain, hot-chain, sinfonia, redis-lock";
-            return Err(format!("the workload 'tpcc' has no mode '{}'; it has {them}", mode.name));
+            let them = "none, rw, rw+phase, boost, boost+phase, boost+phase+combine, claret, optimistic, sinfonia, redis-lock";
+            let ways: Vec<&str> = ways::modes().collect();
+            let ways = ways.join(", ");
+            return Err(format!("the workload 'tpcc' has no mode '{}'; it has {them}, {ways}", mode.name));
         }
         options.check()
     }

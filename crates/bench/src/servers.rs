@@ -3,12 +3,15 @@
 //! Each mode has keys of its own, which begin with the number of the run and of the mode. Only these are deleted at the end:
 //! the cluster may be somebody's.
 
+use std::collections::BTreeSet;
+
 use claret_rig::{
     Cluster, Module, RigError, SecretFile, Server, connect, delete_keys, delete_keys_everywhere, nodes,
 };
 use rand::RngExt;
 
 use crate::mode::{BenchMode, Engine};
+use crate::ways;
 
 /// Where a cluster is from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,11 +68,16 @@ impl Servers {
                 ClusterSource::Own(shards) => {
                     let module = Module::find().map_err(text)?;
                     let mut options = Cluster::options(*shards, 0).module(module);
-                    // Without these there are no chains.
-                    if modes.iter().any(|mode| matches!(mode.engine, Engine::Chain(_))) {
+                    // Nodes that hand commits on to each other know each other by it.
+                    if modes.iter().any(|mode| matches!(mode.engine, Engine::InWay(_))) {
                         let secret = SecretFile::write().map_err(text)?;
-                        options = options.config(&secret.setting()).config("claret.chains yes");
+                        options = options.config(&secret.setting());
                         servers._secret = Some(secret);
+                    }
+                    let settings: BTreeSet<&str> =
+                        modes.iter().flat_map(|mode| ways::server_settings(mode.name)).collect();
+                    for setting in settings {
+                        options = options.config(setting);
                     }
                     let cluster = options.start().map_err(text)?;
                     servers.url = Some(cluster.url());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use claret::{
     Store,
-    lab::{ClusterLab, Limits, Mode, StoreLab},
+    lab::{Limits, Mode, StoreLab},
     stats::Stats,
 };
 use claret_sim::model::INTERVALS;
@@ -26,6 +26,7 @@ use crate::runner::Runner;
 use crate::schedule::Schedule;
 use crate::servers::Servers;
 use crate::threads::{ClientThreads, Reach};
+use crate::ways;
 use crate::workload::{Call, Promise, Run, VIOLATIONS_MAX, Violation, Workload, tpcc};
 
 /// How long after the last transaction something may still be open.
@@ -116,7 +117,7 @@ impl Subject {
                     let store = stores[number % plan.processes].clone();
                     let runner = Runner::on_store(store, run.client(seed), looking, kinds);
                     match mode.engine {
-                        Engine::Store(Mode::CommutingPhased) | Engine::Chain(_) => {
+                        Engine::Store(Mode::CommutingPhased) | Engine::InWay(_) => {
                             runner.looks_where_it_should()
                         }
                         _ => runner,
@@ -299,7 +300,7 @@ impl Subject {
                 Engine::Store(_)
                 | Engine::Claret
                 | Engine::Optimistic
-                | Engine::Chain(_)
+                | Engine::InWay(_)
                 | Engine::Sinfonia
                 | Engine::Sqlite
                 | Engine::Redis(_)
@@ -353,8 +354,8 @@ fn instance(
             let mutex = mutex::baseline(&plan.workload).expect("the plan was checked");
             Ok(Instance::Mutex(mutex))
         }
-        (Engine::Chain(_), Place::Embedded | Place::Folder(_)) => {
-            Err("chains go over a network: say --store cluster, redis://HOST:PORT or sim".into())
+        (Engine::InWay(_), Place::Embedded | Place::Folder(_)) => {
+            Err("its transactions go over a network: say --store cluster, redis://HOST:PORT or sim".into())
         }
         (Engine::Store(_) | Engine::Optimistic | Engine::Sinfonia, Place::Embedded) => {
             let store =
@@ -377,7 +378,7 @@ fn instance(
         }
         (Engine::Sqlite, Place::Embedded | Place::Servers(_)) => Err("it needs a folder".into()),
         (
-            Engine::Store(_) | Engine::Optimistic | Engine::Chain(_) | Engine::Sinfonia,
+            Engine::Store(_) | Engine::Optimistic | Engine::InWay(_) | Engine::Sinfonia,
             Place::Servers(servers),
         ) => {
             let url = servers.url.clone().expect("there is a cluster for those who need it");
@@ -389,7 +390,7 @@ fn instance(
                         Engine::Sinfonia => {
                             store.protocol_limits(Limits { resend_us: RESEND_US, ..limits(mode) })
                         }
-                        Engine::Chain(chains) => store.chains(chains),
+                        Engine::InWay(way) => ways::set(way, store),
                         _ => store,
                     };
                     store.connect().await

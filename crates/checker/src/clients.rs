@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use claret::cluster::Plain;
 use claret::types::{Bounded, BoundedCounter, BoundedCounterOp};
 use claret::{Bytes, Operation, Store};
+use claret_redis::Cluster;
 
 use crate::bank::{self, Bank};
 use crate::clock::Clock;
@@ -49,7 +49,7 @@ pub(crate) async fn begin(store: &Store, settings: &Settings) -> Result<(), Stri
 /// A clock that was set while it was used.
 pub(crate) async fn run(
     store: &Store,
-    plain: Option<&Plain>,
+    plain: Option<&Cluster>,
     settings: &Settings,
     clock: Clock,
     Shared { keys, progress, journal, gateways }: Shared<'_>,

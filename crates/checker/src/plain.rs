@@ -3,8 +3,8 @@
 
 use std::sync::atomic::Ordering;
 
-use claret::cluster::{Command, Dedicated, Plain, PlainError};
 use claret::{Bytes, Reply};
+use claret_redis::{Cluster, Command, CommandError, Dedicated};
 use rand::RngExt;
 
 use crate::bank::{Bank, sum, two_of};
@@ -16,7 +16,7 @@ use crate::traffic::Client;
 /// Works until the time is over.
 pub(super) async fn work(
     mut client: Client,
-    plain: &Plain,
+    plain: &Cluster,
     bank: &Bank,
     progress: &Progress,
 ) -> Result<History, String> {
@@ -53,11 +53,11 @@ pub(super) fn command(intent: &Intent) -> Command {
 
 /// # Errors
 /// One that says that the run itself is wrong.
-fn outcome_of(error: &PlainError) -> Result<Outcome, String> {
+fn outcome_of(error: &CommandError) -> Result<Outcome, String> {
     match error {
-        PlainError::Lost { .. } => Ok(Outcome::Unknown),
-        PlainError::Away(_) => Ok(Outcome::Void(Why::Later)),
-        PlainError::Server(error) => match error.code() {
+        CommandError::Lost { .. } => Ok(Outcome::Unknown),
+        CommandError::Away(_) => Ok(Outcome::Void(Why::Later)),
+        CommandError::Server(error) => match error.code() {
             "TRYAGAIN" | "EXECABORT" | "MOVED" | "ASK" | "CLUSTERDOWN" | "NOTREADY" => {
                 Ok(Outcome::Void(Why::Later))
             }
@@ -75,7 +75,7 @@ const SCRIPT: &str = "redis.call('DECRBY', KEYS[1], ARGV[1]) redis.call('INCRBY'
 /// One look or transfer, and what it showed.
 async fn at_the_drawer(
     client: &mut Client,
-    plain: &Plain,
+    plain: &Cluster,
     own: &mut Option<Dedicated>,
     bank: &Bank,
 ) -> Result<(Outcome, Vec<Step>), String> {
@@ -127,20 +127,20 @@ fn exec<'a>(calls: impl Iterator<Item = (&'a str, &'a str, Option<&'a str>)>) ->
 
 /// The reply to `EXEC`.
 async fn multi(
-    plain: &Plain,
+    plain: &Cluster,
     own: &mut Option<Dedicated>,
     commands: impl Iterator<Item = Command>,
-) -> Result<Reply, PlainError> {
+) -> Result<Reply, CommandError> {
     let mut all = vec![Command::new("MULTI")];
     all.extend(commands);
     all.push(Command::new("EXEC"));
     let mut open = match own.take() {
         Some(open) => open,
-        None => plain.dedicated(all[1].words()[1].clone()).await.map_err(PlainError::Away)?,
+        None => plain.dedicated(all[1].words()[1].clone()).await.map_err(CommandError::Away)?,
     };
     let reply = open.run(&all).await?.pop().expect("a reply to each command");
     // After an error another connection: the key may be elsewhere now.
-    let reply = reply.map_err(PlainError::Server)?;
+    let reply = reply.map_err(CommandError::Server)?;
     *own = Some(open);
     Ok(reply)
 }

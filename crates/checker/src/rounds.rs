@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use claret::Store;
-use claret::cluster::Plain;
+use claret_redis::Cluster;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::runtime::Handle;
@@ -47,7 +47,7 @@ struct Run<'a> {
     /// Hears what the run waits for.
     say: &'a dyn Fn(&'static str),
     store: Store,
-    plain: Option<Plain>,
+    plain: Option<Cluster>,
     cluster: Option<Arc<FaultyCluster>>,
     gateways: Option<Arc<Gateways>>,
     clock: Clock,

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use claret::{Store, lab::Mode};
-use claret::{cluster::Plain, lab::StoreLab};
+use claret::{
+    Store,
+    lab::{Mode, StoreLab},
+};
 use claret_gateway::Behind;
 use claret_rig::{Cluster, Module, RigError, delete_keys_everywhere};
 
@@ -91,7 +93,10 @@ impl Target {
     ///
     /// # Errors
     /// A server does not answer.
-    pub(crate) async fn open(&self, has_plain: bool) -> Result<(Store, Option<Plain>), String> {
+    pub(crate) async fn open(
+        &self,
+        has_plain: bool,
+    ) -> Result<(Store, Option<claret_redis::Cluster>), String> {
         let Some(url) = &self.url else {
             return Ok((Store::builder().mode(self.mode).build(), None));
         };
@@ -100,7 +105,7 @@ impl Target {
         if !has_plain {
             return Ok((store, None));
         }
-        let plain = builder().connect_plain().await.map_err(|error| error.to_string())?;
+        let plain = builder().connections().connect().await.map_err(|error| error.to_string())?;
         Ok((store, Some(plain)))
     }
 

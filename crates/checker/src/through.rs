@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use claret::cluster::{Command, Dedicated, ServerError};
 use claret::{Reply, Store};
+use claret_redis::{Command, Dedicated, ServerError};
 use rand::RngExt;
 
 use crate::bank::{Bank, sum, two_of};
@@ -85,7 +85,7 @@ impl Speaker<'_> {
     async fn say(&mut self, commands: &[Command]) -> Result<Vec<Result<Reply, ServerError>>, Outcome> {
         let mut open = match self.open.take() {
             Some(open) => open,
-            None => match Store::cluster(&self.url).dedicated(None).await {
+            None => match Store::cluster(&self.url).connections().dedicated(None).await {
                 Ok(open) => open,
                 Err(_) => {
                     // It begins again soon.

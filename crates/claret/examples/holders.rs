@@ -24,7 +24,7 @@ struct Rig {
 
 impl Rig {
     fn with_holders(holders: u64, op: &impl Fn(u64) -> Operation) -> Self {
-        let switches = Switches { combining: false, delivery: Delivery::Direct, ..Switches::CLARET };
+        let switches = Switches { delivery: Delivery::Direct, ..Switches::CLARET };
         let shard = Shard::new(ShardId(0), Incarnation(1), switches, Limits::default());
         let mut rig = Rig { shard, next: 1 };
         for _ in 0..holders {

@@ -299,7 +299,7 @@ fn wait_on<T, E: From<Error>>(
     backend: &dyn Backend,
     future: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    let can_be_dropped = !backend.checks_answers() && backend.mode() != Mode::CommutingPhasedCombined;
+    let can_be_dropped = !backend.checks_answers() && !matches!(backend.mode(), Mode::Way(_));
     if !can_be_dropped && runtime::stops_by_waiting() {
         return Err(Error::Begin(BeginError::BlocksRuntime).into());
     }

@@ -6,8 +6,11 @@ pub use claret_core::Limits;
 #[cfg(feature = "cluster")]
 use crate::cluster::ClusterBuilder;
 #[cfg(feature = "cluster")]
-pub use crate::cluster::{Chains, Grants};
-pub use crate::mode::Mode;
+pub use crate::cluster::Grants;
+#[cfg(feature = "cluster")]
+#[allow(unused_imports, reason = "there may be no ways")]
+pub use crate::cluster::ways::*;
+pub use crate::mode::{Mode, Way};
 use crate::open::StoreBuilder;
 use crate::options::TxOptions;
 
@@ -43,7 +46,7 @@ impl StoreLab for ClusterBuilder {
     }
 }
 
-/// Knobs of a store on a cluster, which the URL has as well: `grants`, `batches`, `chains`.
+/// Knobs of a store on a cluster, which the URL has as well: `grants`, `batches`.
 #[cfg(feature = "cluster")]
 pub trait ClusterLab {
     /// How later grants reach this process.
@@ -53,12 +56,6 @@ pub trait ClusterLab {
     /// One-shot transactions of this process leave one by one and not in batches (`docs/batches.md`).
     #[must_use]
     fn without_batches(self) -> Self;
-
-    /// Which transactions of this process over several nodes commit in chains (`docs/chains.md`): each node hands the commit on
-    /// to the next one, and the last one decides. By default they commit in two rounds. Nodes without a secret for each other
-    /// (`claret.peer-secret-file`), or with `claret.durability strict`, take no chains: with them it is two rounds, too.
-    #[must_use]
-    fn chains(self, chains: Chains) -> Self;
 }
 
 #[cfg(feature = "cluster")]
@@ -69,10 +66,6 @@ impl ClusterLab for ClusterBuilder {
 
     fn without_batches(self) -> Self {
         ClusterBuilder::without_batches(self)
-    }
-
-    fn chains(self, chains: Chains) -> Self {
-        ClusterBuilder::chains(self, chains)
     }
 }
 

@@ -240,7 +240,7 @@ async fn is_pending(future: impl Future) -> bool {
 
 #[tokio::test]
 async fn each_transaction_is_counted_once_by_how_it_ended() {
-    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriterPhased] {
+    for mode in [Mode::CommutingPhased, Mode::ReaderWriterPhased].into_iter().chain(Mode::ways()) {
         let recorder = Recorder::default();
         let store = metrics::with_local_recorder(&recorder, || Store::builder().mode(mode).build());
         in_time(end_in_every_way(&store)).await;
@@ -393,7 +393,7 @@ fn a_wait_of_a_blocking_closure_is_told_while_it_lasts() {
         }
     }
 
-    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined] {
+    for mode in [Mode::CommutingPhased].into_iter().chain(Mode::ways()) {
         let store = Store::builder().mode(mode).build().blocking();
         let (holds, held) = channel();
         let (waits, heard) = channel();

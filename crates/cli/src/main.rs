@@ -12,7 +12,7 @@ mod top;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use claret::cluster::without_passwords;
+use claret_redis::without_passwords;
 
 use commands::{
     bench, check_store, check_type, cluster, completions, demo, gateway, man, report, schema, sim, stored,

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
-use claret::cluster::without_passwords;
+use claret_redis::without_passwords;
 
 /// Prints a line, as `println!` does. Whether somebody reads it or not, the work goes on, and the exit status says how it went.
 /// `println!` and `eprintln!` panic where nobody reads, in the thread that was to do what comes next; the tidy test refuses them.

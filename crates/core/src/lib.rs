@@ -1,10 +1,13 @@
 //! Claret's protocol as state machines without I/O.
 //!
 //! [`Shard`] is the participant's side, [`Coordinator`] the transaction's. [`Client`] is a client process: all its
-//! transactions and its connections; [`Frontend`] combines transactions. All are driven from outside: inputs go in with
+//! transactions and its connections. All are driven from outside: inputs go in with
 //! the time, outputs are drained. Same inputs, same outputs. The rules are in `docs/protocol.md`.
 //!
 //! This crate names no clock, thread, socket, random source, log or async runtime.
+
+#[macro_use]
+pub mod ways;
 
 mod asked;
 mod backup;
@@ -30,14 +33,12 @@ pub mod wire;
 
 pub use asked::{Asked, Known, NotAsked, Told, Written};
 pub use backup::{Backup, Change, Changes, Granted, HeldRecord, Vote, VotedAnswers, VotedPlace};
-pub use client::{Client, Node, Pacing, Pipeline, SlotRange, Unexpected};
-pub use coordinator::{
-    Cause, Closed, Contention, Coordinator, Event, Frontend, FrontendStats, Session, TxHandle, Waits,
-};
+pub use client::{Client, Node, Pacing, Pipeline, Session, SlotRange, Unexpected};
+pub use coordinator::{Cause, Closed, Contention, Coordinator, Event, Waits};
 pub use digest::digest;
 pub use ids::{
     AttemptId, Birth, CallNo, Incarnation, LookNo, Member, Sequence, SessionId, ShardId, Time, Timestamp,
-    TxId,
+    TxHandle, TxId,
 };
 pub use journal::{Journal, Malformed, Noted, read_effects, read_records, write_effect, write_record};
 pub use limits::Limits;
@@ -46,5 +47,5 @@ pub use observations::{Observations, Place, Saw};
 pub use planted::{Bug, with_bug};
 pub use records::{Applied, HeldEnd, Read, Records};
 pub use shard::{Behind, Counted, HotRecord, Shard, Stats, Survives, Top, Wait, Waited, key_hash};
-pub use switches::{Commit, Delivery, Locks, Ordered, Switches};
+pub use switches::{Delivery, Locks, Ordered, Switches};
 pub use versions::Versions;

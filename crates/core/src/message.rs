@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use thiserror::Error;
 
+pub use crate::ways::{WayBody, WayWords};
+
 use crate::ids::{
     AttemptId, Birth, CallNo, Incarnation, LookNo, Member, Sequence, SessionId, ShardId, Time, Timestamp,
 };
@@ -235,7 +237,7 @@ impl Seen {
 }
 
 /// What a prepare asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Asks {
     /// A vote.
     Vote,
@@ -243,8 +245,15 @@ pub enum Asks {
     Decision,
     /// A vote with a timestamp, about this one: the prepare is *stamped* (P73).
     Place(Timestamp),
-    /// A vote when the baton comes, which goes on to the next one on the list; of the last one on it the decision (K3 to K6).
-    Chain,
+    /// A vote, or the decision, in another way than in two rounds.
+    Way {
+        /// This yes is the decision.
+        decides: bool,
+        /// Which way: as of [`WayWords`], whose fields stand here for a prepare to be no longer.
+        number: u8,
+        /// What the way says.
+        body: WayBody,
+    },
 }
 
 /// Members of a group that commit.
@@ -383,9 +392,9 @@ pub enum Refusal {
         /// The record.
         key: Bytes,
     },
-    /// The shard takes no chains: it has replicas, or no secret for what nodes say to each other (K9).
-    #[error("the shard takes no chains")]
-    Unchained,
+    /// The shard does not commit in the way that the prepare asks for. In two rounds it does.
+    #[error("the shard commits in two rounds only")]
+    OnlyRounds,
     /// The host's schema has no such operation on the record, whatever it holds.
     #[error("{error} (key '{key}')")]
     AgainstSchema {
@@ -418,7 +427,7 @@ impl Refusal {
             | Refusal::Vanished { .. }
             | Refusal::Unlisted
             | Refusal::Unstamped
-            | Refusal::Unchained
+            | Refusal::OnlyRounds
             | Refusal::Changed { .. }
             | Refusal::Stale => true,
         }
@@ -464,7 +473,7 @@ impl Refusal {
             | Refusal::ReadOnly
             | Refusal::Unlisted
             | Refusal::Unstamped
-            | Refusal::Unchained
+            | Refusal::OnlyRounds
             | Refusal::Resolved
             | Refusal::TooMuch { .. } => 0,
         }
@@ -685,7 +694,7 @@ impl Response {
     }
 }
 
-/// Between shards: recovery of attempts in doubt (P23 to P25), clocks (P79), and batons of chains (K5).
+/// Between shards: recovery of attempts in doubt (P23 to P25), clocks (P79), and what ways to commit say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PeerMessage {
     /// What have you written? Writes no if nothing is there.
@@ -726,14 +735,14 @@ pub enum PeerMessage {
         /// As of [`Response::Ticked`]; 0 for one that lost its memory: so far ahead anything may be, and it is no clock.
         owners: u64,
     },
-    /// All on the attempt's list up to the one that says so have written yes (K5).
-    Baton {
+    /// Something of a way to commit.
+    Way {
         /// The attempt.
         attempt: AttemptId,
-        /// Who says so: the one right before the one that hears it.
+        /// Who says so.
         from: ShardId,
-        /// Whom it follows there: these come before it, and are not decided (K17).
-        follows: Vec<AttemptId>,
+        /// What.
+        words: WayWords,
     },
 }
 
@@ -745,7 +754,7 @@ impl PeerMessage {
             | PeerMessage::Answer { from, .. }
             | PeerMessage::AskClock { from, .. }
             | PeerMessage::Clock { from, .. }
-            | PeerMessage::Baton { from, .. } => *from,
+            | PeerMessage::Way { from, .. } => *from,
         }
     }
 }

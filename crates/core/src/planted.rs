@@ -4,8 +4,8 @@
 //! in the code that is shipped. With the feature one is planted for a thread by `with_bug`.
 //!
 //! What a bug takes out is a rule of `docs/protocol.md` (P), `docs/combining.md` (C), `docs/batches.md` (B),
-//! `docs/replication.md` (S) or `docs/chains.md` (K). Faults of messages and of hosts
-//! are no code of the protocol: the simulator makes them (`crates/sim/src/tamper.rs`).
+//! or `docs/replication.md` (S). Bugs of a way to commit stand in its folder (`ways/`). Faults of messages and of hosts are no code of
+//! the protocol: the simulator makes them (`crates/sim/src/tamper.rs`).
 //! `crates/sim/examples/planted.rs` says which check catches each, and how soon.
 
 #[cfg(feature = "planted-bugs")]
@@ -43,337 +43,313 @@ macro_rules! bugs {
     };
 }
 
-bugs! {
-    // --- votes, refusals, attempts ---
-    /// Withdraw turns a yes into a no.
-    WithdrawUnvotes "withdraw-unvotes" "P2, P6";
-    /// All attempts of a transaction bear one number.
-    AttemptsShareNumber "attempts-share-number" "P8";
-    /// A participant votes when the first of its waiting calls is granted.
-    VoteBeforeLastGrant "vote-before-last-grant" "P1, P2";
-    /// Of several records at a participant only the first gets its effects.
-    ApplySkipsRecords "apply-skips-records" "P3";
-    /// A withdraw that comes before its prepare leaves nothing behind.
-    NoTombstone "no-tombstone" "P6, P28";
-    /// What is refused is not remembered.
-    ForgetsRefused "forgets-refused" "P28";
-    /// What is remembered as refused is let in again.
-    RefusedLetIn "refused-let-in" "P2, P28";
-    /// What is applied is not remembered.
-    ForgetsApplied "forgets-applied" "P10, P28";
-    /// A call that came twice is executed twice.
-    ExecuteTwice "execute-twice" "P10";
-    /// A prepare of what is applied is carried out again.
-    PrepareTwice "prepare-twice" "P10";
-    /// A claim on a queue outlives the attempt that waited there.
-    QueuePlacesStay "queue-places-stay" "P30";
-    /// What was granted in the very step that ends the attempt stays granted.
-    StepGrantStays "step-grant-stays" "P30";
-
-    // --- replicas ---
-    /// What counts leaves before the replicas have what it stands for.
-    AnswersBeforeReplicas "answers-before-replicas" "S1, S2";
-    /// A promoted replica holds nothing of what had voted.
-    PromotedForgetsVotes "promoted-forgets-votes" "S3";
-    /// A promoted replica holds nothing of what had voted and only read.
-    PromotedForgetsReads "promoted-forgets-reads" "S3";
-    /// A promoted replica knows nothing of what was decided.
-    PromotedForgetsDecisions "promoted-forgets-decisions" "S3";
-    /// A promoted replica does not know where entries stand that are not final.
-    PromotedForgetsPlaces "promoted-forgets-places" "S8";
-    /// A promoted replica takes answers that counted only at the vote's place for final ones.
-    PromotedAnswersAnew "promoted-answers-anew" "S8, P76";
-    /// Replicas hear that an attempt is final where it voted, wherever it is.
-    FinalToldAsVoted "final-told-as-voted" "S8, P74";
-    /// Replicas do not hear up to where timestamps may be used.
-    UsedUntold "used-untold" "S17";
-    /// A clock leaves before the replicas know that it may be used.
-    ClockBeforeReplicas "clock-before-replicas" "S17";
-
-    // --- optimistic transactions ---
-    /// A look does not wait for who has voted.
-    LooksPastVotes "looks-past-votes" "O2";
-    /// What was seen goes to the commit without its answer.
-    SeenUnchecked "seen-unchecked" "O3";
-    /// A unique number is drawn anew when an operation is checked.
-    DrawnAnew "drawn-anew" "O7";
-    /// The same question is answered as before, though the transaction has changed the record.
-    KnownThoughChanged "known-though-changed" "O6";
-    /// A record that is locked is looked at without what was done under the lock.
-    LooksBesideLock "looks-beside-lock" "O8";
-    /// A look counts whose record was locked before it had its answer.
-    OutrunLookCounts "outrun-look-counts" "O8";
-    /// An error is believed though what was seen has changed.
-    ErrorsUnchecked "errors-unchecked" "O5";
-    /// What changes however often is never locked.
-    NeverLocks "never-locks" "O8";
-    /// What is only to be checked is carried out.
-    ChecksApplied "checks-applied" "O5";
-    /// What a look did on the way stays on the record.
-    LookStays "look-stays" "O1";
-    /// What is read and compared is not locked until the decision.
-    ComparedUnlocked "compared-unlocked" "O3";
-    /// What was done on a record before it was locked is not done.
-    OwnLeftBehind "own-left-behind" "O8";
-
-    // --- savepoints and nested transactions ---
-    /// What was seen and is undone is not locked any more.
-    UndoneReadsDropped "undone-reads-dropped" "N2";
-    /// What is undone is carried out.
-    UndoneApplied "undone-applied" "N3";
-    /// A call that comes after it was undone is executed.
-    LateUndoneExecuted "late-undone-executed" "N4";
-    /// A prepare relies on calls that are undone.
-    UndoneReliedOn "undone-relied-on" "N4";
-    /// What was looked at and is undone is not checked.
-    SeenUndoneUnchecked "seen-undone-unchecked" "N6";
-    /// What is undone and only to be checked is carried out.
-    CheckedUndoneApplied "checked-undone-applied" "N6";
-
-    // --- chains ---
-    /// A participant locks and votes though the baton is not there.
-    LocksWithoutBaton "locks-without-baton" "K3, K6";
-    /// A baton counts whoever it comes from.
-    AnyBatonCounts "any-baton-counts" "K10";
-    /// The baton goes on once, and never again.
-    BatonSentOnce "baton-sent-once" "K8";
-    /// Once the last one has decided, answers of others are taken to be none.
-    LastAnswersForAll "last-answers-for-all" "K6";
-    /// What has no answer is sent again to those alone who have not voted.
-    ResentToUnvoted "resent-to-unvoted" "K8";
-    /// Who has voted is followed, wherever its baton goes next.
-    FollowsAnyVoted "follows-any-voted" "K16";
-    /// A baton does not say whom its attempt follows.
-    FollowedUnnamed "followed-unnamed" "K17";
-    /// Of those whom it follows an attempt awaits one.
-    FollowsOne "follows-one" "K17";
-    /// What follows others is carried out before them, if it hears of its own end first.
-    FollowerFirst "follower-first" "K18";
-    /// A change of a record's type or of its end is followed like others.
-    FollowsAnyChange "follows-any-change" "K16";
-    /// Who is followed and waits for a lock hears of no elder that follows it.
-    FollowersUnheard "followers-unheard" "K18";
-    /// What a follower does is decided by what is there.
-    FollowerLooks "follower-looks" "K16";
-    /// Who heard that a shard takes no chains tries again.
-    UnchainedAgain "unchained-again" "K9";
-
-    // --- attempts that are over ---
-    /// A call or a commit of an attempt that is over is taken.
-    ClosedTakesCalls "closed-takes-calls" "P61";
-    /// A commit of an attempt that is over is taken, though calls are not.
-    ClosedCommits "closed-commits" "P61";
-    /// A call or a commit of an earlier attempt is taken for one of this.
-    EarlierTakenForThis "earlier-taken-for-this" "P61, P8";
-    /// A coordinator that serves another transaction takes what is of the one before.
-    RenewedTakesStale "renewed-takes-stale" "P61";
-
-    // --- client processes ---
-    /// A coordinator that serves another transaction is not told which incarnations are known.
-    RecycledUnmet "recycled-unmet" "P26, P45";
-    /// A coordinator that serves another transaction is taken for that of a user who knows the end.
-    RecycledStaysEnded "recycled-stays-ended" "P45";
-    /// The timer of the transaction before is taken for one of this.
-    RecycledKeepsTimer "recycled-keeps-timer" "P45";
-    /// A transaction leaves the table when its user is told, though shards do not know its end.
-    ForgottenWhenTold "forgotten-when-told" "P28, P45";
-    /// A transaction whose user has left goes on.
-    AbandonedNotAborted "abandoned-not-aborted" "P39";
-    /// The calls of a batch are carried out in the opposite order.
-    BatchReversed "batch-reversed" "B3";
-    /// Who is carried gets answers by the carrier's numbers.
-    BatchNumbersShared "batch-numbers-shared" "B4";
-    /// Where the end of a batch is unknown, each goes alone.
-    BatchUnknownAgain "batch-unknown-again" "B6";
-    /// Who is given up in a batch is told so at once.
-    RegretToldAtOnce "regret-told-at-once" "B7";
-    /// Who left, and is over before it is told, counts as under way for ever.
-    BatchEndUncounted "batch-end-uncounted" "B9";
-    /// Transactions are not told that a connection is new.
-    NotMet "not-met" "P26, P40";
-    /// A handshake that took long takes the place of a later connection.
-    OlderHandshakeWins "older-handshake-wins" "P29, P40";
-    /// What waited for an earlier connection goes over the next one.
-    OutboxOutlivesConnection "outbox-outlives-connection" "P40";
-    /// After the first time all that is sent is taken for sent before.
-    AllIsRepetition "all-is-repetition" "P42";
-    /// Of a refused frame the first request is blamed.
-    FirstIsBlamed "first-is-blamed" "P43";
-    /// A request that is refused alone is sent again.
-    RefusedAloneAgain "refused-alone-again" "P43";
-    /// A heartbeat of a refused frame is sent again.
-    HeartbeatSentAgain "heartbeat-sent-again" "P43";
-    /// Calls of one attempt on one record go to two shards when its slot moves in between.
-    CallsOfOneRecordPart "calls-of-one-record-part" "P44";
-    /// Nobody answers for a removed shard.
-    RemovedUnanswered "removed-unanswered" "P56";
-    /// The client goes on to answer for a shard that is back.
-    ReturnedStaysRemoved "returned-stays-removed" "P56, P44";
-    /// What is answered for a removed shard is answered as its last incarnation.
-    RemovedKeepsIncarnation "removed-keeps-incarnation" "P56";
-
-    // --- failure ---
-    /// A shard that restarts keeps its incarnation.
-    SilentRestart "silent-restart" "P26";
-    /// Unique numbers begin anew with each incarnation.
-    UniqueStartsAnew "unique-starts-anew" "P26";
-    /// A lease that runs out refuses what has voted.
-    LeaseEndsPrepared "lease-ends-prepared" "P23";
-    /// A heartbeat that does not list an attempt refuses it though it has voted.
-    UnlistedPreparedEnds "unlisted-prepared-ends" "P23";
-    /// What is below the low-water mark is taken for new.
-    BelowLowWaterIsNew "below-low-water-is-new" "P28";
-    /// The frontend forgets an id while participants do not know its end.
-    BuriesEarly "buries-early" "P28, C14";
-
-    // --- records that vanish, departed sessions ---
-    /// Who has not voted on a record that vanished goes on.
-    VanishedRefusesNobody "vanished-refuses-nobody" "P36";
-    /// Who has voted on a record that vanished is refused with the others.
-    VanishedRefusesVoted "vanished-refuses-voted" "P36";
-    /// What was voted on a record before it vanished is carried out on what comes after it.
-    VanishedTakesEffects "vanished-takes-effects" "P36";
-    /// Whoever comes after a record vanished is let in beside those who had voted.
-    VanishedLetsIn "vanished-lets-in" "P36";
-    /// Those who had voted on a record that vanished leave, and nobody who waits is let in.
-    VanishedWakesNobody "vanished-wakes-nobody" "P36";
-    /// A record whose expiry was changed vanishes when it would have before.
-    VanishesAsBefore "vanishes-as-before" "P71";
-    /// A record whose end a vote is about ends by its time before that is decided.
-    VoteHoldsNoEnd "vote-holds-no-end" "P71";
-    /// A group takes what may empty a record for what leaves it there, though the record may expire.
-    GroupForgetsExpiry "group-forgets-expiry" "P71, C4";
-    /// A prepare of what is applied, whose answers are gone, is answered without them.
-    ForgottenAnswersAreNone "forgotten-answers-are-none" "P57";
-    /// A departed session is forgotten with decisions that its low-water mark has not passed.
-    ForgetsWithSession "forgets-with-session" "P58";
-
-    // --- locks and phases ---
-    /// A transaction does not read its own writes.
-    NoOverlay "no-overlay" "P12";
-    /// The first of a transaction's own effects is not undone after a call was executed on them.
-    OverlayStays "overlay-stays" "P12";
-    /// A transaction's own effects are undone first one first.
-    OverlayUndoneForwards "overlay-undone-forwards" "P12";
-    /// Operations of two types on one key are compared by the first one's table.
-    TwoTypesShare "two-types-share" "P14";
-    /// That an operation cannot be done counts, whoever holds the record.
-    ErrorCountsAtOnce "error-counts-at-once" "P15";
-    /// Each draw is checked against the room, not their sum.
-    DrawsNotSummed "draws-not-summed" "P4";
-    /// Room that a pending deposit will make is drawn already.
-    DepositsCount "deposits-count" "P4";
-    /// A phase takes in whoever commutes, for ever.
-    NeverCapped "never-capped" "P17";
-    /// Whoever holds a record and wants more of it stands behind all who wait.
-    HoldersQueue "holders-queue" "P16, P17";
-    /// After a release the queue is looked at once, though somebody moved.
-    SettlesOnce "settles-once" "P16";
-    /// A second call on a record that its transaction waits for stands beside the first.
-    WaitsTwice "waits-twice" "P19";
-    /// Whoever is granted a record that an elder waits for is not told.
-    GrantTellsNoElder "grant-tells-no-elder" "P20";
-    /// Word of an elder counts only while the attempt is blocked.
-    ElderForgotten "elder-forgotten" "P20, P21";
-    /// Who has one vote gives way no more.
-    OneVoteStays "one-vote-stays" "P21";
-    /// An instant transaction looks at no lock.
-    InstantPassesHolders "instant-passes-holders" "P32";
-    /// An instant transaction is undone first one first.
-    InstantUndoneForwards "instant-undone-forwards" "P31";
-
-    // --- ordered calls: votes and clocks ---
-    /// A vote need not be larger than the shard's clock.
-    VoteBelowClock "vote-below-clock" "P73, P79";
-    /// A vote need not be larger than the clocks of its records.
-    VoteBelowRecords "vote-below-records" "P73";
-    /// Clocks are raised for what a locked call claims in the state that it met, not for what it claims in any.
-    ClocksOfTheMoment "clocks-of-the-moment" "P73";
-    /// Those who draw have no order among each other.
-    DrawsUnordered "draws-unordered" "P73, P4";
-    /// Who uses a record as another type looks at no clock of it.
-    OtherTypeUnordered "other-type-unordered" "P73, P14";
-    /// Locked claims raise no clocks.
-    LockedRaiseNothing "locked-raise-nothing" "P73, P75";
-    /// Locked claims raise clocks to their vote, not to what is final.
-    LockedKeepVote "locked-keep-vote" "P75, P84";
-    /// A shard says what its clock is, and votes below that.
-    ClockNotKept "clock-not-kept" "P79";
-    /// A shard that lost its memory begins at its own time.
-    RestartsAtOwnTime "restarts-at-own-time" "P85";
-    /// A shard that lost its memory does not wait for what the others say that was used.
-    BeginsUnasked "begins-unasked" "P85";
-    /// Records' clocks are forgotten, and nobody notes how far they were.
-    NoFloor "no-floor" "P73, P77";
-    /// A shard takes keys over, and its clock stays below timestamps that were used there.
-    TakerStaysLow "taker-stays-low" "P86";
-    /// Whoever uses a record after it vanished stands behind those alone that conflict by their modes.
-    VanishedUnsealed "vanished-unsealed" "P86";
-    /// An error that tells of all of a record leaves no mark in its clocks.
-    ErrorUnnoted "error-unnoted" "P78";
-
-    // --- ordered calls: places and answers ---
-    /// The smallest vote is final.
-    SmallestVoteIsFinal "smallest-vote-is-final" "P74";
-    /// A coordinator is believed what the final timestamp is, however far ahead.
-    AnyFinalBelieved "any-final-believed" "P88";
-    /// Who came without a timestamp votes though somebody was ordered while it waited.
-    UnstampedVotesBeside "unstamped-votes-beside" "P87";
-    /// Participants whose coordinator died carry out each at its own vote.
-    OwnVoteAfterDeath "own-vote-after-death" "P84";
-    /// Answers that came with a vote count though the final place is another.
-    TentativeCounts "tentative-counts" "P76";
-    /// An entry passes those that have voted and are not final.
-    PassesVoted "passes-voted" "P75";
-    /// An entry passes those that are final and wait.
-    PassesFinal "passes-final" "P75";
-    /// Who stood behind an entry is not looked at when that is carried out.
-    WatchersForgotten "watchers-forgotten" "P75";
-    /// Who is final and hears of an elder tells nobody who stands before it.
-    ElderNotPassedOn "elder-not-passed-on" "P81";
-    /// Who is final tells those who stand before it who waits for it, and not that it is elder itself.
-    OwnBirthKept "own-birth-kept" "P81";
-    /// An ordered call is let in beside a lock that conflicts.
-    OrderedPassesLocks "ordered-passes-locks" "P80";
-    /// A lock is granted beside entries that conflict.
-    LocksPassOrdered "locks-pass-ordered" "P80";
-
-    // --- ordered calls: telling ---
-    /// The caller is told once all have voted and answered, wherever the horizon is.
-    ToldBeforeHorizon "told-before-horizon" "P78";
-    /// Who stands at its vote and met nobody is told, though what it stands behind is not settled.
-    UnsettledCounts "unsettled-counts" "P77, P78";
-    /// What a vote stands behind counts though it is not the final one.
-    BehindBelowFinal "behind-below-final" "P77";
-    /// Those who are present and conflict count as settled.
-    PresentIsSettled "present-is-settled" "P77";
-    /// An error is told, though what it was seen behind is not settled.
-    ErrorToldAtOnce "error-told-at-once" "P78";
-    /// A shard that owns keys and has not said what its clock is does not count for the horizon.
-    UnheardLeftOut "unheard-left-out" "P78, P79";
-    /// The clocks count of shards that know other owners of keys.
-    OtherOwnersCount "other-owners-count" "P79";
-    /// A vote may be before the shard's own time.
-    VotesInThePast "votes-in-the-past" "P73, P79";
-    /// The horizon is where the first shard is.
-    OneClockIsHorizon "one-clock-is-horizon" "P78";
-
-    // --- combining ---
-    /// Members need not commute.
-    MembersUnchecked "members-unchecked" "C3";
-    /// A member that has written a record shares a read there.
-    OwnWriterShares "own-writer-shares" "C4";
-    /// A group is open until it is over.
-    GroupStaysOpen "group-stays-open" "C5";
-    /// What a joiner has buffered does not move with it.
-    JoinerLosesBuffered "joiner-loses-buffered" "C2";
-    /// Effects of a member that left are applied.
-    PartedCount "parted-count" "C13";
-    /// What a member that left waited for stays in the queue.
-    PartedWaits "parted-waits" "C13";
-    /// A founder that left goes on under the id of the group.
-    FounderKeepsId "founder-keeps-id" "C14";
+/// Adds the bugs of each way to those of two rounds: the list of a way is a macro `bugs` in its folder, which hands on what is there
+/// with its own behind it.
+macro_rules! add_bugs_of {
+    ($($kind:ident $way:ident: $Way:ident;)*) => { add_bugs_of! { [$($way)*] } };
+    ([$way:ident $($others:ident)*] $($bugs:tt)*) => {
+        crate::ways::$way::bugs! { add_bugs_of [$($others)*] $($bugs)* }
+    };
+    ([] $($bugs:tt)*) => { add_bugs_of_rounds! { $($bugs)* } };
 }
+
+macro_rules! add_bugs_of_rounds {
+    ($($of_ways:tt)*) => {
+        bugs! {
+            // --- votes, refusals, attempts ---
+            /// Withdraw turns a yes into a no.
+            WithdrawUnvotes "withdraw-unvotes" "P2, P6";
+            /// All attempts of a transaction bear one number.
+            AttemptsShareNumber "attempts-share-number" "P8";
+            /// A participant votes when the first of its waiting calls is granted.
+            VoteBeforeLastGrant "vote-before-last-grant" "P1, P2";
+            /// Of several records at a participant only the first gets its effects.
+            ApplySkipsRecords "apply-skips-records" "P3";
+            /// A withdraw that comes before its prepare leaves nothing behind.
+            NoTombstone "no-tombstone" "P6, P28";
+            /// What is refused is not remembered.
+            ForgetsRefused "forgets-refused" "P28";
+            /// What is remembered as refused is let in again.
+            RefusedLetIn "refused-let-in" "P2, P28";
+            /// What is applied is not remembered.
+            ForgetsApplied "forgets-applied" "P10, P28";
+            /// A call that came twice is executed twice.
+            ExecuteTwice "execute-twice" "P10";
+            /// A prepare of what is applied is carried out again.
+            PrepareTwice "prepare-twice" "P10";
+            /// A claim on a queue outlives the attempt that waited there.
+            QueuePlacesStay "queue-places-stay" "P30";
+            /// What was granted in the very step that ends the attempt stays granted.
+            StepGrantStays "step-grant-stays" "P30";
+
+            // --- replicas ---
+            /// What counts leaves before the replicas have what it stands for.
+            AnswersBeforeReplicas "answers-before-replicas" "S1, S2";
+            /// A promoted replica holds nothing of what had voted.
+            PromotedForgetsVotes "promoted-forgets-votes" "S3";
+            /// A promoted replica holds nothing of what had voted and only read.
+            PromotedForgetsReads "promoted-forgets-reads" "S3";
+            /// A promoted replica knows nothing of what was decided.
+            PromotedForgetsDecisions "promoted-forgets-decisions" "S3";
+            /// A promoted replica does not know where entries stand that are not final.
+            PromotedForgetsPlaces "promoted-forgets-places" "S8";
+            /// A promoted replica takes answers that counted only at the vote's place for final ones.
+            PromotedAnswersAnew "promoted-answers-anew" "S8, P76";
+            /// Replicas hear that an attempt is final where it voted, wherever it is.
+            FinalToldAsVoted "final-told-as-voted" "S8, P74";
+            /// Replicas do not hear up to where timestamps may be used.
+            UsedUntold "used-untold" "S17";
+            /// A clock leaves before the replicas know that it may be used.
+            ClockBeforeReplicas "clock-before-replicas" "S17";
+
+            // --- optimistic transactions ---
+            /// A look does not wait for who has voted.
+            LooksPastVotes "looks-past-votes" "O2";
+            /// What was seen goes to the commit without its answer.
+            SeenUnchecked "seen-unchecked" "O3";
+            /// A unique number is drawn anew when an operation is checked.
+            DrawnAnew "drawn-anew" "O7";
+            /// The same question is answered as before, though the transaction has changed the record.
+            KnownThoughChanged "known-though-changed" "O6";
+            /// A record that is locked is looked at without what was done under the lock.
+            LooksBesideLock "looks-beside-lock" "O8";
+            /// A look counts whose record was locked before it had its answer.
+            OutrunLookCounts "outrun-look-counts" "O8";
+            /// An error is believed though what was seen has changed.
+            ErrorsUnchecked "errors-unchecked" "O5";
+            /// What changes however often is never locked.
+            NeverLocks "never-locks" "O8";
+            /// What is only to be checked is carried out.
+            ChecksApplied "checks-applied" "O5";
+            /// What a look did on the way stays on the record.
+            LookStays "look-stays" "O1";
+            /// What is read and compared is not locked until the decision.
+            ComparedUnlocked "compared-unlocked" "O3";
+            /// What was done on a record before it was locked is not done.
+            OwnLeftBehind "own-left-behind" "O8";
+
+            // --- savepoints and nested transactions ---
+            /// What was seen and is undone is not locked any more.
+            UndoneReadsDropped "undone-reads-dropped" "N2";
+            /// What is undone is carried out.
+            UndoneApplied "undone-applied" "N3";
+            /// A call that comes after it was undone is executed.
+            LateUndoneExecuted "late-undone-executed" "N4";
+            /// A prepare relies on calls that are undone.
+            UndoneReliedOn "undone-relied-on" "N4";
+            /// What was looked at and is undone is not checked.
+            SeenUndoneUnchecked "seen-undone-unchecked" "N6";
+            /// What is undone and only to be checked is carried out.
+            CheckedUndoneApplied "checked-undone-applied" "N6";
+
+            // --- attempts that are over ---
+            /// A call or a commit of an attempt that is over is taken.
+            ClosedTakesCalls "closed-takes-calls" "P61";
+            /// A commit of an attempt that is over is taken, though calls are not.
+            ClosedCommits "closed-commits" "P61";
+            /// A call or a commit of an earlier attempt is taken for one of this.
+            EarlierTakenForThis "earlier-taken-for-this" "P61, P8";
+            /// A coordinator that serves another transaction takes what is of the one before.
+            RenewedTakesStale "renewed-takes-stale" "P61";
+
+            // --- client processes ---
+            /// A coordinator that serves another transaction is not told which incarnations are known.
+            RecycledUnmet "recycled-unmet" "P26, P45";
+            /// A coordinator that serves another transaction is taken for that of a user who knows the end.
+            RecycledStaysEnded "recycled-stays-ended" "P45";
+            /// The timer of the transaction before is taken for one of this.
+            RecycledKeepsTimer "recycled-keeps-timer" "P45";
+            /// A transaction leaves the table when its user is told, though shards do not know its end.
+            ForgottenWhenTold "forgotten-when-told" "P28, P45";
+            /// A transaction whose user has left goes on.
+            AbandonedNotAborted "abandoned-not-aborted" "P39";
+            /// The calls of a batch are carried out in the opposite order.
+            BatchReversed "batch-reversed" "B3";
+            /// Who is carried gets answers by the carrier's numbers.
+            BatchNumbersShared "batch-numbers-shared" "B4";
+            /// Where the end of a batch is unknown, each goes alone.
+            BatchUnknownAgain "batch-unknown-again" "B6";
+            /// Who is given up in a batch is told so at once.
+            RegretToldAtOnce "regret-told-at-once" "B7";
+            /// Who left, and is over before it is told, counts as under way for ever.
+            BatchEndUncounted "batch-end-uncounted" "B9";
+            /// Transactions are not told that a connection is new.
+            NotMet "not-met" "P26, P40";
+            /// A handshake that took long takes the place of a later connection.
+            OlderHandshakeWins "older-handshake-wins" "P29, P40";
+            /// What waited for an earlier connection goes over the next one.
+            OutboxOutlivesConnection "outbox-outlives-connection" "P40";
+            /// After the first time all that is sent is taken for sent before.
+            AllIsRepetition "all-is-repetition" "P42";
+            /// Of a refused frame the first request is blamed.
+            FirstIsBlamed "first-is-blamed" "P43";
+            /// A request that is refused alone is sent again.
+            RefusedAloneAgain "refused-alone-again" "P43";
+            /// A heartbeat of a refused frame is sent again.
+            HeartbeatSentAgain "heartbeat-sent-again" "P43";
+            /// Calls of one attempt on one record go to two shards when its slot moves in between.
+            CallsOfOneRecordPart "calls-of-one-record-part" "P44";
+            /// Nobody answers for a removed shard.
+            RemovedUnanswered "removed-unanswered" "P56";
+            /// The client goes on to answer for a shard that is back.
+            ReturnedStaysRemoved "returned-stays-removed" "P56, P44";
+            /// What is answered for a removed shard is answered as its last incarnation.
+            RemovedKeepsIncarnation "removed-keeps-incarnation" "P56";
+
+            // --- failure ---
+            /// A shard that restarts keeps its incarnation.
+            SilentRestart "silent-restart" "P26";
+            /// Unique numbers begin anew with each incarnation.
+            UniqueStartsAnew "unique-starts-anew" "P26";
+            /// A lease that runs out refuses what has voted.
+            LeaseEndsPrepared "lease-ends-prepared" "P23";
+            /// A heartbeat that does not list an attempt refuses it though it has voted.
+            UnlistedPreparedEnds "unlisted-prepared-ends" "P23";
+            /// What is below the low-water mark is taken for new.
+            BelowLowWaterIsNew "below-low-water-is-new" "P28";
+
+            // --- records that vanish, departed sessions ---
+            /// Who has not voted on a record that vanished goes on.
+            VanishedRefusesNobody "vanished-refuses-nobody" "P36";
+            /// Who has voted on a record that vanished is refused with the others.
+            VanishedRefusesVoted "vanished-refuses-voted" "P36";
+            /// What was voted on a record before it vanished is carried out on what comes after it.
+            VanishedTakesEffects "vanished-takes-effects" "P36";
+            /// Whoever comes after a record vanished is let in beside those who had voted.
+            VanishedLetsIn "vanished-lets-in" "P36";
+            /// Those who had voted on a record that vanished leave, and nobody who waits is let in.
+            VanishedWakesNobody "vanished-wakes-nobody" "P36";
+            /// A record whose expiry was changed vanishes when it would have before.
+            VanishesAsBefore "vanishes-as-before" "P71";
+            /// A record whose end a vote is about ends by its time before that is decided.
+            VoteHoldsNoEnd "vote-holds-no-end" "P71";
+            /// A prepare of what is applied, whose answers are gone, is answered without them.
+            ForgottenAnswersAreNone "forgotten-answers-are-none" "P57";
+            /// A departed session is forgotten with decisions that its low-water mark has not passed.
+            ForgetsWithSession "forgets-with-session" "P58";
+
+            // --- locks and phases ---
+            /// A transaction does not read its own writes.
+            NoOverlay "no-overlay" "P12";
+            /// The first of a transaction's own effects is not undone after a call was executed on them.
+            OverlayStays "overlay-stays" "P12";
+            /// A transaction's own effects are undone first one first.
+            OverlayUndoneForwards "overlay-undone-forwards" "P12";
+            /// Operations of two types on one key are compared by the first one's table.
+            TwoTypesShare "two-types-share" "P14";
+            /// That an operation cannot be done counts, whoever holds the record.
+            ErrorCountsAtOnce "error-counts-at-once" "P15";
+            /// Each draw is checked against the room, not their sum.
+            DrawsNotSummed "draws-not-summed" "P4";
+            /// Room that a pending deposit will make is drawn already.
+            DepositsCount "deposits-count" "P4";
+            /// A phase takes in whoever commutes, for ever.
+            NeverCapped "never-capped" "P17";
+            /// Whoever holds a record and wants more of it stands behind all who wait.
+            HoldersQueue "holders-queue" "P16, P17";
+            /// After a release the queue is looked at once, though somebody moved.
+            SettlesOnce "settles-once" "P16";
+            /// A second call on a record that its transaction waits for stands beside the first.
+            WaitsTwice "waits-twice" "P19";
+            /// Whoever is granted a record that an elder waits for is not told.
+            GrantTellsNoElder "grant-tells-no-elder" "P20";
+            /// Word of an elder counts only while the attempt is blocked.
+            ElderForgotten "elder-forgotten" "P20, P21";
+            /// Who has one vote gives way no more.
+            OneVoteStays "one-vote-stays" "P21";
+            /// An instant transaction looks at no lock.
+            InstantPassesHolders "instant-passes-holders" "P32";
+            /// An instant transaction is undone first one first.
+            InstantUndoneForwards "instant-undone-forwards" "P31";
+
+            // --- ordered calls: votes and clocks ---
+            /// A vote need not be larger than the shard's clock.
+            VoteBelowClock "vote-below-clock" "P73, P79";
+            /// A vote need not be larger than the clocks of its records.
+            VoteBelowRecords "vote-below-records" "P73";
+            /// Clocks are raised for what a locked call claims in the state that it met, not for what it claims in any.
+            ClocksOfTheMoment "clocks-of-the-moment" "P73";
+            /// Those who draw have no order among each other.
+            DrawsUnordered "draws-unordered" "P73, P4";
+            /// Who uses a record as another type looks at no clock of it.
+            OtherTypeUnordered "other-type-unordered" "P73, P14";
+            /// Locked claims raise no clocks.
+            LockedRaiseNothing "locked-raise-nothing" "P73, P75";
+            /// Locked claims raise clocks to their vote, not to what is final.
+            LockedKeepVote "locked-keep-vote" "P75, P84";
+            /// A shard says what its clock is, and votes below that.
+            ClockNotKept "clock-not-kept" "P79";
+            /// A shard that lost its memory begins at its own time.
+            RestartsAtOwnTime "restarts-at-own-time" "P85";
+            /// A shard that lost its memory does not wait for what the others say that was used.
+            BeginsUnasked "begins-unasked" "P85";
+            /// Records' clocks are forgotten, and nobody notes how far they were.
+            NoFloor "no-floor" "P73, P77";
+            /// A shard takes keys over, and its clock stays below timestamps that were used there.
+            TakerStaysLow "taker-stays-low" "P86";
+            /// Whoever uses a record after it vanished stands behind those alone that conflict by their modes.
+            VanishedUnsealed "vanished-unsealed" "P86";
+            /// An error that tells of all of a record leaves no mark in its clocks.
+            ErrorUnnoted "error-unnoted" "P78";
+
+            // --- ordered calls: places and answers ---
+            /// The smallest vote is final.
+            SmallestVoteIsFinal "smallest-vote-is-final" "P74";
+            /// A coordinator is believed what the final timestamp is, however far ahead.
+            AnyFinalBelieved "any-final-believed" "P88";
+            /// Who came without a timestamp votes though somebody was ordered while it waited.
+            UnstampedVotesBeside "unstamped-votes-beside" "P87";
+            /// Participants whose coordinator died carry out each at its own vote.
+            OwnVoteAfterDeath "own-vote-after-death" "P84";
+            /// Answers that came with a vote count though the final place is another.
+            TentativeCounts "tentative-counts" "P76";
+            /// An entry passes those that have voted and are not final.
+            PassesVoted "passes-voted" "P75";
+            /// An entry passes those that are final and wait.
+            PassesFinal "passes-final" "P75";
+            /// Who stood behind an entry is not looked at when that is carried out.
+            WatchersForgotten "watchers-forgotten" "P75";
+            /// Who is final and hears of an elder tells nobody who stands before it.
+            ElderNotPassedOn "elder-not-passed-on" "P81";
+            /// Who is final tells those who stand before it who waits for it, and not that it is elder itself.
+            OwnBirthKept "own-birth-kept" "P81";
+            /// An ordered call is let in beside a lock that conflicts.
+            OrderedPassesLocks "ordered-passes-locks" "P80";
+            /// A lock is granted beside entries that conflict.
+            LocksPassOrdered "locks-pass-ordered" "P80";
+
+            // --- ordered calls: telling ---
+            /// The caller is told once all have voted and answered, wherever the horizon is.
+            ToldBeforeHorizon "told-before-horizon" "P78";
+            /// Who stands at its vote and met nobody is told, though what it stands behind is not settled.
+            UnsettledCounts "unsettled-counts" "P77, P78";
+            /// What a vote stands behind counts though it is not the final one.
+            BehindBelowFinal "behind-below-final" "P77";
+            /// Those who are present and conflict count as settled.
+            PresentIsSettled "present-is-settled" "P77";
+            /// An error is told, though what it was seen behind is not settled.
+            ErrorToldAtOnce "error-told-at-once" "P78";
+            /// A shard that owns keys and has not said what its clock is does not count for the horizon.
+            UnheardLeftOut "unheard-left-out" "P78, P79";
+            /// The clocks count of shards that know other owners of keys.
+            OtherOwnersCount "other-owners-count" "P79";
+            /// A vote may be before the shard's own time.
+            VotesInThePast "votes-in-the-past" "P73, P79";
+            /// The horizon is where the first shard is.
+            OneClockIsHorizon "one-clock-is-horizon" "P78";
+
+            // --- members of an attempt ---
+            /// Effects of a member that left are applied.
+            PartedCount "parted-count" "C13";
+            /// What a member that left waited for stays in the queue.
+            PartedWaits "parted-waits" "C13";
+
+            $($of_ways)*
+        }
+    };
+}
+
+crate::each_way!(add_bugs_of);
 
 /// Never.
 #[cfg(not(feature = "planted-bugs"))]

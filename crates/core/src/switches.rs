@@ -1,5 +1,7 @@
 //! Switches for measuring (P70). Each is a real alternative.
 
+use crate::ways::WaySwitches;
+
 /// Which conflicts a lock sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locks {
@@ -30,17 +32,6 @@ pub enum Ordered {
     Always,
 }
 
-/// How transactions over several shards commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Commit {
-    /// In two rounds (P1).
-    Rounds,
-    /// As [`Commit::Chain`] where it uses a record for which many wait (P49), otherwise in two rounds.
-    HotChain,
-    /// In a chain, from shard to shard, where that can be (K1 of `docs/chains.md`). A shard with [`Commit::Rounds`] takes no chains (K9).
-    Chain,
-}
-
 /// What is switched on (P70).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches {
@@ -48,27 +39,24 @@ pub struct Switches {
     pub locks: Locks,
     /// Waiters queue in phases; otherwise a refused request is retried after a pause.
     pub phasing: bool,
-    /// Transactions of one process share locks and answers (C1).
-    pub combining: bool,
-    /// One-shot transactions of one process that leave together commit as one attempt (B1). Not where they combine.
+    /// One-shot transactions of one process that leave together commit as one attempt (B1). Not where a way has all transactions.
     pub batching: bool,
     /// How messages travel.
     pub delivery: Delivery,
     /// Whether calls are ordered. Over a network alone.
     pub ordering: Ordered,
-    /// In two rounds or in a chain. Over a network alone.
-    pub commit: Commit,
+    /// Which transactions commit in other ways than in two rounds.
+    pub ways: WaySwitches,
 }
 
 impl Switches {
-    /// Everything that Claret has, over a network.
+    /// What Claret does over a network, but for batches.
     pub const CLARET: Switches = Switches {
         locks: Locks::Abstract,
         phasing: true,
-        combining: true,
         batching: false,
         delivery: Delivery::Network,
         ordering: Ordered::Never,
-        commit: Commit::Rounds,
+        ways: WaySwitches::ROUNDS,
     };
 }

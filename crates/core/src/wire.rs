@@ -22,13 +22,13 @@ use thiserror::Error;
 use crate::backup::Change;
 use crate::ids::{AttemptId, Birth, ShardId};
 use crate::limits::Limits;
-use crate::message::{Call, KeyedCall, Members, Participants, PeerMessage, Request, Response, Undone};
+use crate::message::{Asks, Call, KeyedCall, Members, Participants, PeerMessage, Request, Response, Undone};
 
 use writer::Writer;
 
 /// What both sides must agree on before the first frame: changes with any change of a message, of the order of
 /// types in [`BUILTIN`](claret_types::BUILTIN), or of the order of methods in a type.
-pub const VERSION: u16 = 13;
+pub const VERSION: u16 = 14;
 
 /// Where the last request of a frame may begin, in bytes from the frame's start.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -42,6 +42,9 @@ pub const LOOK_OPS_MAX: usize = 256;
 /// So many ranges of calls that were undone an attempt has at a shard, and a message names, at most. Ranges are compared with each
 /// other, so this bounds what a message costs.
 pub const UNDONE_MAX: usize = 256;
+
+/// Bytes that a way to commit adds to a prepare.
+pub const WAY_BYTES_MAX: usize = 1 << 10;
 
 /// Claims in one reserve.
 pub const CLAIMS_MAX: usize = 1 << 16;
@@ -290,8 +293,9 @@ impl Checker<'_> {
                 self.undone(undone)?;
                 self.execute(key, calls)
             }
-            Request::Prepare { attempt, birth, participants, calls, members, undone, .. } => {
+            Request::Prepare { attempt, birth, participants, calls, members, asks, undone, .. } => {
                 self.birth(*attempt, *birth)?;
+                self.asks(asks)?;
                 self.undone(undone)?;
                 self.prepare(participants, calls, members)
             }
@@ -343,6 +347,11 @@ impl Checker<'_> {
             self.key(&keyed.key)?;
             self.call(&keyed.key, &keyed.call)
         })
+    }
+
+    fn asks(&self, asks: &Asks) -> Result<(), WireError> {
+        let Asks::Way { body, .. } = asks else { return Ok(()) };
+        self.within("bytes of a way to commit", body.len(), WAY_BYTES_MAX)
     }
 
     fn undone(&self, undone: &[Undone]) -> Result<(), WireError> {

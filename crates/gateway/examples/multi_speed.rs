@@ -5,8 +5,8 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use claret::cluster::{Command, slot_of};
 use claret::{Records, Reply, Store};
+use claret_redis::{Command, slot_of};
 use tokio::task::JoinSet;
 
 type Failed = Box<dyn Error + Send + Sync>;
@@ -37,7 +37,8 @@ async fn by_batches(store: Arc<Store>, client: usize, until: Instant) -> Result<
 }
 
 async fn by_multi(port: u16, client: usize, until: Instant) -> Result<Vec<Duration>, Failed> {
-    let mut connection = Store::cluster(format!("redis://127.0.0.1:{port}")).dedicated(None).await?;
+    let mut connection =
+        Store::cluster(format!("redis://127.0.0.1:{port}")).connections().dedicated(None).await?;
     let keys = keys(client);
     let delete = keys.iter().fold(Command::new("DEL"), |command, key| command.key(key.as_str()));
     connection.ask(&delete).await?;

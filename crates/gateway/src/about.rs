@@ -1,10 +1,7 @@
 //! `COMMAND`, from the table.
 
 use bytes::Bytes as Word;
-
-use crate::answer::Answer;
-use crate::commands::pattern;
-use crate::table::{self, Command, Keys};
+use claret_commands::{Answer, Command, Keys, pattern};
 
 /// The version that clients are told: what the gateway's commands are those of.
 pub(crate) const SERVER_VERSION: &str = "7.2.4";
@@ -15,24 +12,24 @@ const NAMES_MAX: usize = 1_024;
 /// `COMMAND` and its subcommands.
 pub(crate) fn answer(words: &[Word]) -> Answer {
     let Some(name) = words.get(1) else {
-        return Answer::Array(table::all().iter().map(info).collect());
+        return Answer::Array(claret_commands::all().iter().map(info).collect());
     };
     match (name.to_ascii_uppercase().as_slice(), &words[2..]) {
-        (b"COUNT", []) => Answer::count(table::all().len()),
-        (b"LIST", []) => Answer::strings(table::all().iter().map(|command| lower(command).into())),
+        (b"COUNT", []) => Answer::count(claret_commands::all().len()),
+        (b"LIST", []) => Answer::strings(claret_commands::all().iter().map(|command| lower(command).into())),
         (b"LIST", [filter, by, pattern]) if filter.eq_ignore_ascii_case(b"FILTERBY") => list_by(by, pattern),
         (b"LIST", _) => Answer::error("ERR syntax error"),
-        (b"INFO", []) => Answer::Array(table::all().iter().map(info).collect()),
+        (b"INFO", []) => Answer::Array(claret_commands::all().iter().map(info).collect()),
         (b"INFO", names) if names.len() <= NAMES_MAX => {
-            let infos = names.iter().map(|name| table::named(name).map_or(Answer::NilArray, info));
+            let infos = names.iter().map(|name| claret_commands::named(name).map_or(Answer::NilArray, info));
             Answer::Array(infos.collect())
         }
-        (b"DOCS", []) => Answer::Map(table::all().iter().flat_map(docs).collect()),
+        (b"DOCS", []) => Answer::Map(claret_commands::all().iter().flat_map(docs).collect()),
         (b"DOCS" | b"INFO", names) if names.len() > NAMES_MAX => {
             Answer::Error(format!("ERR over {NAMES_MAX} names: ask for fewer, or for all"))
         }
         (b"DOCS", names) => {
-            Answer::Map(names.iter().filter_map(|name| table::named(name)).flat_map(docs).collect())
+            Answer::Map(names.iter().filter_map(|name| claret_commands::named(name)).flat_map(docs).collect())
         }
         (b"GETKEYS", [name, ..]) => keys(name, &words[2..]),
         (b"HELP", []) => Answer::strings(
@@ -73,7 +70,7 @@ fn list_by(by: &Word, word: &Word) -> Answer {
         // It has no modules.
         _ => false,
     };
-    Answer::strings(table::all().iter().filter(is_meant).map(|command| lower(command).into()))
+    Answer::strings(claret_commands::all().iter().filter(is_meant).map(|command| lower(command).into()))
 }
 
 /// Commands that have subcommands: servers put these into categories.
@@ -194,7 +191,7 @@ fn docs(command: &Command) -> [Answer; 2] {
 }
 
 fn keys(name: &Word, words: &[Word]) -> Answer {
-    let Some(command) = table::named(name) else {
+    let Some(command) = claret_commands::named(name) else {
         return Answer::error("ERR Invalid command specified");
     };
     if !command.takes(words.len()) {

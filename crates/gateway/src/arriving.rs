@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes as Word;
+use claret_commands::{Command, Way};
 use claret_planted::{Bug, is_planted};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::queue::Slots;
-use crate::table::{Command, Way};
 
 /// How long others wait for one that does not arrive: its node may be away.
 const WAIT_MAX: Duration = Duration::from_millis(200);
@@ -124,7 +124,6 @@ impl Arriving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table;
 
     fn words(line: &str) -> Vec<Word> {
         line.split(' ').map(|word| Word::copy_from_slice(word.as_bytes())).collect()
@@ -135,11 +134,11 @@ mod tests {
         let arriving = Arc::<Arriving>::default();
         let enter = |line: &str| {
             let words = words(line);
-            arriving.enter(table::named(&words[0]).expect("a command"), &words)
+            arriving.enter(claret_commands::named(&words[0]).expect("a command"), &words)
         };
         let waits = |line: &str| {
             let words = words(line);
-            !arriving.before(table::named(&words[0]).expect("a command"), &words, None).is_empty()
+            !arriving.before(claret_commands::named(&words[0]).expect("a command"), &words, None).is_empty()
         };
         assert!(
             enter("GET k").is_none()
@@ -153,7 +152,7 @@ mod tests {
         assert!(!waits("PUBLISH a x"));
         assert!(waits("LPUSH {s}k v") && waits("BLPOP {s}l 0") && waits("MGET {s}k other"));
         assert!(!waits("LPUSH {t}k v") && !waits("PING"));
-        let exec = table::named(b"EXEC").expect("a command");
+        let exec = claret_commands::named(b"EXEC").expect("a command");
         assert_eq!(arriving.before(exec, &words("EXEC"), Some(Slots::Several)).len(), 1);
         drop(blocked);
         assert!(!waits("LPUSH {s}k v"));

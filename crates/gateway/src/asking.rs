@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use claret::cluster::{Forward, Plain, PlainError};
+use claret_redis::{Cluster, CommandError, Forward};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -14,7 +14,7 @@ use crate::request;
 /// One command and whoever waits for its answer.
 struct Asked {
     command: Bytes,
-    to: Mutex<Option<oneshot::Sender<Result<Bytes, PlainError>>>>,
+    to: Mutex<Option<oneshot::Sender<Result<Bytes, CommandError>>>>,
 }
 
 impl Forward for Asked {
@@ -22,14 +22,14 @@ impl Forward for Asked {
         out.extend_from_slice(&self.command);
     }
 
-    fn receive(&self, _no: u32, reply: Result<&[u8], PlainError>) {
+    fn receive(&self, _no: u32, reply: Result<&[u8], CommandError>) {
         if let Some(to) = self.to.lock().take() {
             let _ = to.send(reply.map(Bytes::copy_from_slice));
         }
     }
 }
 
-fn asked<W: AsRef<[u8]>>(words: &[W]) -> (Arc<dyn Forward>, oneshot::Receiver<Result<Bytes, PlainError>>) {
+fn asked<W: AsRef<[u8]>>(words: &[W]) -> (Arc<dyn Forward>, oneshot::Receiver<Result<Bytes, CommandError>>) {
     let mut command = BytesMut::new();
     request::write(&mut command, words);
     let (to, answered) = oneshot::channel();
@@ -37,7 +37,7 @@ fn asked<W: AsRef<[u8]>>(words: &[W]) -> (Arc<dyn Forward>, oneshot::Receiver<Re
 }
 
 async fn reply(
-    answered: oneshot::Receiver<Result<Bytes, PlainError>>,
+    answered: oneshot::Receiver<Result<Bytes, CommandError>>,
     is_read: bool,
 ) -> Result<Bytes, Fault> {
     match answered.await {
@@ -49,7 +49,7 @@ async fn reply(
 
 /// The answer of the node of a slot, as it came.
 pub(crate) async fn at_slot<W: AsRef<[u8]>>(
-    plain: &Plain,
+    plain: &Cluster,
     slot: Option<u16>,
     words: &[W],
     is_read: bool,
@@ -61,7 +61,7 @@ pub(crate) async fn at_slot<W: AsRef<[u8]>>(
 
 /// The answer of a node, as it came.
 pub(crate) async fn at<W: AsRef<[u8]>>(
-    plain: &Plain,
+    plain: &Cluster,
     node: &str,
     words: &[W],
     is_read: bool,

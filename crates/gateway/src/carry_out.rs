@@ -3,13 +3,12 @@
 use std::time::Instant;
 
 use bytes::Bytes as Word;
+use claret_commands::{Answer, Command, NoKeys, Way};
 
-use crate::answer::Answer;
 use crate::client::{Client, crosses_slots};
 use crate::fault::Fault;
 use crate::place;
-use crate::table::{Command, NoKeys, Way};
-use crate::transactions;
+use crate::request::arguments;
 
 impl Client {
     /// Carries a command out; `None` if it has no answer, or answered by itself.
@@ -48,6 +47,7 @@ impl Client {
             return crosses_slots(command).into();
         }
         let (shared, caller, id) = (self.shared.clone(), self.caller.clone(), self.entry.id);
+        let runner = self.work.clone();
         let work = async {
             let began = Instant::now();
             let mut store = shared.store_for(&session, &caller).await?;
@@ -55,7 +55,7 @@ impl Client {
             if command.writes && place::pass(&session.turns, (id, &caller), keys, shared.passing()).await? {
                 store = shared.for_the_rest(&store, began);
             }
-            transactions::alone(&store, command, words).await
+            Ok(command.alone(&store, &runner, &arguments(words)).await?)
         };
         let done = self.until_gone(work).await;
         done.unwrap_or_else(|fault: Fault| {

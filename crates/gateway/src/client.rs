@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes as Word, BytesMut};
 use claret::Caller;
-use claret::cluster::Forward;
+use claret_commands::{Answer, Command, NoKeys, Runner, Way};
+use claret_redis::Forward;
 use claret_types::Bytes;
 
-use crate::answer::{Answer, Protocol};
 use crate::connection::{Connection, Next};
 use crate::fault::Fault;
 use crate::listening::Listening;
@@ -20,10 +20,10 @@ use crate::queue::Queue;
 use crate::registry::{At, Entry};
 use crate::replies::{Replies, late_at_node};
 use crate::request::Request;
+use crate::resp::{Floats, Form, Protocol, write};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stream::Stream;
-use crate::table::{self, Command, NoKeys, Way};
 use crate::turns::Tries;
 use crate::watch::Watch;
 use crate::work::{AT_ONCE_BYTES_MAX, Work};
@@ -67,7 +67,7 @@ pub(crate) struct Client {
     connection: Connection,
     /// What is queued and watched.
     charge: Charge,
-    work: Work,
+    pub(crate) work: Work,
     /// Commands that leave for their nodes together.
     gathered: Vec<(u32, Option<u16>)>,
     /// The topology when the first command left that is not answered.
@@ -117,11 +117,7 @@ impl Client {
     }
 
     /// Serves it until it goes, or has to.
-    pub(crate) async fn serve(self) {
-        self.work.clone().scope(self.serve_all()).await;
-    }
-
-    async fn serve_all(mut self) {
+    pub(crate) async fn serve(mut self) {
         loop {
             if !self.state.is_known {
                 Box::pin(self.become_stranger()).await;
@@ -130,7 +126,7 @@ impl Client {
             match next {
                 Next::Request(request) => {
                     self.give_way(request.raw.len()).await;
-                    let command = table::named(&request.words[0]);
+                    let command = claret_commands::named(&request.words[0]);
                     let left = self.pass_on(command, request).and_then(|it| self.queue_up(command, it));
                     if let Some(request) = left {
                         self.dispatch(command, request).await;
@@ -271,11 +267,8 @@ impl Client {
 impl Client {
     pub(crate) fn answer(&mut self, answer: &Answer) {
         let is_muted = self.takes_no_answer();
-        if self.shared.users.writes_17_digits() && answer.has_floats() {
-            let answer = answer.clone().in_17_digits();
-            return self.replies.answer(&answer, self.state.protocol, is_muted);
-        }
-        self.replies.answer(answer, self.state.protocol, is_muted);
+        let floats = if self.shared.users.writes_17_digits() { Floats::Digits17 } else { Floats::Shortest };
+        self.replies.answer(answer, Form { protocol: self.state.protocol, floats }, is_muted);
     }
 
     /// The same of one that may be large: then another thread writes it.
@@ -285,12 +278,12 @@ impl Client {
             return self.answer(&answer);
         }
         let protocol = self.state.protocol;
-        let write = move || {
+        let written = move || {
             let mut out = BytesMut::new();
-            answer.write(&mut out, protocol);
+            write(&answer, &mut out, protocol);
             out
         };
-        let written = self.work.aside(bytes, write).await;
+        let written = (&self.work as &dyn Runner).aside(bytes, written).await;
         if !self.takes_no_answer() {
             self.replies.answer_written(written);
         }

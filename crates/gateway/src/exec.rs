@@ -4,21 +4,23 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use claret::{Caller, Error, errors::CommitError};
-
+use claret::errors::CommitError;
+use claret::{Caller, Error};
+use claret_commands::Plan;
 use claret_planted::{Bug, is_planted};
 
-use crate::answer::Protocol;
 use crate::fault::Fault;
 use crate::metrics::Metrics;
 use crate::on_node;
 use crate::place;
 use crate::queue::{Queue, Queued};
+use crate::resp::Protocol;
 use crate::session::Session;
 use crate::shared::Shared;
-use crate::transactions::{self, Ended, Plan};
+use crate::transactions::{self, Ended};
 use crate::turns::{Id, Turns};
 use crate::watch::Watch;
+use crate::work::Work;
 
 /// What an EXEC needs.
 pub(crate) struct Exec {
@@ -31,6 +33,8 @@ pub(crate) struct Exec {
     pub(crate) queue: Queue,
     /// The same as it is carried out, if it is no node's.
     pub(crate) plan: Option<Plan>,
+    /// Whose it is.
+    pub(crate) work: Work,
 }
 
 impl Exec {
@@ -46,9 +50,9 @@ impl Exec {
         let store = self.shared.store_for(&self.session, &self.caller).await?;
         if let Some(id) = self.queue.once.as_ref().filter(|_| !is_planted(Bug::IdForgotten)) {
             watch.turn = None;
-            return Box::pin(transactions::once(&store, id, &plan, self.protocol)).await;
+            return Box::pin(transactions::once(&store, id, &plan, self.protocol, &self.work)).await;
         }
-        let (expected, began) = (plan.expected.clone(), Instant::now());
+        let (expected, began) = (plan.expected().to_vec(), Instant::now());
         let ended = match watch.turn.take() {
             Some(turn) => {
                 let again = plan.again();
@@ -61,7 +65,9 @@ impl Exec {
                         let left = self.shared.deadline().saturating_sub(began.elapsed());
                         match tried {
                             Some(too_late) if left.is_zero() || self.caller.is_gone() => too_late,
-                            _ => again.commit(&self.shared.for_the_rest(&store, began)).await,
+                            _ => {
+                                Ok(again.commit(&self.shared.for_the_rest(&store, began), &self.work).await?)
+                            }
                         }
                     }
                 }
@@ -70,9 +76,10 @@ impl Exec {
                 let turns = &self.session.turns;
                 let time = self.shared.passing();
                 match pass_locks(turns, (self.id, &self.caller), &self.queue.all, time).await? {
-                    true => plan.commit(&self.shared.for_the_rest(&store, began)).await,
-                    false => plan.commit(&store).await,
+                    true => plan.commit(&self.shared.for_the_rest(&store, began), &self.work).await,
+                    false => plan.commit(&store, &self.work).await,
                 }
+                .map_err(Fault::from)
             }
         };
         match ended {

@@ -1,13 +1,12 @@
 //! Why a command was not done, in the words that clients of Redis know.
 
-use claret::{Caller, Error, OpError};
+use claret::{Caller, Error};
 use claret::{
     cluster::ConnectError,
-    errors::{BeginError, CommitError, ExecuteError},
+    errors::{BeginError, CommitError},
 };
+use claret_commands::{Answer, of_changed};
 use claret_types::Bytes;
-
-use crate::answer::Answer;
 
 /// Why a command cannot be done, or is not done now.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,22 +30,6 @@ impl Fault {
         Fault::Told(text.into())
     }
 
-    pub(crate) fn syntax() -> Self {
-        Fault::told("ERR syntax error")
-    }
-
-    pub(crate) fn not_an_integer() -> Self {
-        Fault::told("ERR value is not an integer or out of range")
-    }
-
-    pub(crate) fn not_a_float() -> Self {
-        Fault::told("ERR value is not a valid float")
-    }
-
-    pub(crate) fn wrong_type() -> Self {
-        Fault::told("WRONGTYPE Operation against a key holding the wrong kind of value")
-    }
-
     /// Whether it waited for as long as a client may wait.
     pub(crate) fn is_late(&self) -> bool {
         matches!(self, Fault::Late(_) | Fault::Store(Error::Commit(CommitError::Deadline { .. })))
@@ -57,7 +40,7 @@ impl Fault {
         match self {
             Fault::Told(text) | Fault::Late(text) => text.clone(),
             Fault::Store(error) => of_store(error),
-            Fault::Changed(key) => format!("ERR key '{key}' has changed"),
+            Fault::Changed(key) => of_changed(key),
             Fault::Done(_) => "ERR a node has answered".to_owned(),
             Fault::TurnOver => "TRYAGAIN the turn is over; nothing was done".to_owned(),
         }
@@ -75,6 +58,17 @@ pub(crate) fn still_there(caller: &Caller) -> Result<(), Fault> {
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         Fault::Store(error)
+    }
+}
+
+/// What commands say is one of the reasons that the gateway has.
+impl From<claret_commands::Fault> for Fault {
+    fn from(fault: claret_commands::Fault) -> Self {
+        match fault {
+            claret_commands::Fault::Told(text) => Fault::Told(text),
+            claret_commands::Fault::Store(error) => Fault::Store(error),
+            claret_commands::Fault::Changed(key) => Fault::Changed(key),
+        }
     }
 }
 
@@ -101,37 +95,14 @@ pub(crate) fn no_connection(error: &ConnectError) -> String {
     }
 }
 
-/// The line for an error of the store. What may be tried again says so by its code, as servers do: `TRYAGAIN`.
-pub(crate) fn of_store(error: &Error) -> String {
+/// The line for an error of the store, as the gateway says it.
+fn of_store(error: &Error) -> String {
     match error {
-        Error::Execute(ExecuteError::Invalid { error, .. }) => of_operation(error),
         Error::Unknown(id) => {
             format!("UNKNOWN it is not known whether it was done; ask with GATEWAY OUTCOME {id}")
         }
-        Error::Execute(ExecuteError::Refused(reason)) => match reason.split_once(' ') {
-            Some((code, _)) if code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase()) => {
-                reason.clone()
-            }
-            _ => format!("ERR {reason}"),
-        },
         Error::Begin(BeginError::Closed) => "ERR the gateway is closing".to_owned(),
-        error if error.is_retryable() => format!("TRYAGAIN {error}"),
-        error => format!("ERR {error}"),
-    }
-}
-
-/// The line for an operation that cannot be done: the server's own, where it has one.
-pub(crate) fn of_operation(error: &OpError) -> String {
-    match error {
-        OpError::WrongType { .. } => Fault::wrong_type().text(),
-        OpError::NotNumeric(_, what) if what.contains("integer") => Fault::not_an_integer().text(),
-        OpError::NotNumeric(..) => Fault::not_a_float().text(),
-        OpError::Overflow(what, _) if what.contains("float") || what.contains("score") => {
-            "ERR increment would produce NaN or Infinity".to_owned()
-        }
-        OpError::Overflow(..) => "ERR increment or decrement would overflow".to_owned(),
-        OpError::NotANumber(_) => "ERR resulting score is not a number (NaN)".to_owned(),
-        error => format!("ERR {error}"),
+        error => claret_commands::of_store(error),
     }
 }
 

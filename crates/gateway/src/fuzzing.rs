@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use claret::Store;
+use claret_commands::Answer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::LocalSet;
 
-use crate::answer::Answer;
 use crate::client::Client;
-use crate::commands;
 use crate::limits::{GatewayLimits, RequestLimits};
 use crate::memory::Memory;
 use crate::metrics::Metrics;
@@ -23,8 +22,6 @@ use crate::request::{self, ProtocolError, Request, RequestReader};
 use crate::session::{Backing, Session};
 use crate::shared::{Draining, Shared};
 use crate::stream::Stream;
-use crate::table;
-use crate::transactions::{self, Plan};
 use crate::users::Users;
 
 #[cfg(test)]
@@ -93,21 +90,23 @@ pub fn requests(input: &[u8]) {
         assert!(request.words.iter().map(|word| word.len()).sum::<usize>() <= limits.bytes_max);
         judge(request, &mut queue);
     }
-    let _ = Plan::of(&queue.all, Vec::new(), |_| Answer::Ok);
+    let _ = queue.plan(Vec::new(), |_| Answer::Ok);
 }
 
 /// What the table and the operations say of a request.
 fn judge(request: Request, queue: &mut Queue) {
     let words = &request.words;
-    let Some(command) = table::named(&words[0]).filter(|command| command.takes(words.len())) else { return };
+    let Some(command) = claret_commands::named(&words[0]).filter(|command| command.takes(words.len())) else {
+        return;
+    };
     if let Ok(mut places) = command.keys.of(words) {
         assert!(places.all(|at| at > 0 && at < words.len()), "{} has keys beyond its words", command.name);
     }
     if let Ok(slot) = command.slot(words) {
         assert!(slot.is_none_or(|slot| slot < 16_384));
     }
-    if let Some(Ok(direct)) = commands::direct(command.name, &transactions::arguments(words)) {
-        assert!(direct.calls.iter().all(|(key, _)| words.iter().any(|word| word[..] == key[..])));
+    if let Some(Ok(calls)) = command.calls(&request::arguments(words)) {
+        assert!(calls.all().iter().all(|(key, _)| words.iter().any(|word| word[..] == key[..])));
     }
     if !Queue::is_for_now(command.name) {
         let _ = queue.add(command, request, &LIMITS, false);

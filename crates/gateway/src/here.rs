@@ -5,14 +5,14 @@ use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes as Word;
+use claret_commands::{Answer, Command};
 
-use crate::answer::{Answer, Protocol};
 use crate::client::{Client, Wants};
 use crate::fault::Fault;
 use crate::on_node::ask_beside;
 use crate::registry::Entry;
+use crate::resp::Protocol;
 use crate::session::Session;
-use crate::table::Command;
 use crate::users::NoEntry;
 use crate::watch::WatchMode;
 
@@ -360,7 +360,7 @@ impl Client {
             _ => return Answer::error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"),
         };
         let Some(id) = std::str::from_utf8(id).ok().and_then(|id| id.parse::<u64>().ok()) else {
-            return Fault::not_an_integer().into();
+            return claret_commands::Fault::not_an_integer().into();
         };
         // Those of other users are not this one's.
         let user = self.entry.user();

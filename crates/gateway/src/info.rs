@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes as Word;
+use claret_commands::Answer;
 
 use self::nodes::{OfNodes, human};
 use crate::about::SERVER_VERSION;
-use crate::answer::Answer;
 use crate::client::Client;
 use crate::session::Backing;
 use crate::shared::Shared;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use claret::cluster::{ClusterBuilder, ConnectError, Raw};
 use claret_planted::{Bug, is_planted};
+use claret_redis::{Builder, ConnectError, Raw};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -81,20 +81,20 @@ pub(crate) struct Judge {
 /// The nodes, however they are reached.
 struct Nodes {
     /// With the gateway's own login.
-    builder: ClusterBuilder,
+    builder: Builder,
     /// Its session, which knows all nodes, those that no URL names too.
     home: Rc<Session>,
 }
 
 impl Nodes {
     /// A connection to whichever node answers.
-    async fn raw(&self, builder: ClusterBuilder) -> Result<Raw, ConnectError> {
+    async fn raw(&self, builder: Builder) -> Result<Raw, ConnectError> {
         let builder = builder.resp2();
         let failed = match builder.clone().raw(None).await {
             Err(error) if error.is_retryable() => error,
             done => return done,
         };
-        let open = self.home.nodes().and_then(|nodes| nodes.open_plain(crate::answer::Protocol::Resp2));
+        let open = self.home.nodes().and_then(|nodes| nodes.open_plain(crate::resp::Protocol::Resp2));
         for node in open.map(|plain| plain.nodes()).unwrap_or_default() {
             match builder.clone().raw(Some(&node)).await {
                 Err(error) if error.is_retryable() => {}
@@ -107,12 +107,7 @@ impl Nodes {
 
 impl Judge {
     /// Before these nodes. Must be called within a local set.
-    pub(crate) fn new(
-        builder: ClusterBuilder,
-        home: Rc<Session>,
-        logins_max: usize,
-        metrics: Arc<Metrics>,
-    ) -> Self {
+    pub(crate) fn new(builder: Builder, home: Rc<Session>, logins_max: usize, metrics: Arc<Metrics>) -> Self {
         let nodes = Rc::new(Nodes { builder, home });
         let (logins, waiting) =
             mpsc::channel(if is_planted(Bug::LoginsUnbounded) { 1 << 16 } else { logins_max });

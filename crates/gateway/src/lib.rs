@@ -21,11 +21,10 @@
 // |---|---|
 // | `server`, `stream`, `tls` | listening, and what carries bytes |
 // | `limits`, `memory`, `work` | what clients may cost: bounds, the bytes that are kept for each, and where long work is done |
-// | `connection`, `request`, `replies`, `answer` | bytes in, requests out; answers in their order, in both protocols |
-// | `table/` | what becomes of each command, as data |
+// | `connection`, `request`, `replies`, `resp` | bytes in, requests out; answers in their order, in both protocols |
 // | `client`, `carry_out`, `here`, `about`, `info`, `whole` | one client; where its commands go |
 // | `multi`, `queue`, `exec`, `watch`, `place`, `turns`, `turn`, `hot` | MULTI, EXEC and WATCH |
-// | `transactions`, `commands/` | commands as operations of Claret |
+// | `transactions` | an EXEC that is done once, and what its end means; commands are carried out by `claret-commands` |
 // | `on_node`, `asking`, `listening`, `arriving` | what a node does as it is |
 // | `users`, `judge`, `session` | who gets in, and what each user has |
 // | `shared`, `registry`, `metrics` | what all connections share |
@@ -34,12 +33,10 @@
 // what leaves for that node, and the answer's bytes join what leaves for the client.
 
 mod about;
-mod answer;
 mod arriving;
 mod asking;
 mod carry_out;
 mod client;
-mod commands;
 mod connection;
 mod exec;
 mod fault;
@@ -62,11 +59,11 @@ mod queue;
 mod registry;
 mod replies;
 mod request;
+mod resp;
 mod server;
 mod session;
 mod shared;
 mod stream;
-mod table;
 mod tls;
 mod transactions;
 mod turn;

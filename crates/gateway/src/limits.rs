@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-/// What an element of a record or an answer counts as, in bytes, where it is worked on.
-pub(crate) const ELEMENT_BYTES: usize = 64;
-
 /// What one request may cost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestLimits {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::{Bytes as Word, BytesMut};
+use claret_commands::{Answer, Command, NoKeys};
 
-use crate::answer::{Answer, Protocol};
 use crate::client::{Client, crosses_slots};
 use crate::listening::Listening;
-use crate::table::{Command, NoKeys};
+use crate::resp::{Protocol, write};
 
 impl Client {
     /// SUBSCRIBE and its kin. The node confirms, so the gateway answers nothing.
@@ -78,7 +78,7 @@ fn nothing_left(command: &Command, words: &[Word], protocol: Protocol) -> Answer
     let mut confirm = |channel: Answer| {
         out.extend_from_slice(if protocol == Protocol::Resp3 { b">3\r\n" } else { b"*3\r\n" });
         for part in [Answer::text(name.clone()), channel, Answer::Int(0)] {
-            part.write(&mut out, protocol);
+            write(&part, &mut out, protocol);
         }
     };
     match &words[1..] {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{Bytes as Word, BytesMut};
-use claret::cluster::Raw;
+use claret_commands::Command;
+use claret_redis::Raw;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -13,7 +14,6 @@ use crate::metrics::Metrics;
 use crate::registry::Entry;
 use crate::replies::Replies;
 use crate::request;
-use crate::table::Command;
 
 /// Commands that wait for the connection.
 const COMMANDS_MAX: usize = 64;

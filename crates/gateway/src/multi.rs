@@ -6,19 +6,18 @@ use std::time::Instant;
 
 use bytes::Bytes as Word;
 use claret::{Store, TxOptions};
+use claret_commands::{Answer, Calls, Command};
 use claret_types::Bytes;
 
-use crate::answer::Answer;
 use crate::client::Client;
-use crate::commands::{self, Direct};
 use crate::exec::Exec;
 use crate::fault::Fault;
 use crate::metrics::Metrics;
 use crate::place::Place;
 use crate::queue::{Queue, Queued};
+use crate::request::arguments;
 use crate::session::Session;
-use crate::table::Command;
-use crate::transactions::{self, Plan, version};
+use crate::transactions::version;
 use crate::turn::Turn;
 use crate::turns::Tries;
 use crate::watch::{Watch, WatchMode};
@@ -129,7 +128,7 @@ impl Client {
             Some(_) => None,
             None => {
                 let here = |queued: &Queued| self.answer_of_here(queued.command, queued.words());
-                Some(Plan::of(&queue.all, watch.expected(), here)?)
+                Some(queue.plan(watch.expected(), here)?)
             }
         };
         Ok(Exec {
@@ -140,6 +139,7 @@ impl Client {
             id: self.entry.id,
             queue,
             plan,
+            work: self.work.clone(),
         })
     }
 
@@ -190,7 +190,9 @@ impl Client {
             self.state.watch.place = place;
             if let Some(end) = end {
                 let times = (self.shared.watch, self.shared.wait);
-                if let Some((turn, versions)) = Turn::take(&store, Rc::clone(&keys), times, end).await {
+                if let Some((turn, versions)) =
+                    Turn::take(&store, &self.work, Rc::clone(&keys), times, end).await
+                {
                     keys.iter()
                         .zip(versions)
                         .for_each(|(key, version)| self.state.watch.add(key.clone(), version));
@@ -285,30 +287,30 @@ impl Client {
         {
             return None;
         }
-        turn.read(command.name, transactions::arguments(words)).await
+        turn.read(command, arguments(words)).await
     }
 
     /// A read of which the answer is watched, and not all of its key: one operation whose answer is a function of what is there, and is
     /// kept.
-    fn to_be_seen(&self, command: &Command, words: &[Word]) -> Option<Direct> {
+    fn to_be_seen(&self, command: &Command, words: &[Word]) -> Option<Calls> {
         let watch = &self.state.watch;
         if watch.mode == WatchMode::Keys || command.writes || !command.way.is_transactional() {
             return None;
         }
-        let direct = commands::direct(command.name, &transactions::arguments(words))?.ok()?;
-        match &direct.calls[..] {
-            [(key, op)] if !op.expects() && !op.is_timed() && watch.has_room(key, op) => Some(direct),
+        let calls = command.calls(&arguments(words))?.ok()?;
+        match calls.all() {
+            [(key, op)] if !op.expects() && !op.is_timed() && watch.has_room(key, op) => Some(calls),
             _ => None,
         }
     }
 
     /// Reads a watched key by one operation, and keeps what it answered.
-    async fn see(&mut self, store: &Store, direct: &Direct) -> Result<Answer, Fault> {
-        let (key, op) = direct.calls[0].clone();
+    async fn see(&mut self, store: &Store, calls: &Calls) -> Result<Answer, Fault> {
+        let (key, op) = calls.all()[0].clone();
         let mut replies = store.run_all([(key.clone(), op.clone())]).await?;
         let reply = replies.pop().expect("one operation, one answer");
         self.state.watch.note_seen(&key, &op, &reply);
-        Ok(direct.answer(vec![reply]))
+        Ok(calls.answer(vec![reply]))
     }
 
     /// The connection stands in nobody's way any more. What was seen under the locks is checked by EXEC, as anything else.

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes as Word, BytesMut};
 use claret::Caller;
-use claret::cluster::{ConnectError, Raw};
+use claret_commands::{Answer, Command, NoKeys};
+use claret_redis::{ConnectError, Raw};
 use claret_types::{Bytes, Operation, Reply};
 
-use crate::answer::{Answer, Protocol};
 use crate::client::{Client, crosses_slots};
 use crate::fault::Fault;
 use crate::queue::{Queue, Slots};
 use crate::registry::Entry;
 use crate::request;
+use crate::resp::Protocol;
 use crate::session::{Nodes, Session};
-use crate::table::{Command, NoKeys};
 use crate::transactions::{Ended, version};
 
 /// How long something is sent again to a node whose keys are held or whose slots move.
@@ -65,7 +65,7 @@ pub(crate) async fn exec(
         Slots::None | Slots::Several => None,
     };
     for (key, _) in watched {
-        let its = claret::cluster::slot_of(key);
+        let its = claret_redis::slot_of(key);
         if *slot.get_or_insert(its) != its {
             return Err(Fault::told(format!(
                 "CROSSSLOT key '{key}' is watched, and this is done by the node of another slot: give all its keys a common {{tag}}"
@@ -388,7 +388,7 @@ fn slot_elsewhere(answer: &[u8]) -> Option<&[u8]> {
 async fn find_out(nodes: &Nodes, protocol: Protocol, key: Option<&[u8]>) {
     tokio::time::sleep(REST).await;
     if let (Ok(plain), Some(key)) = (nodes.plain(protocol).await, key) {
-        let slot = claret::cluster::slot_of(key);
+        let slot = claret_redis::slot_of(key);
         let words = [&b"EXISTS"[..], key];
         let asked = crate::asking::at_slot(plain, Some(slot), &words, true);
         let _ = tokio::time::timeout(PATIENCE, asked).await;
@@ -462,7 +462,7 @@ fn away(error: ConnectError) -> Fault {
     Fault::told(crate::fault::no_connection(&error))
 }
 
-fn lost(error: claret::cluster::PlainError) -> Fault {
+fn lost(error: claret_redis::CommandError) -> Fault {
     Fault::told(crate::replies::of_plain(&error, false))
 }
 

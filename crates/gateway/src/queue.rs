@@ -1,11 +1,13 @@
 //! What is queued between MULTI and EXEC.
 
 use bytes::Bytes as Word;
+use claret_commands::{Answer, Command, NoKeys, Plan, Way};
+use claret_types::{Bytes, Operation};
 
 use crate::fault::Fault;
 use crate::limits::GatewayLimits;
 use crate::request::Request;
-use crate::table::{Command, NoKeys, Way};
+use crate::request::arguments;
 
 /// An id is part of the names of keys.
 const ONCE_BYTES_MAX: usize = 512;
@@ -69,6 +71,25 @@ impl Queue {
     /// What is not queued, but done at once.
     pub(crate) fn is_for_now(name: &str) -> bool {
         matches!(name, "MULTI" | "EXEC" | "DISCARD" | "WATCH" | "QUIT" | "RESET")
+    }
+
+    /// What is queued as it is carried out, if what these operations demand is so. `here`: what the gateway answers by itself.
+    ///
+    /// # Errors
+    /// A command has words that it cannot have.
+    pub(crate) fn plan(
+        &self,
+        expected: Vec<(Bytes, Operation)>,
+        here: impl Fn(&Queued) -> Answer,
+    ) -> Result<Plan, Fault> {
+        let mut plan = Plan::new(expected, self.all.len());
+        for queued in &self.all {
+            match queued.command.way {
+                Way::Here => plan.answered(here(queued)),
+                _ => plan.command(queued.command, arguments(queued.words()))?,
+            }
+        }
+        Ok(plan)
     }
 
     /// Bytes of all commands.

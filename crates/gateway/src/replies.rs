@@ -6,13 +6,14 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use claret::cluster::{ConnectError, Forward, PlainError};
+use claret_commands::Answer;
+use claret_redis::{CommandError, ConnectError, Forward};
 use parking_lot::Mutex;
 
-use crate::answer::{Answer, Protocol};
 use crate::fault::no_connection;
 use crate::memory::{Account, Charge};
 use crate::metrics::{Metrics, Path};
+use crate::resp::{Form, Protocol, write};
 
 /// See the module's text. Shared with the connections to nodes.
 pub(crate) struct Replies {
@@ -141,18 +142,18 @@ impl Replies {
     }
 
     /// An answer of the gateway's own, behind all that wait.
-    pub(crate) fn answer(&self, answer: &Answer, protocol: Protocol, is_muted: bool) {
+    pub(crate) fn answer(&self, answer: &Answer, form: impl Into<Form>, is_muted: bool) {
         if is_muted {
             return;
         }
         let mut inner = self.inner.lock();
         if inner.waiting.is_empty() {
             inner.begin_piece();
-            answer.write(&mut inner.out, protocol);
+            write(answer, &mut inner.out, form);
             return inner.note();
         }
         let mut bytes = BytesMut::new();
-        answer.write(&mut bytes, protocol);
+        write(answer, &mut bytes, form);
         inner.early += bytes.len();
         inner.waiting.push_back(Waiting {
             command: Bytes::new(),
@@ -192,7 +193,7 @@ impl Replies {
             }
             inner.asked -= std::mem::take(&mut waiting.command).len();
             let mut line = BytesMut::new();
-            Answer::Error(late_at_node(waiting.is_read, time)).write(&mut line, inner.protocol);
+            write(&Answer::Error(late_at_node(waiting.is_read, time)), &mut line, inner.protocol);
             inner.early += line.len();
             waiting.answer = Some(line.freeze());
             self.metrics.done(Path::Forwarded, waiting.since, true);
@@ -265,7 +266,7 @@ impl Forward for Replies {
         }
     }
 
-    fn receive(&self, no: u32, reply: Result<&[u8], PlainError>) {
+    fn receive(&self, no: u32, reply: Result<&[u8], CommandError>) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let at = no.wrapping_sub(inner.first) as usize;
@@ -278,7 +279,7 @@ impl Forward for Replies {
             Ok(bytes) => bytes,
             Err(error) => {
                 let mut line = BytesMut::new();
-                Answer::Error(of_plain(&error, waiting.is_read)).write(&mut line, inner.protocol);
+                write(&Answer::Error(of_plain(&error, waiting.is_read)), &mut line, inner.protocol);
                 told = line;
                 &told[..]
             }
@@ -319,18 +320,18 @@ pub(crate) fn late_at_node(is_read: bool, time: Duration) -> String {
 }
 
 /// The line for a command that has no reply. What may have been done says so by a code of its own.
-pub(crate) fn of_plain(error: &PlainError, is_read: bool) -> String {
+pub(crate) fn of_plain(error: &CommandError, is_read: bool) -> String {
     match error {
         // The error itself says that it may have been done.
-        PlainError::Lost { node, reason } if is_read => {
+        CommandError::Lost { node, reason } if is_read => {
             format!(
                 "TRYAGAIN nothing was changed: the connection to {node} broke before the reply came ({reason})"
             )
         }
-        PlainError::Lost { .. } => format!("UNKNOWN {error}; look whether it was"),
-        PlainError::Server(said) => said.to_string(),
-        PlainError::Away(error @ ConnectError::Denied { .. }) => no_connection(error),
-        PlainError::Away(_) | PlainError::NoSuchNode(_) => format!("CLUSTERDOWN {error}"),
+        CommandError::Lost { .. } => format!("UNKNOWN {error}; look whether it was"),
+        CommandError::Server(said) => said.to_string(),
+        CommandError::Away(error @ ConnectError::Denied { .. }) => no_connection(error),
+        CommandError::Away(_) | CommandError::NoSuchNode(_) => format!("CLUSTERDOWN {error}"),
         other => format!("ERR {other}"),
     }
 }

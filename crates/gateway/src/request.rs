@@ -4,8 +4,8 @@
 use bytes::{Buf, Bytes, BytesMut};
 use smallvec::SmallVec;
 
-use crate::answer::number_line;
 use crate::limits::RequestLimits;
+use crate::resp::number_line;
 
 /// A command and its words.
 #[derive(Clone, Debug)]
@@ -317,6 +317,11 @@ fn quoted<'a>(mut rest: &'a [u8], quote: u8, word: &mut BytesMut) -> Option<&'a 
             byte => word.extend_from_slice(&[*byte]),
         }
     }
+}
+
+/// Words as the store takes them, without the name.
+pub(crate) fn arguments(words: &[Bytes]) -> Vec<claret_types::Bytes> {
+    words[1..].iter().map(|word| claret_types::Bytes::copy_from(word)).collect()
 }
 
 #[cfg(test)]

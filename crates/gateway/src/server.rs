@@ -323,11 +323,16 @@ impl Gateway {
             Behind::Servers(builder) => (**builder).clone(),
         };
         let nodes = Nodes::new(builder.clone());
-        nodes.plain(crate::answer::Protocol::Resp2).await?;
+        nodes.plain(crate::resp::Protocol::Resp2).await?;
         let home = Rc::new(Session::new(Backing::Nodes(Box::new(nodes))));
         home.store().await?;
         let logins_max = self.limits.logins_max.max(1);
-        let judge = Rc::new(Judge::new(builder.clone(), Rc::clone(&home), logins_max, Arc::clone(metrics)));
+        let judge = Rc::new(Judge::new(
+            builder.connections().clone(),
+            Rc::clone(&home),
+            logins_max,
+            Arc::clone(metrics),
+        ));
         judge.learn(&mut judge.own().await?).await;
         let strangers = if self.is_open { Strangers::Home } else { Strangers::Judged };
         let users = Users::at_nodes(home, strangers, AtNodes { builder, judge }, self.limits.users_max);

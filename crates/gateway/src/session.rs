@@ -6,13 +6,14 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use claret::Store;
-use claret::cluster::{ClusterBuilder, ConnectError, Plain, Raw};
+use claret::cluster::ClusterBuilder;
+use claret_redis::{Builder, Cluster, ConnectError, Raw};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 
-use crate::answer::Protocol;
 use crate::hot::HotKeys;
 use crate::registry::Entry;
+use crate::resp::Protocol;
 use crate::turns::Turns;
 
 /// Idle connections that are kept for transactions on one node, for each node.
@@ -30,8 +31,8 @@ pub(crate) enum Backing {
 pub(crate) struct Nodes {
     builder: ClusterBuilder,
     store: OnceCell<Store>,
-    old: OnceCell<Plain>,
-    new: OnceCell<Plain>,
+    old: OnceCell<Cluster>,
+    new: OnceCell<Cluster>,
     /// By node and protocol.
     spare: RefCell<HashMap<(String, bool), Vec<Raw>>>,
 }
@@ -48,12 +49,12 @@ impl Nodes {
     }
 
     /// The connections for plain commands of a client that speaks this.
-    pub(crate) async fn plain(&self, protocol: Protocol) -> Result<&Plain, ConnectError> {
+    pub(crate) async fn plain(&self, protocol: Protocol) -> Result<&Cluster, ConnectError> {
         if let Some(open) = self.open_plain(protocol) {
             return Ok(open);
         }
         // Apart, as it is large, and part of what each client does.
-        let connect = || self.builder_of(protocol).connect_plain();
+        let connect = || async { self.builder_of(protocol).connect().await };
         match protocol {
             Protocol::Resp2 => Box::pin(self.old.get_or_try_init(connect)).await,
             Protocol::Resp3 => Box::pin(self.new.get_or_try_init(connect)).await,
@@ -61,17 +62,17 @@ impl Nodes {
     }
 
     /// The same, if they are there.
-    pub(crate) fn open_plain(&self, protocol: Protocol) -> Option<&Plain> {
+    pub(crate) fn open_plain(&self, protocol: Protocol) -> Option<&Cluster> {
         match protocol {
             Protocol::Resp2 => self.old.get(),
             Protocol::Resp3 => self.new.get(),
         }
     }
 
-    fn builder_of(&self, protocol: Protocol) -> ClusterBuilder {
+    fn builder_of(&self, protocol: Protocol) -> Builder {
         match protocol {
-            Protocol::Resp2 => self.builder.clone().resp2(),
-            Protocol::Resp3 => self.builder.clone(),
+            Protocol::Resp2 => self.builder.connections().clone().resp2(),
+            Protocol::Resp3 => self.builder.connections().clone(),
         }
     }
 

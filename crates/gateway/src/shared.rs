@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use claret::cluster::ConnectError;
 use claret::{Caller, Store, TxOptions};
+use claret_commands::Answer;
 use claret_planted::{Bug, is_planted};
 use tokio::sync::Notify;
 
-use crate::answer::Answer;
 use crate::arriving::Arriving;
 use crate::fault::{Fault, no_connection, still_there};
 use crate::limits::GatewayLimits;

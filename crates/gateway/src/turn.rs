@@ -8,22 +8,22 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use claret::{Store, Tx, TxOptions};
+use claret_commands::{Answer, Command, Plan, Told};
 use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Reply};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::answer::Answer;
 use crate::fault::Fault;
-use crate::transactions::{Ended, Plan, Told, step, version};
+use crate::transactions::{Ended, version};
 use crate::work::Work;
 
 /// What is done within a turn.
 enum Step {
     /// A command that only reads.
     Read {
-        name: &'static str,
+        command: &'static Command,
         words: Vec<Bytes>,
         answer: oneshot::Sender<Answer>,
     },
@@ -58,6 +58,7 @@ impl Turn {
     /// takes too long. `end` is called when they are gone.
     pub(crate) async fn take(
         store: &Store,
+        work: &Work,
         keys: Rc<[Bytes]>,
         (time, wait): (Duration, Duration),
         end: impl FnOnce() + 'static,
@@ -65,12 +66,12 @@ impl Turn {
         let (steps, receiver) = mpsc::unbounded_channel();
         let (sender, begun) = oneshot::channel();
         let begin = Begin { keys: Rc::clone(&keys), steps: receiver, begun: sender };
-        let (store, end) = (store.clone(), AtEnd(Some(end)));
-        let task = tokio::task::spawn_local(Work::current().scope(async move {
-            let ended = run(store, begin, (time, wait)).await;
+        let (store, work, end) = (store.clone(), work.clone(), AtEnd(Some(end)));
+        let task = tokio::task::spawn_local(async move {
+            let ended = run(store, &work, begin, (time, wait)).await;
             drop(end);
             ended
-        }));
+        });
         let turn = Turn { keys, steps, task: Some(task) };
         let versions = timeout(time, begun).await.ok()?.ok()?;
         Some((turn, versions))
@@ -89,15 +90,15 @@ impl Turn {
     }
 
     /// Carries out a command that only reads, within it. `None` if it is over, or ends because the command fails.
-    pub(crate) async fn read(&self, name: &'static str, words: Vec<Bytes>) -> Option<Answer> {
+    pub(crate) async fn read(&self, command: &'static Command, words: Vec<Bytes>) -> Option<Answer> {
         let (answer, answered) = oneshot::channel();
-        self.steps.send(Step::Read { name, words, answer }).ok()?;
+        self.steps.send(Step::Read { command, words, answer }).ok()?;
         answered.await.ok()
     }
 
     /// Carries out a plan and commits; `None` if it was over before. What the plan expects of keys that it has locks on is so.
     pub(crate) async fn exec(mut self, mut plan: Plan) -> Option<Ended> {
-        plan.expected.retain(|(key, _)| !(self.has(key) || is_planted(Bug::TurnTrustsAll)));
+        plan.trust(|key| self.has(key) || is_planted(Bug::TurnTrustsAll));
         self.steps.send(Step::Exec(plan)).ok()?;
         match self.task.take()?.await {
             Ok(Err(Fault::TurnOver)) => None,
@@ -105,7 +106,7 @@ impl Turn {
             Err(_) => Some(Err(Fault::told(
                 "UNKNOWN the gateway failed while it carried this out; look whether it was done",
             ))),
-            Ok(ended) => Some(ended.and_then(Told::all)),
+            Ok(ended) => Some(ended.and_then(|told| Ok(told.all()?))),
         }
     }
 }
@@ -121,7 +122,12 @@ impl<F: FnOnce()> Drop for AtEnd<F> {
     }
 }
 
-async fn run(store: Store, begin: Begin, (time, wait): (Duration, Duration)) -> Result<Told, Fault> {
+async fn run(
+    store: Store,
+    work: &Work,
+    begin: Begin,
+    (time, wait): (Duration, Duration),
+) -> Result<Told, Fault> {
     let begin = Rc::new(RefCell::new(Some(begin)));
     // Waiting for the keys, holding them, and the commit. As long as it has not all of them, it may have to give way.
     let options = TxOptions::new().deadline((wait * 3 / 4).max(3 * time));
@@ -130,12 +136,12 @@ async fn run(store: Store, begin: Begin, (time, wait): (Duration, Duration)) -> 
         .options(options)
         .try_run(|tx| {
             let begin = Rc::clone(&begin);
-            async move { turn(&tx, &begin, time).await }
+            async move { turn(&tx, work, &begin, time).await }
         })
         .await
 }
 
-async fn turn(tx: &Tx, begin: &RefCell<Option<Begin>>, time: Duration) -> Result<Told, Fault> {
+async fn turn(tx: &Tx, work: &Work, begin: &RefCell<Option<Begin>>, time: Duration) -> Result<Told, Fault> {
     let Some(keys) = begin.borrow().as_ref().map(|begin| Rc::clone(&begin.keys)) else {
         // Its client has seen what it had before.
         return Err(Fault::TurnOver);
@@ -152,11 +158,11 @@ async fn turn(tx: &Tx, begin: &RefCell<Option<Begin>>, time: Duration) -> Result
     loop {
         match timeout_at(until, steps.recv()).await {
             Err(_) | Ok(None) => return Err(Fault::TurnOver),
-            Ok(Some(Step::Read { name, words, answer })) => {
-                let answered = step(tx, name, &words).await?;
+            Ok(Some(Step::Read { command, words, answer })) => {
+                let answered = command.run(tx, work, &words).await?;
                 let _ = answer.send(answered);
             }
-            Ok(Some(Step::Exec(plan))) => return plan.run(tx).await,
+            Ok(Some(Step::Exec(plan))) => return Ok(plan.run(tx, work).await?),
         }
     }
 }

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
-use claret::cluster::{ClusterBuilder, ConnectError, Raw};
+use claret::cluster::ClusterBuilder;
+use claret_redis::{ConnectError, Raw};
 
 use claret_planted::{Bug, is_planted};
 

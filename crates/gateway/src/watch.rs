@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use bytes::Bytes as Word;
+use claret_commands::Command;
 use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Operation, Reply};
 
 use crate::place::Place;
-use crate::table::Command;
 use crate::transactions::version;
 use crate::turn::Turn;
 
@@ -169,7 +169,6 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table;
 
     fn words(line: &str) -> Vec<Word> {
         line.split(' ').map(|word| Word::copy_from_slice(word.as_bytes())).collect()
@@ -192,7 +191,7 @@ mod tests {
         assert_eq!(watch.expected().len(), 4, "and of the first again");
         assert!(watch.expected().iter().all(|(_, op)| op.expects()));
         watch.mode = WatchMode::Keys;
-        let mget = table::named(b"mget").expect("a command");
+        let mget = claret_commands::named(b"mget").expect("a command");
         assert!(!watch.concerns(mget, &words("MGET x b")), "it goes as any other");
         watch.mode = WatchMode::Answers;
         assert_eq!(watch.of_command(mget, &words("MGET b x b a")), [Bytes::from("a"), Bytes::from("b")]);

@@ -2,17 +2,16 @@
 
 use bytes::{Bytes as Word, BytesMut};
 use claret::Store;
-use claret::cluster::Plain;
+use claret_commands::{Answer, Command, Kind, check_cursor};
+use claret_redis::Cluster;
 use claret_types::Bytes;
 
-use crate::answer::{Answer, Protocol};
 use crate::asking;
 use crate::client::Client;
-use crate::commands::{Kind, check_cursor};
 use crate::fault::Fault;
 use crate::on_node::ask_beside;
+use crate::resp::Protocol;
 use crate::session::{Backing, Nodes};
-use crate::table::Command;
 
 /// What becomes of the answers of all nodes.
 enum Gather {
@@ -56,7 +55,7 @@ impl Client {
 }
 
 /// The nodes, in an order that stays.
-fn sorted_nodes(plain: &Plain) -> Result<Vec<String>, Fault> {
+fn sorted_nodes(plain: &Cluster) -> Result<Vec<String>, Fault> {
     let mut nodes = plain.nodes();
     nodes.sort();
     match nodes.is_empty() {
@@ -65,7 +64,7 @@ fn sorted_nodes(plain: &Plain) -> Result<Vec<String>, Fault> {
     }
 }
 
-async fn at_nodes(plain: &Plain, command: &Command, words: &[Word]) -> Result<Answer, Fault> {
+async fn at_nodes(plain: &Cluster, command: &Command, words: &[Word]) -> Result<Answer, Fault> {
     let nodes = sorted_nodes(plain)?;
     if command.name == "SCAN" {
         return scan(plain, &nodes, words).await;
@@ -141,7 +140,7 @@ fn is_kill(command: &Command, words: &[Word]) -> bool {
 /// Ends the scripts that run, on all nodes: a node that runs none says so, and that counts only if all do.
 async fn kill_script(
     nodes: &Nodes,
-    plain: &Plain,
+    plain: &Cluster,
     protocol: Protocol,
     words: &[Word],
 ) -> Result<Answer, Fault> {
@@ -243,7 +242,7 @@ fn joined(answers: &[bytes::Bytes]) -> bytes::Bytes {
 }
 
 /// A page of SCAN. Its cursor says which node is next, and that node's own cursor: `own * nodes + place`.
-async fn scan(plain: &Plain, nodes: &[String], words: &[Word]) -> Result<Answer, Fault> {
+async fn scan(plain: &Cluster, nodes: &[String], words: &[Word]) -> Result<Answer, Fault> {
     let invalid = || Fault::told("ERR invalid cursor");
     let cursor: u64 =
         std::str::from_utf8(&words[1]).ok().and_then(|it| it.parse().ok()).ok_or_else(invalid)?;
@@ -274,7 +273,7 @@ async fn scan(plain: &Plain, nodes: &[String], words: &[Word]) -> Result<Answer,
     Ok(Answer::Raw(out.freeze()))
 }
 
-async fn random_key(plain: &Plain, nodes: &[String]) -> Result<Answer, Fault> {
+async fn random_key(plain: &Cluster, nodes: &[String]) -> Result<Answer, Fault> {
     let first = rand::random_range(0..nodes.len());
     let mut last = Answer::Nil;
     for at in 0..nodes.len() {
@@ -355,12 +354,12 @@ impl<'a> Scan<'a> {
                 b"MATCH" => scan.pattern = value,
                 b"TYPE" => scan.kind = Some(value),
                 b"COUNT" if is_count() => {}
-                b"COUNT" => return Err(Fault::not_an_integer()),
-                _ => return Err(Fault::syntax()),
+                b"COUNT" => return Err(claret_commands::Fault::not_an_integer().into()),
+                _ => return Err(claret_commands::Fault::syntax().into()),
             }
             options = rest;
         }
-        if options.is_empty() { Ok(scan) } else { Err(Fault::syntax()) }
+        if options.is_empty() { Ok(scan) } else { Err(claret_commands::Fault::syntax().into()) }
     }
 }
 

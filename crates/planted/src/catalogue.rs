@@ -51,7 +51,7 @@ macro_rules! bugs {
 /// Where a bug is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// The client of a cluster, `crates/claret`.
+    /// The client of a cluster, `crates/claret`, and its connections, `crates/redis`.
     Client,
     /// Plain commands beside transactions, `crates/module`.
     Guard,
@@ -63,7 +63,7 @@ pub enum Room {
     Replicas,
     /// The log of a store in a folder, `crates/log` and its threads in `crates/claret`.
     Log,
-    /// The server for any Redis client, `crates/gateway`.
+    /// The server for any Redis client, `crates/gateway`, with `crates/commands`.
     Gateway,
 }
 
@@ -102,74 +102,74 @@ bugs! {
         ExpiryLeftBehind ["claret/transactions records_come_expire_and_go_in_the_process"];
         /// A command that ASK redirects is sent there without ASKING.
         AskUnannounced [
-            "claret/lib to_ask_is_announced_before_it_is_asked",
-            "claret/hostile what_is_asked_for_elsewhere_is_announced_there"
+            "redis/lib to_ask_is_announced_before_it_is_asked",
+            "redis/redirects what_is_asked_for_elsewhere_is_announced_there"
         ];
         /// A redirected command (MOVED, ASK) is not sent again, and its caller hangs.
-        MovedLost ["claret/lib what_moved_or_is_to_come_again_is_kept"];
+        MovedLost ["redis/lib what_moved_or_is_to_come_again_is_kept"];
         /// The new place of a moved slot is not kept: each command goes to the old node first.
-        MovedForgotten ["claret/lib where_a_slot_moved_to_is_kept"];
+        MovedForgotten ["redis/lib where_a_slot_moved_to_is_kept"];
         /// After MOVED nobody asks for the topology.
-        MovedUndoubted ["claret/lib what_moved_is_a_reason_to_ask_who_serves_what"];
+        MovedUndoubted ["redis/lib what_moved_is_a_reason_to_ask_who_serves_what"];
         /// A command that is redirected in circles is sent for ever.
-        CirclesForEver ["claret/lib a_command_is_sent_elsewhere_so_often"];
+        CirclesForEver ["redis/lib a_command_is_sent_elsewhere_so_often"];
         /// A command that pauses after TRYAGAIN is dropped, and its caller hangs.
-        RestingForgotten ["claret/lib what_moved_or_is_to_come_again_is_kept"];
+        RestingForgotten ["redis/lib what_moved_or_is_to_come_again_is_kept"];
         /// Commands that wait for a node that left are dropped, and their callers hang.
-        QueueGoesWithNode ["claret/lib what_waits_for_a_node_that_left_goes_to_those_who_have_its_slots"];
+        QueueGoesWithNode ["redis/lib what_waits_for_a_node_that_left_goes_to_those_who_have_its_slots"];
         /// A node that is gone keeps its queue: what is sent to it waits for ever.
-        GoneKeepsQueue ["claret/lib nothing_is_sent_to_a_node_that_left_whoever_says_so"];
+        GoneKeepsQueue ["redis/lib nothing_is_sent_to_a_node_that_left_whoever_says_so"];
         /// Commands that wait for a node that is away never hear of that.
-        AwayUntold ["claret/lib what_waits_for_a_node_that_is_away_hears_why"];
+        AwayUntold ["redis/lib what_waits_for_a_node_that_is_away_hears_why"];
         /// A reply goes to the command that was sent last.
         LastAskedAnswered [
-            "claret/lib replies_go_to_commands_in_their_order",
-            "claret/cluster commands_go_to_their_keys_and_replies_come_in_order"
+            "redis/lib replies_go_to_commands_in_their_order",
+            "redis/commands commands_go_to_their_keys_and_replies_come_in_order"
         ];
         /// A redirection (MOVED, ASK) is handed over as the reply to a command that is passed on.
-        RedirectionHandedOver ["claret/lib what_is_passed_on_is_sent_again_where_it_moved_to"];
+        RedirectionHandedOver ["redis/lib what_is_passed_on_is_sent_again_where_it_moved_to"];
         /// What may put a command before an earlier one is not counted: a pipeline is carried out in another order.
-        OvertakingUncounted ["claret/lib whatever_may_overtake_is_counted"];
+        OvertakingUncounted ["redis/lib whatever_may_overtake_is_counted"];
         /// A command whose connection broke before its reply came is sent again, and carried out twice.
-        LostSentAgain ["claret/lib what_had_no_reply_when_its_connection_broke_is_not_sent_again"];
+        LostSentAgain ["redis/lib what_had_no_reply_when_its_connection_broke_is_not_sent_again"];
         /// The response timeout is ignored: the client waits for a silent server for ever.
-        SilenceIgnored ["claret/hostile a_server_that_never_answers_is_given_up_after_the_time_that_was_set"];
+        SilenceIgnored ["redis/hostile a_server_that_never_answers_is_given_up_after_the_time_that_was_set"];
         /// The response timeout that was set is ignored, and the default is used.
-        ResponseTimeUnset ["claret/hostile a_server_that_never_answers_is_given_up_after_the_time_that_was_set"];
+        ResponseTimeUnset ["redis/hostile a_server_that_never_answers_is_given_up_after_the_time_that_was_set"];
         /// The nesting of a reply is not bounded.
-        DepthUnbounded ["claret/lib nested_arrays_are_refused_before_they_cost_stack"];
+        DepthUnbounded ["redis/lib nested_arrays_are_refused_before_they_cost_stack"];
         /// The length of a reply is not bounded.
-        BytesUnbounded ["claret/lib what_announces_too_much_is_refused_before_it_comes"];
+        BytesUnbounded ["redis/lib what_announces_too_much_is_refused_before_it_comes"];
         /// The number of values in a reply is not bounded.
-        ElementsUnbounded ["claret/lib what_announces_too_much_is_refused_before_it_comes"];
+        ElementsUnbounded ["redis/lib what_announces_too_much_is_refused_before_it_comes"];
         /// Pushes that nobody asked for are not counted.
-        PushesUncounted ["claret/lib pushes_that_nobody_asked_for_are_counted_from_reply_to_reply"];
+        PushesUncounted ["redis/lib pushes_that_nobody_asked_for_are_counted_from_reply_to_reply"];
         /// Control characters in a server's error reach the terminal.
-        ControlsShown ["claret/lib errors_of_servers_neither_command_a_terminal_nor_fill_it"];
+        ControlsShown ["redis/lib errors_of_servers_neither_command_a_terminal_nor_fill_it"];
         /// An error about a URL shows the password in it.
-        PasswordShown ["claret/lib what_is_wrong_with_a_url_is_said_without_the_password"];
+        PasswordShown ["redis/lib what_is_wrong_with_a_url_is_said_without_the_password"];
         /// Pauses between tries do not grow.
-        PausesStayShort ["claret/lib pauses_grow_to_a_bound_and_differ"];
+        PausesStayShort ["redis/lib pauses_grow_to_a_bound_and_differ"];
         /// Pauses stay long after a try that worked.
-        PausesStayLong ["claret/lib pauses_grow_to_a_bound_and_differ"];
+        PausesStayLong ["redis/lib pauses_grow_to_a_bound_and_differ"];
         /// A tick of the coarse timer wakes nobody: deadlines pass unnoticed.
         TickWakesNobody ["claret/lib whoever_joined_is_woken_at_the_next_tick"];
         /// A topology in which two nodes serve one slot is accepted.
-        TwoServeOneSlot ["claret/lib a_slot_that_two_serve_is_believed_of_neither"];
+        TwoServeOneSlot ["redis/lib a_slot_that_two_serve_is_believed_of_neither"];
         /// The number of nodes in a topology is not bounded.
-        NodesUnbounded ["claret/lib nodes_are_bounded"];
+        NodesUnbounded ["redis/lib nodes_are_bounded"];
         /// Missing slots at the end are not seen.
-        LastSlotsUnmissed ["claret/lib missing_slots_are_named"];
+        LastSlotsUnmissed ["redis/lib missing_slots_are_named"];
         /// A topology with holes is accepted.
-        HolesBelieved ["claret/hostile a_topology_with_holes_is_not_believed"];
+        HolesBelieved ["redis/redirects a_topology_with_holes_is_not_believed"];
         /// Hash tags are ignored: the whole key is hashed.
-        TagsIgnored ["claret/lib slots_are_those_of_redis"];
+        TagsIgnored ["redis/lib slots_are_those_of_redis"];
         /// The channel of grants is in any slot, not in one of the node's.
         ChannelElsewhere ["claret/lib a_channel_is_its_users_and_in_a_slot_of_its_node_whatever_the_name"];
         /// A user's name is not escaped in the names of its channels.
         UserUnescaped ["claret/lib a_channel_is_its_users_and_in_a_slot_of_its_node_whatever_the_name"];
         /// Of several seeds only the first is asked.
-        OtherSeedsUnasked ["claret/hostile a_dead_seed_does_not_matter"];
+        OtherSeedsUnasked ["redis/hostile a_dead_seed_does_not_matter"];
         /// What a node of another cluster says of slots is believed.
         AnotherClusterBelieved ["claret/cluster nodes_of_two_clusters_are_told_apart"];
         /// The challenge of any shard that a node names is signed.
@@ -195,7 +195,7 @@ bugs! {
         /// The timer does not hear that something is due sooner: no heartbeats, and no deadlines.
         TimerUntold ["claret/lib the_timer_hears_what_is_due_sooner"];
         /// The default user logs in, whatever user the URL names.
-        UserUnsent ["claret/hostile the_user_of_the_url_logs_in"];
+        UserUnsent ["redis/hostile the_user_of_the_url_logs_in"];
         /// The name that certificates must have (`tls-name`) is ignored.
         CertificateNameIgnored ["claret/cluster tls_is_spoken_with_servers_whose_certificate_is_trusted"];
         /// The client's certificate is not shown.
@@ -207,9 +207,9 @@ bugs! {
         /// The blocking mirror swallows the error of an operation that returns nothing.
         VoidErrorSwallowed ["claret/attempts the_blocking_mirror_tells_the_errors_of_void_operations"];
         /// What the socket does not take at once is never written.
-        RestUnwritten ["claret/hostile a_large_command_is_written_whole"];
+        RestUnwritten ["redis/hostile a_large_command_is_written_whole"];
         /// A broken connection is not made again.
-        NeverConnectedAgain ["claret/hostile a_connection_that_broke_is_made_anew"];
+        NeverConnectedAgain ["redis/hostile a_connection_that_broke_is_made_anew"];
         /// The certificates to trust (`tls-ca`) are ignored: the system's are used.
         AuthorityIgnored ["claret/cluster tls_is_spoken_with_servers_whose_certificate_is_trusted"];
     }

@@ -3,7 +3,7 @@
 //! With the feature `planted-bugs` the environment plants one: `CLARET_PLANT=name`. Without it [`is_planted`] is a constant
 //! `false`, and no bug is in the code that is shipped. A bug stands at the line that it breaks, as
 //! `is_planted(Bug::Name)`. `tools/host-bugs` builds once, plants each bug in turn, and runs the tests that are
-//! named here until one fails; `docs/planted-bugs.md` has the same list as a table.
+//! named here until one fails; `CATALOGUE.md` has the same list as a table.
 //!
 //! Bugs of the protocol are planted for a thread, not for a process: `claret_core::planted`.
 

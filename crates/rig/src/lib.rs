@@ -4,6 +4,7 @@
 //! - [`Cluster`]: several of them as one cluster, with every slot assigned and all nodes of one mind.
 //! - [`Certificates`]: made for one of them, if it is to speak TLS.
 //! - [`Module`]: where the module is that they load.
+//! - [`fake::Fake`]: says whatever a test wants, in this process.
 //! - [`ShiftedClock`]: makes the clocks of servers jump.
 //! - [`TestLimit`]: how long a test with them may take.
 //!
@@ -16,6 +17,7 @@
 mod clock;
 mod cluster;
 mod error;
+pub mod fake;
 mod folder;
 mod guard;
 mod keys;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use claret_core::message::{Asks, Call, KeyedCall, Link, Listed, Members, Participants, Request, Response};
 use claret_core::{
-    AttemptId, CallNo, Frontend, Incarnation, Limits, Member, Session, SessionId, Shard, ShardId, Switches,
+    AttemptId, CallNo, Client, Incarnation, Limits, Member, Session, SessionId, Shard, ShardId, Switches,
     Time, TxId, key_hash,
 };
 use claret_types::{Bytes, Counter, CounterOp, Operation};
@@ -104,21 +104,22 @@ fn locked(
     }
 }
 
-/// Nanoseconds for an operation or any other message at a frontend: four operations at two shards, two votes, two
+/// Nanoseconds for an operation or any other message at a client process: four operations at two shards, two votes, two
 /// applies and two acknowledgements make 10.
-fn fronted(frontend: &mut Frontend, draw: &mut Draw, found: &mut Vec<f64>) {
+fn driven(client: &mut Client, draw: &mut Draw, found: &mut Vec<f64>) {
     for _ in 0..BATCHES {
         let calls: Vec<_> = (0..4 * IN_FLIGHT).map(|_| draw.next()).collect();
         let began = Instant::now();
         for four in calls.chunks(4) {
-            let tx = frontend.begin(Time(1), 1);
+            let tx = client.begin(Time(1), 1);
             for (at, (key, op)) in four.iter().enumerate() {
-                let to = ShardId(at as u32 % 2);
-                frontend.buffer(Time(1), (tx, 1), to, key.clone(), op.clone()).expect("it runs");
+                let place = (at as u16 % 2, key.clone());
+                client.buffer(Time(1), (tx, 1), place, op.clone()).expect("it runs");
             }
-            frontend.commit(Time(1), (tx, 1)).expect("it runs");
+            client.commit(Time(1), (tx, 1)).expect("it runs");
         }
-        while let Some((from, request)) = frontend.poll_send() {
+        client.settle(Time(1));
+        while let Some((from, request)) = client.poll_send() {
             let response = match request {
                 Request::Prepare { attempt, .. } => {
                     Response::Voted { attempt, shard: from, replies: Vec::new() }
@@ -126,9 +127,10 @@ fn fronted(frontend: &mut Frontend, draw: &mut Draw, found: &mut Vec<f64>) {
                 Request::Apply { attempt } => Response::Applied { attempt, shard: from },
                 other => unreachable!("{other:?}"),
             };
-            frontend.handle_response(Time(1), from, response);
+            client.handle_response(Time(1), from, response);
+            client.settle(Time(1));
         }
-        while let Some(event) = frontend.poll_event() {
+        while let Some(event) = client.poll_event() {
             black_box(event);
         }
         found.push(began.elapsed().as_nanos() as f64 / (10 * IN_FLIGHT) as f64);
@@ -143,13 +145,13 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn main() {
     let (mut draw, mut plain, mut held) = (Draw::new(), shard(), shard());
     let mut session = Session::new(SessionId(0));
-    let mut frontend = Frontend::new(Session::new(SessionId(0)), Switches::CLARET, Limits::default());
+    let mut client = Client::direct(SessionId(0), Switches::CLARET, Limits::default(), 2);
     let mut found: [Vec<f64>; 4] = Default::default();
     for _ in 0..ROUNDS {
         unlocked(&mut plain, &mut draw, &mut found[0]);
         locked(&mut held, &mut draw, &mut session, 1, &mut found[1]);
         locked(&mut held, &mut draw, &mut session, 5, &mut found[2]);
-        fronted(&mut frontend, &mut draw, &mut found[3]);
+        driven(&mut client, &mut draw, &mut found[3]);
     }
     let [unlocked, one, five, process] = found.map(median);
     let each = (five - one) / 4.0;

@@ -261,7 +261,7 @@ impl Ledger {
 
     /// A shard cannot read what a transaction asks for: it will never write yes.
     pub(crate) fn note_unreadable(&mut self, attempt: AttemptId, shard: ShardId) {
-        // Without combining a handle is the place in the session.
+        // Where nothing renumbers them (`ways`), a handle is the place in the session.
         self.unreadable.insert((attempt.tx.session, TxHandle(attempt.tx.sequence.0)));
         let entry = self.attempts.entry(attempt).or_default();
         self.unreadable.extend(entry.members.iter().map(|run| (run.session, run.tx)));

@@ -1,9 +1,10 @@
 //! The configuration of a run, drawn from its seed (swarm testing: each run switches a random set of features
 //! and faults on, so that rare combinations come up). `settings.rs` names every part of it.
 
-use claret_core::{Commit, Delivery, Limits, Locks, Ordered, Pacing, Survives, Switches};
+use claret_core::{Delivery, Limits, Locks, Ordered, Pacing, Survives, Switches};
 
 use crate::random::{Random, Stream};
+use crate::ways::{self, DrawnWays};
 
 /// Pauses of users one after the other, at most, that keep a run from its end: most are side by side.
 const PAUSES_MAX: u64 = 60;
@@ -29,8 +30,6 @@ pub struct Config {
     pub reader_writer: bool,
     /// Waiters queue in phases.
     pub phasing: bool,
-    /// Transactions of one session share locks and answers.
-    pub combining: bool,
     /// Whether one-shot transactions leave in batches.
     pub batching: bool,
     /// Calls instead of a network.
@@ -52,8 +51,8 @@ pub struct Config {
     pub ordering: u32,
     /// Whether shards have replicas, one of which is promoted where a shard would restart. Not with direct delivery.
     pub replicated: bool,
-    /// Whether transactions over several shards commit in chains: 0 never, 1 where they can, 2 where records are hot.
-    pub chains: u32,
+    /// Which transactions commit in other ways than in two rounds.
+    pub ways: DrawnWays,
     /// When frames leave: 0 as in a store, 1 at once, 2 so late that all is met.
     pub pacing: u32,
     /// Transactions whose programs are empty, by session * 2^32 + place: left out while shrinking.
@@ -149,8 +148,8 @@ pub struct ProgramConfig {
     pub stale_permille: u64,
     /// How many of a thousand users leave a transaction, at any time.
     pub abandon_permille: u64,
-    /// How many of a thousand transactions ask a shard for something that it cannot read, where there are frames and no
-    /// combining.
+    /// How many of a thousand transactions ask a shard for something that it cannot read, where there are frames, and
+    /// no way gives transactions other places.
     pub unreadable_permille: u64,
     /// How many of a thousand operations are on records of any type: whether they are there, when they expire, their end.
     pub keyspace_permille: u64,
@@ -172,7 +171,7 @@ impl Config {
         let direct = random.chance(150);
         let faulty = !direct && random.chance(700);
         let limits = random_limits(random);
-        let combining = random.chance(400);
+        let ways = DrawnWays::draw(random);
         let mut config = Config {
             shards: random.between(1, 5) as u32,
             sessions: random.between(1, 5) as u32,
@@ -183,7 +182,7 @@ impl Config {
             probes_permille: *random.pick(&[0, 0, 300, 1000, 1000]),
             reader_writer: random.chance(250),
             phasing: random.chance(800),
-            combining,
+            ways,
             batching: false,
             direct,
             external: false,
@@ -194,7 +193,6 @@ impl Config {
             finish_us_max: 20_000_000,
             pacing: 0,
             ordering: 0,
-            chains: 0,
             replicated: false,
             skip: Vec::new(),
         };
@@ -214,7 +212,8 @@ impl Config {
         config.faults.leaves = faulty && random.chance(400);
         config.faults.refused_frames_permille = if faulty { *random.pick(&[0, 0, 30, 200]) } else { 0 };
         config.programs.abandon_permille = *random.pick(&[0, 0, 50, 300]);
-        config.programs.unreadable_permille = if combining { 0 } else { *random.pick(&[0, 0, 20]) };
+        config.programs.unreadable_permille =
+            if config.ways.renumber() { 0 } else { *random.pick(&[0, 0, 20]) };
         config.pacing = *random.pick(&[0, 1, 2]);
         // A few seeds are given to what needs much to come together.
         let devoted = random.below(100);
@@ -249,20 +248,8 @@ impl Config {
         self.limits.told_ahead_us = *random.pick(&[0, 0, 300, 20_000, 1_000_000]);
         self.programs.optimistic_permille = *random.pick(&[0, 0, 0, 400, 1_000]);
         self.programs.savepoints_permille = *random.pick(&[0, 0, 0, 600]);
-        self.chains = *random.pick(&[0, 0, 0, 1, 2]);
-        if random.chance(100) {
-            self.devote_to_chains();
-        }
+        ways::draw_latest(self, random);
         self.programs.demands_permille = *random.pick(&[0, 0, 0, 0, 100, 500]);
-    }
-
-    /// Chains over many shards, with words between shards that are lost.
-    fn devote_to_chains(&mut self) {
-        (self.chains, self.direct, self.phasing, self.ordering) = (1, false, true, 0);
-        (self.shards, self.keys) = (self.shards.max(3), self.keys.max(4));
-        self.programs.steps_max = self.programs.steps_max.max(4);
-        self.programs.single_permille = 0;
-        self.programs.interactive_permille = self.programs.interactive_permille.min(300);
     }
 
     /// A node leaves under load, often with the answer to a commit that is on its way.
@@ -280,7 +267,7 @@ impl Config {
     fn devote_to_crowds(&mut self) {
         (self.sessions, self.workers, self.transactions) = (4, 4, 10);
         (self.keys, self.families, self.probes_permille) = (5, 5, 1_000);
-        (self.shards, self.direct, self.combining) = (5, false, false);
+        (self.shards, self.direct, self.ways) = (5, false, DrawnWays::default());
         (self.phasing, self.reader_writer) = (true, true);
         (self.programs.steps_max, self.programs.interactive_permille) = (6, 1_000);
         (self.programs.think_us_max, self.programs.pause_us_max) = (100, 0);
@@ -290,7 +277,8 @@ impl Config {
     /// Ordered calls between clocks that are far apart: many short transactions over a few records, now and then one that is very
     /// late somewhere. Placed early at one shard and late at another, it shows who was told too soon.
     fn devote_to_timestamps(&mut self) {
-        (self.direct, self.reader_writer, self.phasing, self.combining) = (false, false, true, false);
+        (self.direct, self.reader_writer, self.phasing) = (false, false, true);
+        self.ways = DrawnWays::default();
         (self.ordering, self.faults.clocks, self.limits.skew_us_max) = (1, true, SKEW_US_MAX);
         (self.shards, self.keys, self.families) = (self.shards.clamp(3, 4), self.keys.clamp(3, 4), 2);
         (self.sessions, self.workers, self.transactions) = (4, 2, 25);
@@ -334,9 +322,6 @@ impl Config {
         Switches {
             locks: if self.reader_writer { Locks::ReaderWriter } else { Locks::Abstract },
             phasing: self.phasing,
-            // No mode combines without phases. Where nothing is remembered, a `Busy` for what a member that left had
-            // asked for would be taken for one of the prepare.
-            combining: self.combining && (self.phasing || !self.direct),
             batching: self.batching,
             delivery: if self.direct { Delivery::Direct } else { Delivery::Network },
             ordering: match self.ordering {
@@ -344,11 +329,7 @@ impl Config {
                 1 => Ordered::Always,
                 _ => Ordered::Hot,
             },
-            commit: match self.chains {
-                0 => Commit::Rounds,
-                1 => Commit::Chain,
-                _ => Commit::HotChain,
-            },
+            ways: self.ways.switches(self),
         }
     }
 

@@ -247,7 +247,7 @@ impl World {
 
     pub(crate) fn end(&mut self, run: RunId) -> Result<(), Violation> {
         let (now, world_now) = (self.local(run.session), self.now);
-        let direct = self.config.direct && !self.config.switches().combining;
+        let direct = self.config.direct;
         let Some(transaction) = self.running(run) else { return Ok(()) };
         transaction.stage = Progress::Ending;
         let ending = transaction.program.ending;

@@ -237,7 +237,7 @@ fn peer_words(to: ShardId, message: &PeerMessage) -> [u64; 5] {
         PeerMessage::Answer { attempt, .. } => attempt_words(31, to, *attempt),
         PeerMessage::AskClock { want, .. } => [32, to, want.0, 0, 0],
         PeerMessage::Clock { clock, .. } => [33, to, clock.0, 0, 0],
-        PeerMessage::Baton { attempt, .. } => attempt_words(34, to, *attempt),
+        PeerMessage::Way { attempt, .. } => attempt_words(34, to, *attempt),
     }
 }
 
@@ -413,7 +413,7 @@ pub(crate) fn describe_request(f: &mut impl Write, request: &Request, wording: &
             match asks {
                 Asks::Decision if participants.len() > 1 => f.write_str(", the last")?,
                 Asks::Place(suggested) => write!(f, ", about {suggested}")?,
-                Asks::Chain => f.write_str(", in a chain")?,
+                Asks::Way { number, .. } => write!(f, ", in way {number}")?,
                 Asks::Decision | Asks::Vote => {}
             }
             f.write_char(':')?;
@@ -501,7 +501,9 @@ pub(crate) fn describe_peer(
         }
         PeerMessage::AskClock { want, .. } => write!(f, "what is your clock? wants {want}"),
         PeerMessage::Clock { clock, .. } => write!(f, "clock {clock}"),
-        PeerMessage::Baton { attempt, .. } => write!(f, "baton of {}", wording.attempt(*attempt)),
+        PeerMessage::Way { attempt, words, .. } => {
+            write!(f, "way {}, of {}", words.number, wording.attempt(*attempt))
+        }
     }
 }
 

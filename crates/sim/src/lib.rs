@@ -35,6 +35,7 @@ mod moves;
 mod nesting;
 mod network;
 pub mod observed;
+mod outcome;
 mod plant;
 mod probe;
 mod process;
@@ -52,6 +53,7 @@ mod store;
 mod tamper;
 mod trace;
 mod vanish;
+mod ways;
 mod workload;
 mod world;
 
@@ -62,12 +64,13 @@ use std::sync::Arc;
 
 #[cfg(feature = "planted-bugs")]
 pub use bug::Bug;
+pub use claret_core::each_way;
 pub use config::{Config, FaultConfig, NetworkConfig, ProgramConfig};
 pub use driven::LeftOut;
+pub use outcome::Outcome;
 pub use plant::Plant;
 pub use scenario::{Read, Scenario};
 pub use tamper::Tampering;
-pub use world::Outcome;
 
 use driven::Stageplay;
 use world::World;

@@ -148,7 +148,7 @@ impl World {
         self.tell_inside(run);
     }
 
-    /// Says which calls may fail. An attempt that may combine is run again, and an event tells of that.
+    /// Says which calls may fail. An attempt that may come to be of several transactions is run again, and an event tells of that.
     fn tell_inside(&mut self, run: RunId) {
         let now = self.local(run.session);
         let Some(transaction) = self.running(run) else { return };
@@ -216,7 +216,7 @@ impl World {
                 process.looks.insert(look, (run, no));
             }
         }
-        // Where the attempt is over, or is run again as it may combine, an event tells of that.
+        // Where the attempt is over, or is run again to be alone, an event tells of that.
         let _ = client.settle_buffered(now, (run.tx, run.run));
     }
 }

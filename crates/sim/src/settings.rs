@@ -71,17 +71,15 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("optimistic_permille", Number(&mut programs.optimistic_permille)),
         ("savepoints_permille", Number(&mut programs.savepoints_permille)),
         ("demands_permille", Number(&mut programs.demands_permille)),
-        ("combining", Flag(&mut config.combining)),
         ("batching", Flag(&mut config.batching)),
         ("reader_writer", Flag(&mut config.reader_writer)),
         ("phasing", Flag(&mut config.phasing)),
         ("direct", Flag(&mut config.direct)),
         ("external", Flag(&mut config.external)),
         ("ordering", Small(&mut config.ordering)),
-        ("chains", Small(&mut config.chains)),
-        ("finish_us_max", Number(&mut config.finish_us_max)),
     ];
-    of_runs.into_iter().chain(of_limits(limits)).collect()
+    let last = [("finish_us_max", Number(&mut config.finish_us_max))];
+    of_runs.into_iter().chain(config.ways.settings()).chain(last).chain(of_limits(limits)).collect()
 }
 
 /// Those of the protocol's bounds.

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use claret_core::message::{
-    Asks, Link, Listed, Members, Participants, PeerMessage, Refusal, Request, Response, Status,
+    Asks, Link, Listed, Participants, PeerMessage, Refusal, Request, Response, Status,
 };
-use claret_core::{AttemptId, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, TxId};
+use claret_core::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, TxId};
 
 /// Defines [`Tampering`]: the variants with what is wrong, their names, and the rule that each takes out.
 macro_rules! tamperings {
@@ -111,10 +111,6 @@ tamperings! {
     ElderNeverTold "elder-never-told" "P20";
     /// Word of an elder is not sent again.
     ElderToldOnce "elder-told-once" "P20";
-
-    // --- combining ---
-    /// The prepare names the eldest member alone.
-    MatesLeftBehind "mates-left-behind" "C9";
 }
 
 /// What becomes of a request that leaves a process.
@@ -242,7 +238,7 @@ impl Tamper {
     }
 
     fn send_prepare(&mut self, what: Tampering, to: ShardId, request: &mut Request) -> Sent {
-        let Request::Prepare { attempt, participants, calls, members, asks, .. } = request else {
+        let Request::Prepare { attempt, participants, calls, asks, .. } = request else {
             return Sent::PASSES;
         };
         let attempt = *attempt;
@@ -257,13 +253,6 @@ impl Tamper {
         let incarnation = |listed: &Listed| listed.incarnation.filter(|_| !names_none(listed.shard));
         let named = participants.iter().map(|it| Listed { shard: it.shard, incarnation: incarnation(it) });
         *participants = named.collect();
-        if what == Tampering::MatesLeftBehind {
-            let eldest = match members {
-                Members::All => Some(Member(0)),
-                Members::Only(list) => list.first().copied(),
-            };
-            *members = Members::Only(eldest.into_iter().collect());
-        }
         let has_others = participants.len() > 1;
         let is_forged = match what {
             Tampering::ReadersDoNotVote => has_others && calls.is_empty(),

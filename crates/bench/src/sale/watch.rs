@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use claret::cluster::{Command, Dedicated};
 use claret::{Reply, Store};
+use claret_redis::{Command, Dedicated};
 use tokio::time::sleep;
 
 use super::Stock;
@@ -30,7 +30,7 @@ impl Server {
     }
 
     pub(super) async fn connect(&self) -> Result<Connection, String> {
-        Store::cluster(self.0.url()).dedicated(None).await.map_err(|error| error.to_string())
+        Store::cluster(self.0.url()).connections().dedicated(None).await.map_err(|error| error.to_string())
     }
 
     pub(super) async fn count(&self, products: usize) -> Result<Vec<Stock>, String> {

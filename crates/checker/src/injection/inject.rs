@@ -6,7 +6,7 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use claret::Reply;
-use claret::cluster::{Command, Plain, PlainError};
+use claret_redis::{Cluster, Command, CommandError};
 use claret_rig::{RigError, SLOTS, pause_process, resume_process, slot_of};
 use rand::RngExt;
 use rand::rngs::SmallRng;
@@ -55,7 +55,7 @@ pub(super) struct Flush {
 pub(crate) struct Injector {
     pub(crate) cluster: Arc<FaultyCluster>,
     pub(crate) processes: Arc<Mutex<Processes>>,
-    pub(crate) plain: Plain,
+    pub(crate) plain: Cluster,
     pub(crate) keys: Keys,
     pub(crate) clock: Clock,
     pub(crate) random: SmallRng,
@@ -156,7 +156,7 @@ impl Injector {
             let command = Command::new("PEXPIRE").key(key.as_str()).arg(millis.to_string());
             let outcome = match self.runtime.block_on(self.plain.ask(command)) {
                 Ok(Reply::Int(1)) => Outcome::Committed,
-                Err(PlainError::Lost { .. }) => Outcome::Unknown,
+                Err(CommandError::Lost { .. }) => Outcome::Unknown,
                 Ok(_) | Err(_) => {
                     known.remove(&key);
                     continue;

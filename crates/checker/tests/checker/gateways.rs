@@ -1,5 +1,5 @@
 //! Clients that speak plain Redis to gateways, before a store in this process: their histories are judged with all others. With a
-//! bug planted in the gateway (`docs/planted-bugs.md`) the judges find it.
+//! bug planted in the gateway (`crates/planted/CATALOGUE.md`) the judges find it.
 
 use std::sync::Arc;
 use std::time::Duration;

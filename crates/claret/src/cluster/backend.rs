@@ -7,22 +7,20 @@ use std::task::Waker;
 use std::time::Duration;
 
 use claret_core::message::{Refusal, Seen, Undone};
-use claret_core::{AttemptId, CallNo, Closed, Commit, Delivery, Limits, Switches, Time, TxHandle};
+use claret_core::{AttemptId, CallNo, Closed, Delivery, Limits, Switches, Time, TxHandle};
 use claret_identity::Identity;
+use claret_redis::net::{Net, Service};
+use claret_redis::{ConnectError, Secret, slot_of};
 use claret_types::{Bytes, Claims, OpError, Operation, Schema};
 use smallvec::SmallVec;
 use tokio::time::{Instant, sleep};
 
 use super::client::ClusterClient;
-use super::error::ConnectError;
 use super::keys::Listing;
 use super::machine::Machine;
-use super::net::{Net, Service};
 use super::outcomes;
-use super::secret::Secret;
-use super::settings::{Chains, Settings};
+use super::settings::Settings;
 use super::timers::Timers;
-use super::topology::slot_of;
 use crate::backend::{Asking, Backend, Behind, Closing, Driver, InstantOutcome, Task, keys_of};
 use crate::call::Call;
 use crate::error::{BeginError, BlockedOn, CommitError, Error, Reason};
@@ -60,19 +58,15 @@ impl Cluster {
         mode: Mode,
         limits: Limits,
     ) -> Result<Self, ConnectError> {
-        let patience = settings.response_timeout;
+        let patience = settings.redis.response_timeout();
         let switches = mode.switches(Delivery::Network);
-        let commit = match settings.chains {
-            Chains::Never => Commit::Rounds,
-            Chains::Hot => Commit::HotChain,
-            Chains::Always => Commit::Chain,
-        };
-        let switches = Switches { batching: switches.batching && settings.batches, commit, ..switches };
+        let ways = settings.ways.switches(switches.ways);
+        let switches = Switches { batching: switches.batching && settings.batches, ways, ..switches };
         let (identity, secret) = (Identity::of_seed(&random(&settings)?), random(&settings)?);
         let secret = Secret(u64::from_le_bytes(secret));
         let client = Arc::new(ClusterClient::new(settings.clone(), identity, secret, switches, limits));
-        let net = Net::connect(settings, Arc::clone(&client)).await?;
-        let timers = Timers::start(net.runtime.clone(), Arc::clone(&client).keep_time());
+        let net = Net::connect(settings.redis, Arc::clone(&client)).await?;
+        let timers = Timers::start(net.runtime().clone(), Arc::clone(&client).keep_time());
         let (counts, is_closed) = (Counts::new(Measured::All), AtomicBool::new(false));
         Ok(Cluster { mode, limits, counts, is_closed, patience, client, net, timers })
     }
@@ -118,7 +112,7 @@ impl Backend for Cluster {
     }
 
     fn schema(&self) -> Option<&Schema> {
-        self.net.settings.schema.as_ref().map(|schema| &schema.0)
+        self.client.schema().map(|schema| &schema.0)
     }
 
     fn knows(&self, op: &Operation) -> Result<(), OpError> {
@@ -380,7 +374,7 @@ fn slots_of(calls: &[Call]) -> SmallVec<[u16; 8]> {
 
 /// The keys of all nodes.
 pub(super) fn listing<S: Service>(net: &Net<S>, pattern: Bytes) -> Box<dyn Pages> {
-    Box::new(Listing::new(net.runtime.clone(), net.settings.clone(), net.nodes(), pattern))
+    Box::new(Listing::new(net.runtime().clone(), net.settings().clone(), net.nodes(), pattern))
 }
 
 /// Every operation takes a message.
@@ -429,7 +423,7 @@ pub(super) fn too_late(
 fn random<const N: usize>(settings: &Settings) -> Result<[u8; N], ConnectError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| ConnectError::Url {
-        url: settings.seeds[0].to_string(),
+        url: settings.redis.seeds()[0].to_string(),
         reason: format!("the operating system gives no random numbers: {error}"),
     })?;
     Ok(bytes)

@@ -9,22 +9,19 @@ use claret_core::message::Response;
 use claret_core::{Limits, ShardId, Switches, Time, wire};
 use claret_identity::Identity;
 use claret_planted::{Bug, is_planted};
-use claret_types::Reply;
+use claret_redis::connection::{Connection, refusal, unreachable_at};
+use claret_redis::net::{Net, Service};
+use claret_redis::topology::Topology;
+use claret_redis::{Address, Backoff, ConnectError, Secret};
+use claret_types::{Reply, Schema, SchemaDigest};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::address::Address;
-use super::backoff::Backoff;
-use super::connection::{Connection, refusal, unreachable_at};
-use super::error::ConnectError;
 use super::frames::Frames;
 use super::handshake::{self, Durability, Handshake};
 use super::machine::Machine;
-use super::net::{Net, Service};
-use super::secret::Secret;
 use super::settings::Settings;
-use super::topology::Topology;
 
 /// A node that owes an answer for so long is thought to be in the way.
 const SILENCE: Duration = Duration::from_millis(500);
@@ -78,6 +75,11 @@ impl ClusterClient {
         }
     }
 
+    /// What the user says of types, and its digest.
+    pub(super) fn schema(&self) -> Option<&(Schema, SchemaDigest)> {
+        self.settings.schema.as_deref()
+    }
+
     pub(super) fn now(&self) -> Time {
         Time(self.calendar + self.began.elapsed().as_micros() as u64)
     }
@@ -110,7 +112,7 @@ impl ClusterClient {
     pub(super) fn silent(&self, net: &Net<ClusterClient>) -> Option<ConnectError> {
         let (node, since) = self.look(|machine| machine.client.slowest())?;
         let waited = Duration::from_micros(self.now().since(since));
-        let is_long = waited > SILENCE.min(net.settings.response_timeout);
+        let is_long = waited > SILENCE.min(net.settings().response_timeout());
         let reason = format!("no answer for {waited:?}");
         is_long.then(|| ConnectError::Unreachable { node: node.to_string(), reason })
     }
@@ -135,7 +137,7 @@ impl ClusterClient {
 
     /// What is said on a connection.
     fn introduction(&self, connection: u32, expected: Option<ShardId>) -> Handshake<'_> {
-        let (identity, user) = (&self.identity, self.settings.user());
+        let (identity, user) = (&self.identity, self.settings.redis.user());
         Handshake { identity, user, secret: self.secret, connection, expected }
     }
 
@@ -145,7 +147,7 @@ impl ClusterClient {
         loop {
             // Whatever goes wrong here the connection of the requests hears as well, and tells.
             let _ = self.poll_until_broken(&node, link, &mut backoff).await;
-            sleep(backoff.next()).await;
+            sleep(backoff.pause()).await;
         }
     }
 
@@ -155,12 +157,12 @@ impl ClusterClient {
         link: ShardLink,
         backoff: &mut Backoff,
     ) -> Result<(), ConnectError> {
-        let mut connection = Connection::open(&self.settings, node).await?;
+        let mut connection = Connection::open(&self.settings.redis, node).await?;
         handshake::listen(&mut connection, self.introduction(link.connection, Some(link.name))).await?;
-        connection.set_bounds(self.settings.limits.of_work());
+        connection.set_bounds(self.settings.redis.limits().of_work());
         let session = self.identity.session().0.to_string();
         let words = ["CLARET.POLL".to_owned(), session, POLL.as_millis().to_string()];
-        let patience = POLL + self.settings.response_timeout;
+        let patience = POLL + self.settings.redis.response_timeout();
         loop {
             let asked = timeout(patience, connection.ask(&words)).await;
             let late = |_| unreachable_at(node, format!("no answer for {patience:?}"));
@@ -181,7 +183,7 @@ impl Service for ClusterClient {
 
     async fn handshake(self: Arc<Self>, connection: &mut Connection) -> Result<Frames, ConnectError> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        let node = connection.node.clone();
+        let node = connection.node().clone();
         let (topology, expected) =
             self.look(|machine| (machine.topology().clone(), machine.expected_at(&node)));
         let handshake = self.introduction(number, expected);
@@ -191,7 +193,7 @@ impl Service for ClusterClient {
             let (theirs, ours) = (hello.durability.name(), ours.name());
             return Err(ConnectError::MixedDurability { node: node.to_string(), theirs, ours });
         }
-        if let Some(schema) = &self.settings.schema
+        if let Some(schema) = self.schema()
             && schema.1 != hello.schema
             && !is_planted(Bug::SchemasDiffer)
         {
@@ -238,9 +240,10 @@ pub(super) mod tests {
     use bytes::BytesMut;
     use claret_core::{Delivery, Incarnation};
 
-    use super::super::bounds::ReplyLimits;
-    use super::super::connection::Handler as _;
-    use super::super::resp::Reader;
+    use claret_redis::ReplyLimits;
+    use claret_redis::connection::Handler as _;
+    use claret_redis::resp::Reader;
+
     use super::super::settings::settings;
     use super::*;
     use crate::mode::Mode;
@@ -251,7 +254,7 @@ pub(super) mod tests {
     /// With one shard, that is connected.
     pub(crate) fn client() -> Arc<ClusterClient> {
         let settings = settings("redis://h:1");
-        let node = settings.seeds[0].clone();
+        let node = settings.redis.seeds()[0].clone();
         let switches = Mode::CommutingPhased.switches(Delivery::Network);
         let identity = Identity::of_seed(&[7; 32]);
         let client = ClusterClient::new(settings, identity, Secret(2), switches, Limits::default());
@@ -267,7 +270,7 @@ pub(super) mod tests {
     fn a_frame_without_an_answer_is_owed_one_until_it_comes() {
         let client = client();
         let (node, link) = (
-            client.settings.seeds[0].clone(),
+            client.settings.redis.seeds()[0].clone(),
             ShardLink { shard: SHARD, name: SHARD, connection: CONNECTION },
         );
         let mut frames = Frames::new(client, node, link, Incarnation(5), None);

@@ -8,17 +8,16 @@ use bytes::BytesMut;
 use claret_core::message::{Request, Response};
 use claret_core::{Incarnation, Pipeline, Unexpected, wire};
 use claret_planted::{Bug, is_planted};
+use claret_redis::connection::{Handler, refusal, unreachable_at};
+use claret_redis::resp::{self, Message, Reader, Value};
+use claret_redis::{Address, ConnectError};
 use tokio::task::AbortHandle;
 
-use super::address::Address;
 use super::client::{ClusterClient, ShardLink};
-use super::connection::{Handler, refusal, unreachable_at};
-use super::error::ConnectError;
-use super::resp::{self, Reader, Said, Value};
 
 /// See the module's text.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(crate) struct Frames {
     client: Arc<ClusterClient>,
     node: Address,
     link: ShardLink,
@@ -88,11 +87,11 @@ impl Handler for Frames {
         let (mut taken, mut frames) = (0, 0);
         while let Some((said, length)) = reader.next(&input[taken..]).map_err(|error| error.at(&self.node))? {
             match &said {
-                Said::Reply(value) => {
+                Message::Reply(value) => {
                     frames += 1;
                     self.read_reply(value)?;
                 }
-                Said::Push(values) => match (values.first().and_then(Value::bytes), &values[..]) {
+                Message::Push(values) => match (values.first().and_then(Value::bytes), &values[..]) {
                     (Some(b"smessage"), [_, _, payload]) => {
                         self.read(if is_planted(Bug::PushUnread) {
                             &[]
@@ -133,15 +132,15 @@ impl Drop for Frames {
 #[cfg(test)]
 mod tests {
     use claret_core::{AttemptId, Sequence, TxId};
+    use claret_redis::ReplyLimits;
 
-    use super::super::bounds::ReplyLimits;
     use super::super::client::tests::{CONNECTION, SHARD, client};
     use super::*;
 
     /// The only connection of a process, to a server that is bytes alone.
     fn frames() -> Frames {
         let client = client();
-        let node = Address { host: "h".into(), port: 1 };
+        let node = Address::new("h", 1);
         Frames::new(
             client,
             node,

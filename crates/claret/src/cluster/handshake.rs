@@ -4,16 +4,21 @@
 use claret_core::{Incarnation, ShardId, wire};
 use claret_identity::{Challenge, Identity, Statement};
 use claret_planted::{Bug, is_planted};
+use claret_redis::connection::{Connection, Received, refusal, unreachable_at};
+use claret_redis::resp::shown;
+use claret_redis::topology::Topology;
+use claret_redis::{Address, ConnectError, Secret, ServerError};
 use claret_types::{Reply, SchemaDigest};
 
-use super::address::Address;
-use super::bounds::{LEASE_US_MAX, LEASE_US_MIN};
-use super::connection::{Connection, Heard, refusal, unreachable_at};
-use super::error::ConnectError;
-use super::resp::{ServerError, shown};
-use super::secret::Secret;
+use super::channel::channel_at;
 use super::settings::Grants;
-use super::topology::{Topology, channel_at};
+
+/// The shortest lease that a node may give, in microseconds, as `claret.lease-ms` allows. Heartbeats leave three
+/// times in a lease, so a shorter one would only cost work.
+const LEASE_US_MIN: u64 = 50_000;
+
+/// The longest lease that a node may give, in microseconds.
+const LEASE_US_MAX: u64 = 3_600_000_000;
 
 /// Of a field so much is kept, in bytes.
 const FIELD_BYTES_MAX: usize = 100;
@@ -76,7 +81,7 @@ pub(super) async fn exchange(
     handshake: Handshake<'_>,
 ) -> Result<Hello, ConnectError> {
     let channel = match grants {
-        Grants::Push => channel_at(topology, &connection.node, handshake.user, *handshake.secret),
+        Grants::Push => channel_at(topology, connection.node(), handshake.user, *handshake.secret),
         Grants::Poll => None,
     };
     let channel = match channel {
@@ -108,42 +113,42 @@ async fn prove(
     let mut words = vec!["CLARET.HELLO".to_owned(), wire::VERSION.to_string()];
     words.extend([identity.public().to_string(), number.to_string()]);
     words.extend(way.iter().map(|word| (*word).to_owned()));
-    let reply = connection.ask(&words).await?.map_err(|error| hello_error(error, &connection.node))?;
-    let (shard, challenge) = read_challenge(&reply, &connection.node)?;
+    let reply = connection.ask(&words).await?.map_err(|error| hello_error(error, connection.node()))?;
+    let (shard, challenge) = read_challenge(&reply, connection.node())?;
     if let Some(expected) =
         handshake.expected.filter(|_| !is_planted(Bug::SignsForOthers)).filter(|expected| *expected != shard)
     {
         // The node may have another id since the topology was asked for: it is asked for again then.
         let reason =
             format!("it speaks for shard {}, and the cluster has shard {} there", shard.0, expected.0);
-        return Err(unreachable_at(&connection.node, reason));
+        return Err(unreachable_at(connection.node(), reason));
     }
     let way: Vec<&[u8]> = way.iter().map(|word| word.as_bytes()).collect();
     let (version, session) = (wire::VERSION, identity.session());
     let statement = Statement { version, shard, challenge, session, connection: number, way: &way };
     words.extend(["PROOF".to_owned(), identity.sign(&statement).to_string()]);
-    let reply = connection.ask(&words).await?.map_err(|error| hello_error(error, &connection.node))?;
-    let hello = read(&reply, &connection.node)?;
+    let reply = connection.ask(&words).await?.map_err(|error| hello_error(error, connection.node()))?;
+    let hello = read(&reply, connection.node())?;
     if hello.name != shard {
         let reason = format!("CLARET.HELLO speaks of shard {} and of shard {}", shard.0, hello.name.0);
-        return Err(ConnectError::NotUnderstood { node: connection.node.to_string(), reason });
+        return Err(ConnectError::NotUnderstood { node: connection.node().to_string(), reason });
     }
     Ok(hello)
 }
 
 /// The channel, if the server lets the user subscribe to it.
 async fn subscribe(connection: &mut Connection, channel: String) -> Result<Option<String>, ConnectError> {
-    connection.say(&["SSUBSCRIBE", &channel]).await?;
+    connection.send(&["SSUBSCRIBE", &channel]).await?;
     loop {
-        match connection.hear().await? {
-            Heard::Push(words) if words.first() == Some(&Reply::Bytes("ssubscribe".into())) => {
+        match connection.receive().await? {
+            Received::Push(words) if words.first() == Some(&Reply::Bytes("ssubscribe".into())) => {
                 return Ok(Some(channel));
             }
-            Heard::Push(_) => connection.note_push()?,
-            Heard::Reply(Err(error)) if error.code() == "MOVED" => {
-                return Err(unreachable_at(&connection.node, "its slots are moving".into()));
+            Received::Push(_) => connection.note_push()?,
+            Received::Reply(Err(error)) if error.code() == "MOVED" => {
+                return Err(unreachable_at(connection.node(), "its slots are moving".into()));
             }
-            Heard::Reply(_) => return Ok(None),
+            Received::Reply(_) => return Ok(None),
         }
     }
 }
@@ -257,7 +262,7 @@ mod tests {
     use super::*;
 
     fn node() -> Address {
-        Address { host: "h".into(), port: 7001 }
+        Address::new("h", 7001)
     }
 
     fn answer(fields: &[(&str, Reply)]) -> Reply {

@@ -4,12 +4,11 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use claret_planted::{Bug, is_planted};
+use claret_redis::connection::Connection;
+use claret_redis::{Address, ConnectError, Settings};
 use claret_types::{Bytes, Reply};
 use tokio::runtime::Handle;
 
-use super::address::Address;
-use super::connection::Connection;
-use super::settings::Settings;
 use crate::error::{BeginError, CommitError, Error, ExecuteError, Reason};
 use crate::pages::{PAGE, PageFuture, Pages};
 
@@ -49,11 +48,9 @@ impl Listing {
         self.connection = Some(connection);
         if self.cursor == Bytes::from(FIRST) {
             self.nodes.pop_front();
-            self.nodes = if is_planted(Bug::FirstNodeListed) {
-                VecDeque::new()
-            } else {
-                std::mem::take(&mut self.nodes)
-            };
+            if is_planted(Bug::FirstNodeListed) {
+                self.nodes.clear();
+            }
             self.connection = None;
         }
         Ok(Some(page.keys))
@@ -78,7 +75,7 @@ async fn ask(
     cursor: Bytes,
 ) -> Result<(Connection, Page), Error> {
     let began = Instant::now();
-    let silent = |error: super::ConnectError| {
+    let silent = |error: ConnectError| {
         Error::Commit(CommitError::NoAnswer { after: began.elapsed(), reason: Reason::new(error) })
     };
     let refused =
@@ -87,7 +84,7 @@ async fn ask(
         Some(connection) => connection,
         None => {
             let mut connection = Connection::open(&settings, &node).await.map_err(silent)?;
-            connection.set_bounds(settings.limits.of_work());
+            connection.set_bounds(settings.limits().of_work());
             connection
         }
     };

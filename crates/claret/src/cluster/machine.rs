@@ -9,12 +9,12 @@ use claret_core::{
     Switches, Time, TxHandle,
 };
 use claret_planted::{Bug, is_planted};
+use claret_redis::Address;
+use claret_redis::topology::{SLOTS, Topology};
 use claret_types::{Bytes, Operation};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::address::Address;
-use super::topology::{SLOTS, Topology};
 use crate::call::Call;
 use crate::mailbox::{Mailbox, Wakers};
 
@@ -63,7 +63,7 @@ impl Machine {
 
     pub(super) fn adopt(&mut self, now: Time, topology: &Topology) {
         self.topology = topology.clone();
-        let ranges = topology.ranges.iter().map(|range| SlotRange {
+        let ranges = topology.ranges().iter().map(|range| SlotRange {
             first: range.first,
             last: range.last,
             node: name_of(&range.node),
@@ -78,7 +78,7 @@ impl Machine {
     /// The name that the topology has for a node, or, of one that serves nothing any more, that which it said it had.
     pub(super) fn expected_at(&self, node: &Address) -> Option<ShardId> {
         match self.topology.slot_at(node) {
-            Some(_) => self.topology.shard_at(node),
+            Some(_) => self.topology.id_at(node).map(|id| ShardId(id.0)),
             None => self.names.get(node).copied(),
         }
     }
@@ -257,7 +257,7 @@ mod tests {
 
     /// Connected to one node at the beginning of time.
     fn connected(lease_us: u64) -> Machine {
-        let node = Address { host: "h".into(), port: 1 };
+        let node = Address::new("h", 1);
         let switches = Mode::CommutingPhased.switches(Delivery::Network);
         let mut machine = Machine::new(SessionId(1), switches, Limits::default());
         machine.adopt(Time(0), &Topology::alone(node.clone()));
@@ -283,7 +283,7 @@ mod tests {
         machine.deliver(Time(0), (SHARD, 1), 1, std::iter::empty());
         assert!(machine.promise() > Some(Time(1_000_000)), "the next one is far away");
         assert!(!machine.settle(Time(1)).is_sooner, "nothing is new");
-        let node = Address { host: "h".into(), port: 1 };
+        let node = Address::new("h", 1);
         machine.connected(Time(2), 2, (&node, SHARD), (SHARD, Incarnation(5)), 300_000);
         assert!(machine.settle(Time(2)).is_sooner, "a shorter lease");
     }

@@ -3,22 +3,21 @@
 use std::time::Duration;
 
 use claret_core::{Asked, Incarnation, Known, ShardId, Told, Written};
+use claret_redis::connection::Connection;
+use claret_redis::net::{Net, Service};
+use claret_redis::{Address, Settings};
 use claret_types::Reply;
 use tokio::time::timeout;
 
-use super::address::Address;
-use super::connection::Connection;
-use super::net::{Net, Service};
-use super::settings::Settings;
 use crate::backend::Asking;
 use crate::error::{BeginError, Error};
 use crate::outcome::Outcome;
 
 /// Asks, on whatever runtime the user is.
 pub(super) fn ask<S: Service>(net: &Net<S>, asked: Asked) -> Asking {
-    let (settings, nodes) = (net.settings.clone(), net.nodes());
-    let patience = settings.response_timeout;
-    let asking = net.runtime.spawn(ask_all(settings, nodes, asked, patience));
+    let (settings, nodes) = (net.settings().clone(), net.nodes());
+    let patience = settings.response_timeout();
+    let asking = net.runtime().spawn(ask_all(settings, nodes, asked, patience));
     // A runtime that has ended answers nothing.
     Box::pin(async { asking.await.map_err(|_| Error::Begin(BeginError::Closed)) })
 }
@@ -59,7 +58,7 @@ fn gone(asked: &Asked, told: &[Told]) -> Vec<Told> {
 /// What a node says; `None` if it does not.
 async fn ask_one(settings: Settings, node: Address, attempt: String) -> Option<Told> {
     let mut connection = Connection::open(&settings, &node).await.ok()?;
-    connection.set_bounds(settings.limits.of_work());
+    connection.set_bounds(settings.limits().of_work());
     let reply = connection.ask(&["CLARET.OUTCOME".to_owned(), attempt]).await.ok()?.ok()?;
     read(reply)
 }

@@ -5,10 +5,9 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use claret_redis::ConnectError;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
-
-use super::error::ConnectError;
 
 /// For what is written last.
 const LAST_WORDS: Duration = Duration::from_millis(5);

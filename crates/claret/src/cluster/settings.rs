@@ -1,28 +1,10 @@
-//! Settings that every connection needs, and the URL that gives them.
+//! Settings of transactions on a cluster, and the parameters of a URL that set them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use claret_planted::{Bug, is_planted};
 use claret_types::{Schema, SchemaDigest};
-use percent_encoding::percent_decode_str;
-use url::Url;
 
-use super::address::Address;
-use super::bounds::ReplyLimits;
-use super::error::ConnectError;
-use super::resp::Protocol;
-use super::secret::{Secret, without_passwords};
-use super::tls::{ClientCertificate, Tls};
-
-/// The port of a server that names none.
-const PORT: u16 = 6379;
-
-/// How long connecting may take by default.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a node may be silent by default before its connection counts as broken.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+use super::ways::WaySettings;
 
 /// How later grants reach the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,220 +16,66 @@ pub enum Grants {
     Poll,
 }
 
-/// Which transactions over several nodes commit in chains (docs/chains.md).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Chains {
-    /// None: in two rounds.
-    #[default]
-    Never,
-    /// Those that use records for which many wait.
-    Hot,
-    /// All.
-    Always,
-}
-
-/// What every connection needs to know.
+/// What a store on a cluster is told, besides its connections.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    pub(super) seeds: Vec<Address>,
-    pub(super) tls: Option<Tls>,
-    pub(super) user: Option<String>,
-    pub(super) password: Option<Secret<Vec<u8>>>,
-    pub(super) connect_timeout: Duration,
-    pub(super) response_timeout: Duration,
+    /// Those of its connections.
+    pub(super) redis: claret_redis::Settings,
     pub(super) grants: Grants,
     /// Whether one-shot transactions may leave in batches.
     pub(super) batches: bool,
-    pub(super) chains: Chains,
-    pub(super) limits: ReplyLimits,
-    /// The form of replies.
-    pub(super) protocol: Protocol,
+    pub(super) ways: WaySettings,
     /// The user's, which is to be that of all nodes.
     pub(super) schema: Option<Arc<(Schema, SchemaDigest)>>,
 }
 
 impl Settings {
-    /// The user that logs in to the servers.
-    pub(super) fn user(&self) -> &str {
-        self.user.as_deref().filter(|_| !is_planted(Bug::UserUnsent)).unwrap_or("default")
-    }
-}
-
-/// Parses a URL. Several hosts, which no standard allows, are split first.
-pub(super) fn parse(given: &str) -> Result<Settings, ConnectError> {
-    let refused = |reason: String| ConnectError::Url { url: without_passwords(given), reason };
-    let example = || "expected redis://user:password@host:port,host2:port2".to_owned();
-    let (scheme, rest) = given.split_once("://").ok_or_else(|| refused(example()))?;
-    if scheme != "redis" && scheme != "rediss" {
-        return Err(refused(format!("'{}' is neither redis nor rediss", without_passwords(scheme))));
-    }
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, tail) = rest.split_at(end);
-    if tail.contains('@') {
-        // A part of the password, perhaps: nothing of it is looked at, or shown.
-        let reason =
-            "in a password '/', '?', '#' and '@' are written %2F, %3F, %23 and %40; so is '@' elsewhere";
-        return Err(refused(reason.to_owned()));
-    }
-    let (login, hosts) = authority.rsplit_once('@').map_or(("", authority), |(login, hosts)| (login, hosts));
-    let at = if login.is_empty() { "" } else { "@" };
-    let urls = hosts.split(',').map(|host| format!("{scheme}://{login}{at}{host}{tail}"));
-    let urls = urls.map(|url| Url::parse(&url)).collect::<Result<Vec<_>, _>>();
-    let urls = urls.map_err(|error| refused(error.to_string()))?;
-    let seeds = urls.iter().map(|url| {
-        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| refused(example()))?;
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Ok(Address { host, port: url.port().unwrap_or(PORT) })
-    });
-    let seeds = seeds.collect::<Result<Vec<_>, _>>()?;
-    let first = &urls[0];
-    if !matches!(first.path(), "" | "/" | "/0") {
-        let database = first.path().trim_start_matches('/');
-        return Err(refused(format!("a cluster has database 0 only, and '{database}' is another")));
-    }
-    let decoded = |text: &str| percent_decode_str(text).decode_utf8().map(|text| text.into_owned());
-    let user = Some(first.username()).filter(|user| !user.is_empty()).map(decoded).transpose();
-    let password = first.password().filter(|word| !word.is_empty());
-    // Any bytes.
-    let password = password.map(|word| percent_decode_str(word).collect::<Vec<u8>>());
-    let mut settings = Settings {
-        seeds,
-        tls: None,
-        user: user.map_err(|error| refused(error.to_string()))?,
-        password: password.map(Secret),
-        connect_timeout: CONNECT_TIMEOUT,
-        response_timeout: RESPONSE_TIMEOUT,
-        grants: Grants::Push,
-        batches: true,
-        chains: Chains::Never,
-        limits: ReplyLimits::default(),
-        protocol: Protocol::default(),
-        schema: None,
-    };
-    if settings.user.is_some() && settings.password.is_none() {
-        return Err(refused("a user without a password; write redis://user:password@host".into()));
-    }
-    parameters(first, scheme == "rediss", &mut settings).map_err(refused)?;
-    Ok(settings)
-}
-
-fn parameters(url: &Url, is_tls: bool, settings: &mut Settings) -> Result<(), String> {
-    let (mut ca, mut name) = (None, None);
-    let (mut certificate, mut key_file) = (None, None);
-    for (key, value) in url.query_pairs() {
-        let millis = || {
-            let millis = value.parse().ok().filter(|millis| *millis > 0);
-            millis
-                .map(Duration::from_millis)
-                .ok_or_else(|| format!("{key}: '{value}' is no number of milliseconds"))
-        };
-        match &*key {
-            "connect-timeout-ms" => settings.connect_timeout = millis()?,
-            "response-timeout-ms" => settings.response_timeout = millis()?,
-            "grants" => {
-                settings.grants = match &*value {
-                    "push" => Grants::Push,
-                    "poll" => Grants::Poll,
-                    _ => return Err(format!("grants: '{value}' is neither push nor poll")),
+    /// What the URL says of transactions.
+    ///
+    /// # Errors
+    /// The parameter that is wrong, and what it may be.
+    pub(super) fn of(redis: claret_redis::Settings) -> Result<Self, String> {
+        let (mut grants, mut batches, mut ways) = (Grants::Push, true, WaySettings::default());
+        for (key, value) in redis.others() {
+            match (&**key, &**value) {
+                ("grants", "push") => grants = Grants::Push,
+                ("grants", "poll") => grants = Grants::Poll,
+                ("grants", _) => return Err(format!("grants: '{value}' is neither push nor poll")),
+                ("batches", "on") => batches = true,
+                ("batches", "off") => batches = false,
+                ("batches", _) => return Err(format!("batches: '{value}' is neither on nor off")),
+                _ => {
+                    ways.take(key, value).unwrap_or_else(|| Err(format!("there is no parameter '{key}'")))?
                 }
             }
-            "batches" => {
-                settings.batches = match &*value {
-                    "on" => true,
-                    "off" => false,
-                    _ => return Err(format!("batches: '{value}' is neither on nor off")),
-                }
-            }
-            "chains" => {
-                settings.chains = match &*value {
-                    "never" => Chains::Never,
-                    "hot" => Chains::Hot,
-                    "always" => Chains::Always,
-                    _ => return Err(format!("chains: '{value}' is neither never nor hot nor always")),
-                }
-            }
-            "tls-ca" => ca = Some(value.into_owned()),
-            "tls-name" => name = Some(value.into_owned()),
-            "tls-cert" => certificate = Some(value.into_owned()),
-            "tls-key" => key_file = Some(value.into_owned()),
-            _ => return Err(format!("there is no parameter '{key}'")),
         }
+        Ok(Settings { redis, grants, batches, ways, schema: None })
     }
-    if !is_tls {
-        let is_given = [&ca, &name, &certificate, &key_file].iter().any(|given| given.is_some());
-        return if is_given { Err("TLS settings need rediss://".into()) } else { Ok(()) };
-    }
-    let tls = Tls::new(ca.as_deref(), name)?;
-    settings.tls = Some(match (certificate, key_file) {
-        (None, None) => tls,
-        (Some(certificate), Some(key)) => {
-            tls.with_client_certificate(&ClientCertificate::read(&certificate, &key)?)?
-        }
-        _ => return Err("tls-cert and tls-key go together".into()),
-    });
-    Ok(())
 }
 
 /// What a URL sets.
 #[cfg(test)]
 pub(super) fn settings(url: &str) -> Settings {
-    parse(url).expect("a URL")
+    let redis = claret_redis::Builder::new(url).with_parameters(super::ways::PARAMETERS);
+    Settings::of(redis.settings().expect("a URL")).expect("parameters")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn refused(url: &str) -> String {
-        parse(url).unwrap_err().to_string()
-    }
-
-    fn password(settings: &Settings) -> Option<&str> {
-        settings.password.as_ref().map(|it| std::str::from_utf8(it).expect("text"))
-    }
-
     #[test]
-    fn urls_are_read() {
-        let it =
-            parse("redis://ada:p%40ss@10.0.0.1:7001,[::1]:7002,db/0?response-timeout-ms=250&grants=poll&batches=off")
-                .unwrap();
-        let seeds: Vec<String> = it.seeds.iter().map(Address::to_string).collect();
-        assert_eq!(seeds, ["10.0.0.1:7001", "[::1]:7002", "db:6379"]);
-        assert_eq!((it.user.as_deref(), password(&it)), (Some("ada"), Some("p@ss")));
-        assert_eq!(it.response_timeout, Duration::from_millis(250));
+    fn parameters_of_transactions_are_read() {
+        let it = settings("redis://h/?grants=poll&response-timeout-ms=250&batches=off");
         assert_eq!((it.grants, it.batches), (Grants::Poll, false));
-        assert!(it.tls.is_none());
-        let it = parse("redis://:secret@localhost").unwrap();
-        assert_eq!((it.user.as_deref(), password(&it)), (None, Some("secret")));
-        let it = settings("redis://:%ff%00@h");
-        assert_eq!(it.password.as_ref().map(|it| &it[..]), Some(&b"\xff\0"[..]));
-        assert!(parse("rediss://localhost?tls-name=db.example").unwrap().tls.is_some());
-    }
-
-    #[test]
-    fn what_is_wrong_with_a_url_is_said_without_the_password() {
-        assert!(
-            refused("redis://u:secret@h/3").contains("database 0 only"),
-            "{}",
-            refused("redis://u:secret@h/3")
-        );
-        assert!(!refused("redis://u:secret@h/3").contains("secret"));
-        let written =
-            |url: &str| assert!(refused(url).contains("%2F") && !refused(url).contains("secret"), "{url}");
-        ["redis://u:1/secret@h", "redis://u:1?secret=1@h", "redis://u:1#secret@h"]
-            .into_iter()
-            .for_each(written);
-        assert!(refused("http://h").contains("neither redis nor rediss"));
-        assert!(refused("localhost:7000").contains("expected redis://"));
-        assert!(refused("redis://h:port").contains("port"));
-        assert!(refused("redis://").contains("is not the address"));
-        assert!(refused("redis://ada@h").contains("without a password"));
-        assert!(refused("redis://h/?timeout=1").contains("no parameter 'timeout'"));
-        assert!(refused("redis://h/?connect-timeout-ms=soon").contains("milliseconds"));
-        assert!(refused("redis://h/?tls-ca=x").contains("rediss"));
-        assert!(refused("redis://h/?tls-key=x").contains("rediss"));
-        assert!(refused("rediss://h/?tls-cert=x").contains("go together"));
-        assert!(refused("rediss://h/?tls-cert=/nowhere/c.pem&tls-key=k").contains("/nowhere/c.pem"));
-        assert!(refused("rediss://h/?tls-ca=/nowhere/ca.pem").contains("/nowhere/ca.pem"));
+        let it = settings("redis://h/?grants=push&batches=on");
+        assert_eq!((it.grants, it.batches), (Grants::Push, true));
+        for wrong in ["grants=pull", "batches=yes"] {
+            let redis = claret_redis::Builder::new(format!("redis://h/?{wrong}"))
+                .with_parameters(crate::cluster::ways::PARAMETERS);
+            let reason = Settings::of(redis.settings().expect("a URL")).expect_err("no such value");
+            let (name, value) = wrong.split_once('=').expect("a value");
+            assert!(reason.starts_with(&format!("{name}: '{value}' is neither ")), "{reason}");
+        }
     }
 }

@@ -9,17 +9,17 @@
 //! are locked in the order of their numbers, every operation is executed and applied, and either all stay or all are
 //! undone ([`Embedded::instant`]).
 //!
-//! Lock order: a transaction's state, then the combining client, then shards (several in ascending order), then the log's tail, then
-//! the registry, then a mailbox.
+//! Lock order: a transaction's state, then the client of a way that has all transactions, then shards (several in ascending order),
+//! then the log's tail, then the registry, then a mailbox.
 
 mod backups;
-mod combined;
 mod durable;
 mod keys;
 mod lock;
 mod own;
 mod snapshots;
 mod ticking;
+mod ways;
 mod writing;
 
 use std::fmt;
@@ -50,17 +50,16 @@ use crate::outcome::{Named, Outcome, OutcomeId};
 use crate::pages::Pages;
 use crate::stats::{Counts, Measured, Stats};
 pub(crate) use backups::of_folder as backup_of_folder;
-use combined::{Combined, SharedClient};
 use durable::Durable;
 use own::{OwnCoordinator, Registry};
+use ways::Ways;
 
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Embedded {
     shards: Box<[Mutex<Shard>]>,
     registry: Registry,
-    /// With combining: the client state machine that all transactions share.
-    client: Option<Arc<SharedClient>>,
+    ways: Ways,
     mode: Mode,
     switches: Switches,
     limits: Limits,
@@ -89,7 +88,7 @@ impl Embedded {
         Embedded {
             shards: (0..shards).map(shard).collect(),
             registry: Registry::new(),
-            client: switches.combining.then(|| Arc::new(SharedClient::new(switches, limits, shards))),
+            ways: Ways::new(switches, limits, shards),
             mode,
             switches,
             limits,
@@ -169,9 +168,8 @@ impl Embedded {
 
     /// Hands out what a shard has to say to transactions. No shard may be locked.
     fn hand_out(&self, id: ShardId) {
-        match &self.client {
-            Some(client) => client.collect(self, id),
-            None => self.tell(id),
+        if !self.ways.collect(self, id) {
+            self.tell(id);
         }
     }
 
@@ -229,7 +227,7 @@ impl Backend for Embedded {
 
     fn stats(&self) -> Stats {
         let mut sum = self.counts.stats();
-        sum.combined = self.client.as_ref().map_or(0, |client| client.combined());
+        sum.combined = self.ways.shared_answers();
         for shard in &self.shards {
             let shard = shard.lock();
             let stats = shard.stats();
@@ -269,7 +267,7 @@ impl Backend for Embedded {
     fn close(&self) -> Closing<'_> {
         self.is_closed.store(true, Ordering::Release);
         self.registry.wake();
-        self.client.iter().for_each(|client| client.wake());
+        self.ways.wake();
         Box::pin(ready(self.log.as_ref().map_or(Ok(()), Durable::close)))
     }
 
@@ -409,10 +407,8 @@ impl Backend for Embedded {
     }
 
     fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>, since: Option<Time>) -> Box<dyn Driver> {
-        match self.client.clone() {
-            Some(client) => Box::new(Combined::begin(self, client, mailbox, since)),
-            None => OwnCoordinator::begin(self, mailbox, since),
-        }
+        let of_way = self.ways.begin(&self, mailbox, since);
+        of_way.unwrap_or_else(|| OwnCoordinator::begin(self, mailbox, since))
     }
 
     /// Shards in this process refuse for what a transaction did, and the next attempt does better.

@@ -28,7 +28,7 @@ pub(crate) fn as_error(refusal: &Refusal) -> Error {
         | Refusal::Unknown
         | Refusal::Unlisted
         | Refusal::Unstamped
-        | Refusal::Unchained
+        | Refusal::OnlyRounds
         | Refusal::Changed { .. }
         | Refusal::Stale => Error::Restart,
     }

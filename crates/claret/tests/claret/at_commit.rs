@@ -10,7 +10,7 @@ use crate::any_host::at_commit as cases;
 
 #[tokio::test]
 async fn what_runs_at_the_commit_is_answered_with_it() {
-    for mode in cases::MODES {
+    for mode in cases::MODES.into_iter().chain(claret::lab::Mode::ways()) {
         let store = Store::builder().shards(4).mode(mode).build();
         cases::all(&store, "", mode != Mode::None).await;
         store.check_invariants();

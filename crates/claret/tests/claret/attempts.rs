@@ -17,7 +17,7 @@ use crate::time::in_time;
 /// The younger one has something buffered when it gives way to the elder, and buffers it again when it is run again.
 #[tokio::test]
 async fn what_an_attempt_buffered_is_not_applied_by_the_next_one() {
-    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriterPhased] {
+    for mode in [Mode::CommutingPhased, Mode::ReaderWriterPhased].into_iter().chain(Mode::ways()) {
         let store = Store::builder().mode(mode).build();
         let (elder_holds, younger_waits) = (Arc::<Notify>::default(), Arc::<Notify>::default());
         let elder = store.transaction(|tx| {
@@ -190,7 +190,7 @@ fn the_blocking_mirror_tells_the_errors_of_void_operations() {
 
 #[tokio::test]
 async fn errors_reach_their_users_in_the_process() {
-    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriterPhased] {
+    for mode in [Mode::CommutingPhased, Mode::ReaderWriterPhased].into_iter().chain(Mode::ways()) {
         let store = Store::builder().mode(mode).build();
         crate::any_host::errors::all(&store, "").await;
         let brief = TxOptions::new().keep_answer(crate::any_host::errors::BRIEF);

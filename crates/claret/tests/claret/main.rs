@@ -22,3 +22,4 @@ mod ticket_shop;
 mod time;
 mod transactions;
 mod values;
+mod ways;

@@ -10,13 +10,13 @@ use crate::any_host::nesting;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nesting_on_the_embedded_store() {
-    for (mode, waits) in [
+    let modes = [
         (Mode::CommutingPhased, true),
-        (Mode::CommutingPhasedCombined, true),
         (Mode::Commuting, false),
         (Mode::ReaderWriterPhased, true),
         (Mode::ReaderWriter, false),
-    ] {
+    ];
+    for (mode, waits) in modes.into_iter().chain(Mode::ways().map(|mode| (mode, true))) {
         println!("{mode:?}");
         let store = Store::builder().mode(mode).shards(4).build();
         nesting::all(&store, "k:", waits).await;

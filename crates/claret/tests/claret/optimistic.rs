@@ -9,13 +9,8 @@ use crate::any_host::optimistic;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn optimistic_transactions_on_the_embedded_store() {
-    for mode in [
-        Mode::CommutingPhased,
-        Mode::CommutingPhasedCombined,
-        Mode::Commuting,
-        Mode::ReaderWriterPhased,
-        Mode::ReaderWriter,
-    ] {
+    let modes = [Mode::CommutingPhased, Mode::Commuting, Mode::ReaderWriterPhased, Mode::ReaderWriter];
+    for mode in modes.into_iter().chain(Mode::ways()) {
         println!("{mode:?}");
         let store = Store::builder().mode(mode).shards(4).build();
         optimistic::all(&store, "k:").await;

@@ -1,12 +1,12 @@
 //! Stores in this process with a schema: what is refused on every way to a record, and that nothing is left of it.
 
+use claret::types::Set;
 use claret::{
     Error, OpError, Records, Schema, Store,
     errors::ExecuteError,
-    lab::Mode,
+    lab::{Mode, StoreLab},
     types::{FieldType, SchemaError, TypeName},
 };
-use claret::{lab::StoreLab, types::Set};
 
 fn shop() -> Result<Schema, SchemaError> {
     Schema::new()
@@ -20,9 +20,9 @@ fn shop() -> Result<Schema, SchemaError> {
 
 /// In each mode, and whether that is the one without transactions.
 fn stores() -> Vec<(Store, bool)> {
-    let modes = [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriter, Mode::None];
+    let modes = [Mode::CommutingPhased, Mode::ReaderWriter, Mode::None].into_iter().chain(Mode::ways());
     let build = |mode| Store::builder().mode(mode).schema(shop().expect("a schema")).build();
-    modes.into_iter().map(|mode| (build(mode), mode == Mode::None)).collect()
+    modes.map(|mode| (build(mode), mode == Mode::None)).collect()
 }
 
 #[track_caller]

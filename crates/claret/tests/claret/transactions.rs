@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use claret::types::Counter;
 use claret::{
     Abort, Bytes, Error, Records, Store, TxOptions,
     errors::{CommitError, ExecuteError, HandleError},
-    lab::Mode,
+    lab::{Mode, StoreLab},
 };
-use claret::{lab::StoreLab, types::Counter};
 
 use crate::any_host::handles;
 
 /// Nothing is held and nobody is here.
-fn assert_idle(store: &Store) {
+pub(crate) fn assert_idle(store: &Store) {
     let stats = store.stats();
     assert_eq!((stats.locked_records, stats.open_attempts), (0, 0), "{stats:?}");
     store.check_invariants();
@@ -114,7 +114,9 @@ async fn transfers(mode: Mode, threads_do: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn money_is_neither_made_nor_lost_with_phases() {
     transfers(Mode::CommutingPhased, 50).await;
-    transfers(Mode::CommutingPhasedCombined, 50).await;
+    for mode in Mode::ways() {
+        transfers(mode, 50).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -324,42 +326,6 @@ async fn a_batch_is_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn transactions_that_read_the_same_share_the_answer_and_commit_together() {
-    for (mode, shares) in [(Mode::CommutingPhasedCombined, true), (Mode::CommutingPhased, false)] {
-        let store = Store::builder().mode(mode).build();
-        store.set("tags").add("red").await.unwrap();
-        let ready = Arc::new(tokio::sync::Barrier::new(3));
-        let readers: Vec<_> = (0..3)
-            .map(|reader: i64| {
-                let (store, ready) = (store.clone(), Arc::clone(&ready));
-                tokio::spawn(async move {
-                    store
-                        .transaction(|tx| {
-                            let ready = Arc::clone(&ready);
-                            async move {
-                                let size = tx.set("tags").len().await?;
-                                ready.wait().await;
-                                tx.counter(format!("seen:{reader}")).add(size as i64)?;
-                                Ok(())
-                            }
-                        })
-                        .await
-                        .unwrap();
-                })
-            })
-            .collect();
-        for reader in readers {
-            reader.await.unwrap();
-        }
-        for reader in 0..3 {
-            assert_eq!(store.counter(format!("seen:{reader}")).get().await.unwrap(), 1);
-        }
-        assert_eq!(store.stats().combined, if shares { 2 } else { 0 }, "{mode:?}");
-        assert_idle(&store);
-    }
-}
-
-#[tokio::test]
 async fn an_awaited_operation_that_returns_nothing_is_answered_at_once() {
     use claret::types::CounterOp;
     let store = Store::in_memory();
@@ -414,7 +380,7 @@ async fn a_withdrawal_that_falls_short_waits_for_the_deposit_that_is_under_way()
 
 #[tokio::test]
 async fn handles_that_are_dropped_cloned_or_kept_do_no_harm_in_the_process() {
-    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::Commuting] {
+    for mode in [Mode::CommutingPhased, Mode::Commuting].into_iter().chain(Mode::ways()) {
         let store = Store::builder().mode(mode).build();
         handles::all(&store, "").await;
         assert_idle(&store);
@@ -423,7 +389,7 @@ async fn handles_that_are_dropped_cloned_or_kept_do_no_harm_in_the_process() {
 
 #[tokio::test]
 async fn records_come_expire_and_go_in_the_process() {
-    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::Commuting] {
+    for mode in [Mode::CommutingPhased, Mode::Commuting].into_iter().chain(Mode::ways()) {
         let store = Store::builder().mode(mode).build();
         handles::living::all(&store, "").await;
         handles::documents::all(&store, "").await;
@@ -435,7 +401,7 @@ async fn records_come_expire_and_go_in_the_process() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closed_store_answers_at_once_in_the_process() {
-    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::Commuting] {
+    for mode in [Mode::CommutingPhased, Mode::Commuting].into_iter().chain(Mode::ways()) {
         let store = Store::builder().mode(mode).build();
         handles::closing::all(&store, "").await;
         assert_idle(&store);

@@ -254,7 +254,7 @@ impl Args {
             | Engine::Sqlite
             | Engine::Claret
             | Engine::Optimistic
-            | Engine::Chain(_)
+            | Engine::InWay(_)
             | Engine::Sinfonia
             | Engine::Redis(_)
             | Engine::OneServer => {

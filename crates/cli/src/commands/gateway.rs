@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use claret::cluster::without_passwords;
 use claret_gateway::{Behind, Door, Gateway, GatewayHandle, GatewayLimits, WatchMode};
+use claret_redis::without_passwords;
 
 use self::lines::Lines;
 use super::password::PasswordFile;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use claret::cluster::{ClusterBuilder, Command as Words, Dedicated, PlainError, without_passwords};
 use claret::{Reply, Schema, Store};
+use claret_redis::{Builder, Command as Words, CommandError, Dedicated, without_passwords};
 use claret_types::SCHEMA_BYTES_MAX;
 use tokio::time::timeout;
 
@@ -128,7 +128,7 @@ fn on(args: &StoreArgs, act: impl AsyncFnOnce(Cluster) -> bool) -> Result<bool, 
 
 /// The nodes of a cluster, or a server and its replicas.
 struct Cluster {
-    builder: ClusterBuilder,
+    builder: Builder,
     nodes: Vec<Node>,
     /// Those that belong to it and cannot be asked: which, and what to do about it.
     unreached: Vec<String>,
@@ -155,12 +155,12 @@ impl fmt::Display for Node {
 /// # Errors
 /// One of them does not answer: nothing was changed.
 async fn connect(store: &str) -> Result<Cluster, String> {
-    let builder = Store::cluster(store);
-    let mut first = builder.clone().dedicated(None).await.map_err(|error| error.to_string())?;
+    let builder = Store::cluster(store).connections().clone();
+    let mut first = builder.dedicated(None).await.map_err(|error| error.to_string())?;
     let Places { places, unreached } = places(&mut first).await?;
     let mut nodes = Vec::with_capacity(places.len());
     for Place { address, is_replica } in places {
-        let connection = builder.clone().dedicated(Some(&address)).await;
+        let connection = builder.dedicated(Some(&address)).await;
         let mut connection = connection.map_err(|error| unchanged(&error.to_string()))?;
         let schema =
             schema_of(&mut connection).await.map_err(|error| unchanged(&format!("{address} {error}")))?;
@@ -208,11 +208,11 @@ async fn ask(connection: &mut Dedicated, words: Words) -> Result<Reply, Failure>
     match timeout(ANSWER_TIME, connection.ask(&words)).await {
         Err(_) => Err(Failure::Unheard(format!("does not answer within {ANSWER_TIME:?}"))),
         Ok(Ok(reply)) => Ok(reply),
-        Ok(Err(PlainError::Server(error))) if error.code() == "NOPERM" => {
+        Ok(Err(CommandError::Server(error))) if error.code() == "NOPERM" => {
             let words = format!("refuses ({error}); the user needs +config and +cluster|nodes there");
             Err(Failure::Refused(words))
         }
-        Ok(Err(PlainError::Server(error))) => Err(Failure::Refused(format!("says: {error}"))),
+        Ok(Err(CommandError::Server(error))) => Err(Failure::Refused(format!("says: {error}"))),
         Ok(Err(error)) => Err(Failure::Unheard(format!("is not heard: {error}"))),
     }
 }
@@ -238,7 +238,7 @@ async fn places(node: &mut Dedicated) -> Result<Places, String> {
         Ok(Ok(Reply::Bytes(text))) => {
             places_of_cluster(&own, text.as_str().unwrap_or_default()).map_err(|error| unchanged(&error))
         }
-        Ok(Err(PlainError::Server(error))) if error.to_string().contains("cluster support disabled") => {
+        Ok(Err(CommandError::Server(error))) if error.to_string().contains("cluster support disabled") => {
             let role = ask(node, Words::new("ROLE")).await;
             let role = role.map_err(|failure| format!("{own} {}", String::from(failure)))?;
             places_of_one(&own, &role).map(|places| Places { places, unreached: Vec::new() })
@@ -348,7 +348,7 @@ async fn apply(cluster: Cluster, schema: &Schema) -> bool {
 ///
 /// # Errors
 /// The node refuses, or was not heard: then nobody knows which schema it has.
-async fn put(builder: &ClusterBuilder, node: &mut Node, schema: &Schema) -> Result<String, String> {
+async fn put(builder: &Builder, node: &mut Node, schema: &Schema) -> Result<String, String> {
     let (before, digest) = (node.schema.digest(), schema.digest());
     let mut done = set(&mut node.connection, schema).await;
     if let Err(Failure::Unheard(_)) = done {
@@ -375,8 +375,8 @@ async fn set(connection: &mut Dedicated, schema: &Schema) -> Result<(), Failure>
 }
 
 /// Nobody heard whether it was put there: over another connection the node says what it has, and is asked once more.
-async fn put_again(builder: &ClusterBuilder, node: &mut Node, schema: &Schema) -> Result<(), Failure> {
-    let connection = builder.clone().dedicated(Some(&node.address)).await;
+async fn put_again(builder: &Builder, node: &mut Node, schema: &Schema) -> Result<(), Failure> {
+    let connection = builder.dedicated(Some(&node.address)).await;
     node.connection = connection.map_err(|error| Failure::Unheard(format!("is not heard: {error}")))?;
     node.schema = schema_of(&mut node.connection).await.map_err(Failure::Unheard)?;
     if node.schema == *schema {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use claret::Schema;
-use claret::cluster::without_passwords;
+use claret_redis::without_passwords;
 
 use super::password::PasswordFile;
 use crate::output::{self, Escaped};

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use claret::cluster::without_passwords;
 use claret::lab::Mode;
 use claret_bench::{BenchMode, ClusterSource, Engine, Place, Servers};
+use claret_redis::without_passwords;
 
 /// Shards of a cluster that is started for a run, unless it is said otherwise.
 pub(super) const SHARDS: u32 = 4;
@@ -92,7 +92,7 @@ fn in_a_folder(mode: BenchMode) -> Result<BenchMode, String> {
         | Engine::Store(_)
         | Engine::Claret
         | Engine::Optimistic
-        | Engine::Chain(_)
+        | Engine::InWay(_)
         | Engine::Sinfonia
         | Engine::Redis(_)
         | Engine::OneServer => embedded(mode),
@@ -107,7 +107,7 @@ fn embedded(mode: BenchMode) -> Result<BenchMode, String> {
             mode.name
         )),
         Engine::OneServer => Err(model_only(mode)),
-        Engine::Chain(_) => Err(format!(
+        Engine::InWay(_) => Err(format!(
             "the mode '{}' is of a network: say --store sim, cluster or redis://HOST:PORT",
             mode.name
         )),
@@ -139,10 +139,10 @@ fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
             "the mode '{}' is not what the module's shards do; measure it with --store sim or embedded",
             mode.name
         )),
-        Engine::Store(Mode::None | Mode::CommutingPhased | Mode::CommutingPhasedCombined)
+        Engine::Store(Mode::None | Mode::CommutingPhased | Mode::Way(_))
         | Engine::Claret
         | Engine::Optimistic
-        | Engine::Chain(_)
+        | Engine::InWay(_)
         | Engine::Sinfonia
         | Engine::Redis(_) => Ok(mode.on_a_store()),
     }
@@ -162,6 +162,6 @@ fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
         Engine::Redis(_) => Err(format!(
             "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"
         )),
-        Engine::Store(_) | Engine::Claret | Engine::Chain(_) | Engine::OneServer => Ok(mode),
+        Engine::Store(_) | Engine::Claret | Engine::InWay(_) | Engine::OneServer => Ok(mode),
     }
 }

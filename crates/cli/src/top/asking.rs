@@ -4,9 +4,7 @@
 use std::time::{Duration, Instant};
 
 use claret::Store;
-use claret::cluster::{
-    ClusterBuilder, Command, ConnectError, Dedicated, PlainError, ReplyLimits, ServerError,
-};
+use claret_redis::{Builder, Command, CommandError, ConnectError, Dedicated, ReplyLimits, ServerError};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -44,7 +42,7 @@ struct Node {
 
 /// A cluster that is looked at.
 pub(crate) struct Asking {
-    builder: ClusterBuilder,
+    builder: Builder,
     user: String,
     count: u16,
     nodes: Vec<Node>,
@@ -60,9 +58,9 @@ impl Asking {
         let mut limits = ReplyLimits::default();
         limits.reply_bytes_max = REPLY_BYTES_MAX;
         limits.reply_elements_max = REPLY_ELEMENTS_MAX;
-        let builder = Store::cluster(url).reply_limits(limits);
+        let builder = Store::cluster(url).connections().clone().reply_limits(limits);
         let user = user_of(url);
-        let mut first = builder.clone().dedicated(None).await.map_err(|error| error.to_string())?;
+        let mut first = builder.dedicated(None).await.map_err(|error| error.to_string())?;
         let nodes = timeout(ANSWER_TIME, first.nodes()).await.map_err(|_| {
             format!("{} does not answer within {ANSWER_TIME:?}; name another node with --store", first.node())
         })?;
@@ -178,7 +176,7 @@ fn refused(error: &ServerError, user: &str) -> String {
 
 /// Asks a node, on the connection that there is or on a new one.
 async fn ask(
-    builder: ClusterBuilder,
+    builder: Builder,
     address: &str,
     open: Option<Dedicated>,
     count: u16,
@@ -193,8 +191,8 @@ async fn ask(
     };
     match open.ask(&command).await {
         Ok(reply) => (Some(open), Answer::read(&reply).ok_or(Failed::Strange)),
-        Err(PlainError::Server(error)) => (Some(open), Err(Failed::Refused(error))),
-        Err(PlainError::Lost { reason, .. }) => (None, Err(Failed::Lost(reason))),
+        Err(CommandError::Server(error)) => (Some(open), Err(Failed::Refused(error))),
+        Err(CommandError::Lost { reason, .. }) => (None, Err(Failed::Lost(reason))),
         Err(error) => (None, Err(Failed::Lost(error.to_string()))),
     }
 }

@@ -4,9 +4,8 @@ use claret_types::Bytes;
 use smallvec::SmallVec;
 
 use super::Client;
-use super::transactions::Outlet;
-use crate::coordinator::{Event, TxHandle};
-use crate::ids::{AttemptId, ShardId, Time};
+use crate::coordinator::Event;
+use crate::ids::{AttemptId, ShardId, Time, TxHandle};
 use crate::message::Request;
 
 /// So many records of one answer are looked at.

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use claret_types::{Bytes, Operation};
 use smallvec::SmallVec;
 
+use super::keeper::Wish;
 use super::{Client, is_about_places};
-use crate::coordinator::{Closed, TxHandle};
-use crate::ids::{CallNo, LookNo, ShardId, Time};
+use crate::coordinator::Closed;
+use crate::ids::{CallNo, LookNo, ShardId, Time, TxHandle};
 use crate::limits::Limits;
 use crate::message::{Refusal, Request, Seen, Undone};
 
@@ -170,7 +171,7 @@ impl Client {
     /// As of [`Self::commit`].
     pub fn check(&mut self, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
         self.suggest(now);
-        self.transactions.check(now, tx)
+        self.transactions.wish(now, tx, Wish::Check)
     }
 
     /// From this call on, one that is executed and cannot be done is an answer, and no end of the attempt (N5 of `docs/nesting.md`).
@@ -219,6 +220,6 @@ impl Client {
     /// # Errors
     /// [`Closed`] when that attempt does not run (any more).
     pub fn renounce(&mut self, now: Time, tx: (TxHandle, u32), refusal: Refusal) -> Result<(), Closed> {
-        self.transactions.renounce(now, tx, refusal)
+        self.transactions.wish(now, tx, Wish::Renounce(refusal))
     }
 }

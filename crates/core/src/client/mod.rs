@@ -12,11 +12,17 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `transactions` | a coordinator for each transaction, used again and again; or the frontend that combines them |
+//! | `transactions` | the table: a coordinator for each transaction, used again and again; or the way that has them all |
+//! | `keeper` | what the table and such a way have in common |
+//! | `ways` | the ways that can have them all |
+//! | `process` | what all transactions share: numbers, what is hot, what is known of shards |
+//! | `session` | numbers of transactions, and which are open |
+//! | `unheard` | what can be asked about those whose outcome nobody knows |
 //! | `by_sequence` | a table by the numbers of transactions |
 //! | `behind` | whom a transaction waits for, if its caller asks |
 //! | `looks` | looks at records that have no answer yet |
 //! | `outbox` | what waits for a shard, what is on its way, and when a frame leaves |
+//! | `pacing` | when frames and heartbeats leave |
 //! | `routes` | which shard serves which slot; removed shards |
 //! | `pipeline` | the frames of one connection: written, answered in order, refused as a whole |
 //! | `stamps` | the shards' clocks, and the timestamps that are suggested |
@@ -25,13 +31,19 @@
 mod behind;
 mod by_sequence;
 mod gathered;
+mod keeper;
 mod looks;
 mod outbox;
+mod pacing;
 mod pipeline;
+mod process;
 mod routes;
+mod session;
 mod stamps;
 mod timers;
 mod transactions;
+mod unheard;
+mod ways;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -39,21 +51,24 @@ use claret_types::{Bytes, Claims, Operation};
 use smallvec::SmallVec;
 
 use crate::asked::Asked;
-use crate::coordinator::{Closed, Event, TxHandle, Waits};
-use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp};
+use crate::coordinator::{Closed, Event, Waits};
+use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp, TxHandle};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Refusal, Request, Response};
 use crate::planted::{Bug, is_planted};
 use crate::switches::Switches;
 
 use behind::Asking;
+use keeper::{When, Wish};
 use looks::Looks;
 use outbox::Outbox;
+pub use pacing::Pacing;
 pub use pipeline::{Pipeline, Unexpected};
 use routes::Routes;
 pub use routes::{Node, SlotRange};
+pub use session::Session;
 use stamps::{Stamps, Ticked};
-use transactions::{Outlet, Transactions};
+use transactions::Transactions;
 
 /// For each shard so many transactions that are over are worth a heartbeat: with many shards each has a part of them in few.
 const OVER_WORTH_OF_A_SHARD: u64 = 128;
@@ -66,32 +81,6 @@ const HEARTBEATS_OF_A_LEASE: u64 = 3;
 
 /// The shortest time between two heartbeats, in microseconds.
 const HEARTBEAT_US_MIN: u64 = 1_000;
-
-/// When frames and heartbeats leave, and how large frames are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pacing {
-    /// Frames on the way to one shard that it has not answered, at most.
-    pub frames_in_flight_max: usize,
-    /// While the shard owes an answer, requests gather until they are so many. A frame costs both sides as much as
-    /// several requests, and what leaves sooner would mostly wait at the shard.
-    pub frame_requests_worth: usize,
-    /// Requests in one frame, at most: what a shard does without looking up.
-    pub frame_requests_max: usize,
-    /// So many transactions that are over everywhere are told before the next heartbeat is due. What a shard remembers of
-    /// them is in its way: its caches hold little.
-    pub over_worth: u64,
-}
-
-impl Default for Pacing {
-    fn default() -> Self {
-        Pacing {
-            frames_in_flight_max: 16,
-            frame_requests_worth: 12,
-            frame_requests_max: 512,
-            over_worth: 512,
-        }
-    }
-}
 
 /// A client process: all its transactions on all shards, and its connections to them, as one state machine. Calls, responses
 /// and the time go in; [`Client::settle`] computes what follows; requests, events and the time of the next timer are
@@ -151,7 +140,7 @@ impl Outputs {
     }
 }
 
-impl Outlet for Outputs {
+impl Outputs {
     fn send(&mut self, to: ShardId, request: Request) {
         if let Some(direct) = &mut self.direct {
             direct.push_back((to, request));
@@ -248,7 +237,7 @@ impl Client {
 
     /// No earlier transaction is open anywhere.
     pub fn low_water(&self) -> Sequence {
-        self.transactions.low_water()
+        self.transactions.process().low_water()
     }
 
     /// Whether every shard knows the end of every transaction.
@@ -258,7 +247,7 @@ impl Client {
 
     /// Answers that transactions shared (combining).
     pub fn combined(&self) -> u64 {
-        self.transactions.combined()
+        self.transactions.process().shared_answers()
     }
 
     /// Requests that had to wait for a lock.
@@ -309,7 +298,7 @@ impl Client {
         reserve: Option<Claims>,
     ) -> Result<CallNo, Closed> {
         let shard = self.place(tx.0, slot, &key);
-        self.transactions.execute(now, tx, (shard, key), op, reserve)
+        self.transactions.call(now, tx, (shard, key), op, When::Now(reserve))
     }
 
     /// The shard of a call. All calls of an attempt on one record go to one shard, though its slot has gone to another one
@@ -336,7 +325,7 @@ impl Client {
         op: Operation,
     ) -> Result<CallNo, Closed> {
         let shard = self.place(tx.0, slot, &key);
-        self.transactions.buffer(now, tx, shard, key, op)
+        self.transactions.call(now, tx, (shard, key), op, When::AtCommit)
     }
 
     /// [`Self::buffer`] of calls that come together, in their order.
@@ -368,21 +357,25 @@ impl Client {
                 self.transactions.gather(tx.0);
                 Ok(())
             }
-            _ => self.transactions.commit(now, tx),
+            _ => self.transactions.wish(now, tx, Wish::Commit),
         }
     }
 
     /// Ends the transaction without a trace, if that is still possible: [`Event::Aborted`] or [`Event::Committed`]
     /// follows.
     pub fn abort(&mut self, now: Time, tx: TxHandle) {
-        self.asking.retain(|asking| asking.tx != tx);
-        self.transactions.abort(now, tx);
+        self.give_up(now, tx, Wish::Abort);
     }
 
     /// The transaction's user has left, and hears nothing more: as [`Self::abort`].
     pub fn abandon(&mut self, now: Time, tx: TxHandle) {
+        self.give_up(now, tx, Wish::Abandon);
+    }
+
+    fn give_up(&mut self, now: Time, tx: TxHandle, wish: Wish) {
         self.asking.retain(|asking| asking.tx != tx);
-        self.transactions.abandon(now, tx);
+        // Whichever attempt runs.
+        let _ = self.transactions.wish(now, (tx, 0), wish);
     }
 
     /// Begins the attempt after this one, which ended in [`Event::Restart`].
@@ -390,7 +383,7 @@ impl Client {
     /// # Errors
     /// [`Closed`] when the user was not told so of that attempt, or the next one runs already.
     pub fn restart(&mut self, now: Time, ended: (TxHandle, u32)) -> Result<(), Closed> {
-        self.transactions.restart(now, ended)
+        self.transactions.wish(now, ended, Wish::Restart)
     }
 
     /// Takes the calls of an attempt that has sent nothing: the host carries them out by itself. `None`: it has.
@@ -458,6 +451,11 @@ impl Client {
 
 /// Connections.
 impl Client {
+    /// Where shards are a call away: one began, or began anew, as this incarnation.
+    pub fn meet(&mut self, now: Time, shard: ShardId, incarnation: Incarnation) {
+        self.transactions.meet(now, shard, incarnation);
+    }
+
     /// A connection serves a shard from now on: its node said which one it is, its incarnation, and how long its lease
     /// is. It begins with a heartbeat: what the shard had over an earlier connection and is not in it is over (trap 19).
     pub fn connected(
@@ -483,7 +481,7 @@ impl Client {
         outbox.incarnation = incarnation.max(outbox.incarnation);
         outbox.connection = Some(connection);
         outbox.is_removed &= is_planted(Bug::ReturnedStaysRemoved);
-        let (live, low_water) = (self.transactions.live(), self.transactions.low_water());
+        let (live, low_water) = (self.transactions.live(), self.transactions.process().low_water());
         outbox.put(now, Request::Heartbeat { live, low_water });
         if self.routes.name(node, shard) {
             self.note_moves();
@@ -552,7 +550,7 @@ impl Client {
         for response in responses {
             self.handle_response(now, shard, response);
         }
-        if self.transactions.low_water() >= self.next_low_water {
+        if self.transactions.process().low_water() >= self.next_low_water {
             self.heartbeat(now);
         }
     }
@@ -582,7 +580,7 @@ impl Client {
         }
         self.suggest(now);
         self.transactions.handle_response(now, from, response);
-        if let Some(lifted) = self.transactions.take_lifted() {
+        if let Some(lifted) = self.transactions.process_mut().contention().take_lifted() {
             self.stamps.learn(lifted);
         }
     }
@@ -646,7 +644,7 @@ impl Client {
     fn heartbeat(&mut self, now: Time) {
         self.outputs.now = now;
         self.heartbeat_at = Some(now.plus(self.heartbeat_us()));
-        let (live, low_water) = (self.transactions.live(), self.transactions.low_water());
+        let (live, low_water) = (self.transactions.live(), self.transactions.process().low_water());
         let shards: SmallVec<[ShardId; 8]> = self.routes.shards().iter().map(|(_, shard)| *shard).collect();
         let each = OVER_WORTH_OF_A_SHARD.max(OVER_WORTH_OF_A_LIVE_ONE * live.len() as u64);
         let worth = self.outputs.pacing.over_worth.max(each * shards.len() as u64);
@@ -658,7 +656,7 @@ impl Client {
 
     /// The process ends: tells all shards that nothing of it lives, and lets their connections close behind that.
     pub fn close(&mut self, now: Time) {
-        let low_water = self.transactions.low_water();
+        let low_water = self.transactions.process().low_water();
         self.heartbeat_at = None;
         for outbox in &mut self.outputs.outboxes {
             outbox.close(now, Request::Heartbeat { live: Vec::new(), low_water });
@@ -693,7 +691,8 @@ impl Client {
     /// What commits from now on is to have these timestamps.
     fn suggest(&mut self, now: Time) {
         if self.stamps.are_needed {
-            self.transactions.suggest(self.stamps.suggest(now));
+            let suggested = self.stamps.suggest(now);
+            self.transactions.process_mut().contention().suggest(suggested);
         }
     }
 

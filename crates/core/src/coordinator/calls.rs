@@ -315,11 +315,6 @@ impl Calls {
         self.buffered.iter().filter(|(_, it)| it.call.op.returns()).count()
     }
 
-    /// The shards whose votes have answers. O(calls that wait for the commit).
-    pub(super) fn answering_shards(&self) -> BTreeSet<ShardId> {
-        self.buffered.iter().filter(|(_, it)| it.call.op.returns()).map(|(shard, _)| *shard).collect()
-    }
-
     /// Drops answers to calls that were never made; if `several` shards take part, also those to calls that another shard has.
     /// Whoever reads answers looks for each where its call was.
     pub(super) fn keep_own(&self, from: ShardId, several: bool, replies: &mut Vec<(CallNo, Reply)>) {

@@ -19,7 +19,6 @@ use super::Coordinator;
 use crate::ids::{ShardId, Timestamp};
 use crate::limits::Limits;
 use crate::message::{Refusal, Response};
-use crate::planted::{Bug, is_planted};
 use crate::shard::key_hash;
 use crate::switches::{Delivery, Switches};
 
@@ -51,14 +50,14 @@ pub struct Contention {
     suggested: Option<Timestamp>,
     /// How far a vote was above that, in microseconds.
     lifted: Option<u64>,
-    /// So many commits go in two rounds: a shard takes no chains (K9).
+    /// So many commits go in two rounds: a shard refused another way.
     in_rounds: u32,
     /// Shards whose last word was that they take nothing.
     resting: SmallVec<[ShardId; 2]>,
 }
 
-/// So many commits go in two rounds after a shard said that it takes no chains.
-const UNCHAINED_COMMITS: u32 = 1_024;
+/// So many commits go in two rounds after a shard refused another way, or that led nowhere.
+const COMMITS_IN_ROUNDS: u32 = 1_024;
 
 /// So many of the calls that are under way are looked at, the latest.
 const LOOKED_AT_MAX: usize = 64;
@@ -126,11 +125,9 @@ impl Contention {
             self.lifted = self.lifted.max(Some(at.0.saturating_sub(suggested.0)));
         }
         match response {
-            Response::Refused { refusal: Refusal::Unchained, .. } if !is_planted(Bug::UnchainedAgain) => {
-                self.in_rounds = UNCHAINED_COMMITS;
-            }
-            Response::Refused { refusal: Refusal::Withdrawn, .. } if coordinator.has_lost_batons() => {
-                self.in_rounds = UNCHAINED_COMMITS;
+            Response::Refused { refusal: Refusal::OnlyRounds, .. } => self.in_rounds = COMMITS_IN_ROUNDS,
+            Response::Refused { refusal: Refusal::Withdrawn, .. } if coordinator.gave_up_its_way() => {
+                self.in_rounds = COMMITS_IN_ROUNDS;
             }
             Response::Refused { refusal: Refusal::ReadOnly, .. } if !self.resting.contains(&from) => {
                 self.resting.push(from);

@@ -11,13 +11,13 @@ use claret_types::{Bytes, Operation};
 
 use super::blocked::Blocked;
 use super::calls::Calls;
-use super::chain::Chain;
 use super::closing::Closings;
 use super::out::Out;
 use super::participants::{Participant, Participants, Placed};
 use super::retries::Retries;
 use super::round::Round;
 use super::stamp::Stamp;
+use super::ways::{Again, Heard, Ways};
 use super::{Event, Waits};
 use crate::asked::Asked;
 use crate::digest::digest;
@@ -63,7 +63,7 @@ pub struct Coordinator {
     participants: Participants,
     calls: Calls,
     round: Round,
-    chain: Chain,
+    ways: Ways,
     stamp: Stamp,
     blocked: Blocked,
     retries: Retries,
@@ -83,7 +83,7 @@ impl Coordinator {
             participants: Participants::default(),
             calls: Calls::default(),
             round: Round::default(),
-            chain: Chain::default(),
+            ways: Ways::default(),
             stamp: Stamp::default(),
             blocked: Blocked::default(),
             retries: Retries::new(seed),
@@ -148,7 +148,7 @@ impl Coordinator {
     }
 
     /// [`Self::conflicts_with`] for what one member has executed.
-    pub(super) fn member_conflicts_with(&self, member: Member, key: &Bytes, op: &Operation) -> bool {
+    pub(crate) fn member_conflicts_with(&self, member: Member, key: &Bytes, op: &Operation) -> bool {
         // One that is over holds nothing any more.
         !self.is_idle() && self.calls.conflict_with(self.switches.locks, member, key, op)
     }
@@ -159,7 +159,7 @@ impl Coordinator {
     }
 
     /// [`Self::waits`] of a member.
-    pub(super) fn waits_of(&self, member: Member) -> Option<Waits> {
+    pub(crate) fn waits_of(&self, member: Member) -> Option<Waits> {
         let since = self.blocked.since()?;
         let is_blocked = |shard: ShardId| {
             self.participants.find(shard).is_some_and(|it| match self.state {
@@ -239,6 +239,9 @@ impl Coordinator {
         if self.participants.find(from).is_none() {
             return; // Nobody asked it: whatever it says is of nothing that it has.
         }
+        if self.is_heard_by_way(from, &response) {
+            return;
+        }
         match response {
             Response::Granted { no, reply, granted, incarnation, .. } => {
                 self.on_granted(now, from, no, reply, (granted, incarnation));
@@ -269,6 +272,14 @@ impl Coordinator {
             | Response::Ticked { .. }
             | Response::Looked { .. } => {}
         }
+    }
+
+    /// Whether the way of this attempt has heard all of what a participant says.
+    fn is_heard_by_way(&mut self, from: ShardId, response: &Response) -> bool {
+        let is_voting = matches!(self.state, State::Preparing | State::Withdrawing(_));
+        let listed = self.round.listed();
+        let (participants, calls) = (&mut self.participants, &self.calls);
+        self.ways.hear(Heard { from, response, is_voting, listed, participants, calls })
     }
 
     fn on_asked(&mut self, now: Time, from: ShardId, status: Status, since: Incarnation) {
@@ -423,13 +434,10 @@ impl Coordinator {
                 let sent: Vec<usize> = (0..sent.len()).filter(has_left).collect();
                 sent.into_iter().for_each(|at| self.send_execute(now, at));
             }
-            State::Preparing => {
-                if self.chain.is_broken(&self.participants) {
-                    self.chain.note_unchained();
-                    return self.withdraw(now, Goal::GiveWay);
-                }
-                self.resend_prepares();
-            }
+            State::Preparing => match self.ways.send_again(&self.participants) {
+                Again::GivesUp => return self.withdraw(now, Goal::GiveWay),
+                again => self.resend_prepares(again),
+            },
             State::Withdrawing(_) => self.send_withdraws(),
             State::Committed => self.resend_applies(),
             State::Idle { .. } => {}
@@ -449,7 +457,7 @@ impl Coordinator {
     }
 }
 
-/// For others of the process: contention, and groups that combine.
+/// For others of the process: contention, and several transactions that are members of one attempt.
 impl Coordinator {
     /// About which timestamp the attempt is to have.
     pub(super) fn suggested(&self) -> Option<Timestamp> {
@@ -466,14 +474,14 @@ impl Coordinator {
         self.round.ask_first(shard);
     }
 
-    /// The transaction commits in two rounds: the process knows of a shard that takes no chains (K9).
+    /// The transaction commits in two rounds: the process knows of a shard that refuses other ways. To be said before the commit.
     pub(super) fn commit_in_rounds(&mut self) {
-        self.chain.commit_in_rounds();
+        self.ways.commit_in_rounds();
     }
 
-    /// Whether batons of the attempt got lost again and again.
-    pub(super) fn has_lost_batons(&self) -> bool {
-        self.chain.has_lost_batons()
+    /// Whether the way of the attempt led nowhere.
+    pub(super) fn gave_up_its_way(&self) -> bool {
+        self.ways.gave_up()
     }
 
     /// Calls that wait for the commit, in the order in which they are to be locked.
@@ -503,19 +511,19 @@ impl Coordinator {
     }
 
     /// Whether calls of a member are sent and not answered.
-    pub(super) fn awaits_answers_of(&self, member: Member) -> bool {
+    pub(crate) fn awaits_answers_of(&self, member: Member) -> bool {
         self.calls.outstanding().iter().any(|it| it.is_of(member))
     }
 
     /// Whether a call of another member on this record is sent and not answered. An attempt waits at most once
     /// on one record, so the next call must not follow yet.
-    pub(super) fn is_awaited_by_other(&self, member: Member, key: &Bytes) -> bool {
+    pub fn is_awaited_by_other(&self, member: Member, key: &Bytes) -> bool {
         let sent = self.calls.outstanding();
         sent.of_key(key).into_iter().any(|at| !sent.at(at).is_of(member))
     }
 
     /// Whether nothing was ever sent in this attempt.
-    pub(super) fn is_untouched(&self) -> bool {
+    pub fn is_untouched(&self) -> bool {
         self.participants.is_empty()
     }
 
@@ -525,7 +533,7 @@ impl Coordinator {
     }
 
     /// When the eldest began that waits for what this attempt holds.
-    pub(super) fn waiting_elder(&self) -> Option<Time> {
+    pub fn waiting_elder(&self) -> Option<Time> {
         self.blocked.elder()
     }
 
@@ -534,9 +542,9 @@ impl Coordinator {
     /// The same for coordinators that behave alike (see `crates/core/src/digest.rs`).
     pub fn digest(&self) -> u64 {
         let Coordinator { switches: _, limits: _, birth, number, state, .. } = self;
-        let Coordinator { participants, calls, round, chain, stamp, blocked, retries, closing, out, .. } =
+        let Coordinator { participants, calls, round, ways, stamp, blocked, retries, closing, out, .. } =
             self;
-        let parts = (participants, calls, round, chain, stamp, blocked, retries, closing, out);
+        let parts = (participants, calls, round, ways, stamp, blocked, retries, closing, out);
         digest(&(birth, number, state, parts))
     }
 

@@ -18,37 +18,26 @@
 //! after another, in the order of shards. Calls, commits and restarts name their attempt, and are taken only in the
 //! right state of that attempt (P61).
 //!
-//! The coordinator is `machine`; each of its parts has a file. A client process has many: `combining` and the files that it names are
-//! groups of transactions that commit together, `contention` knows what is hot for all of them.
+//! The coordinator is `machine`; each of its parts has a file. A client process has many: `contention` knows what is hot for all of
+//! them.
 
 mod blocked;
 mod calls;
-mod chain;
 mod closing;
-mod combining;
 mod contention;
 mod event;
-mod group;
-mod held_reads;
 mod machine;
-mod nesting;
 mod out;
-mod outcome;
 mod outstanding;
 mod participants;
 mod reserves;
 mod retries;
 mod round;
-mod session;
 mod stamp;
-mod unheard;
 mod waits;
+mod ways;
 
-pub use combining::{Frontend, TxHandle};
 pub use contention::Contention;
 pub use event::{Cause, Closed, Event};
-pub use group::FrontendStats;
 pub use machine::Coordinator;
-pub use session::Session;
-pub(crate) use unheard::Unheard;
 pub use waits::Waits;

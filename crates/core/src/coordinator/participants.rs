@@ -208,12 +208,6 @@ impl Participant {
         self.vote = Some(false);
     }
 
-    /// The last one of a chain has decided: it has voted yes, whether or not it says so (K6).
-    pub(super) fn hear_decision(&mut self) {
-        self.vote = Some(true);
-        (self.queued, self.lost) = (false, false);
-    }
-
     /// It lost its memory: what it voted is not known.
     pub(super) fn lose(&mut self) {
         self.lost = true;
@@ -424,15 +418,6 @@ impl Participants {
     /// Those whose vote may still come.
     pub(super) fn voters(&self) -> impl Iterator<Item = ShardId> {
         self.list.iter().filter(|participant| participant.may_vote()).map(Participant::shard)
-    }
-
-    /// All but these have voted yes, since the last one of a chain has decided (K6).
-    pub(super) fn hear_decision(&mut self, but: &BTreeSet<ShardId>) {
-        for participant in &mut self.list {
-            if !but.contains(&participant.shard) || is_planted(Bug::LastAnswersForAll) {
-                participant.hear_decision();
-            }
-        }
     }
 
     // --- timestamps ---

@@ -225,7 +225,7 @@ impl Attempts {
             );
             assert!(
                 participant.behind.len() == 0
-                    || participant.is_deposited()
+                    || participant.waits_to_lock()
                     || !participant.blocked.is_empty()
                     || participant.turn.is_some(),
                 "{attempt} waits for nothing and goes on no further"

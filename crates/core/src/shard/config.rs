@@ -4,7 +4,7 @@ use crate::ids::{Incarnation, ShardId};
 use crate::limits::Limits;
 use crate::message::Listed;
 use crate::records::External;
-use crate::switches::{Commit, Delivery, Ordered, Switches};
+use crate::switches::{Delivery, Ordered, Switches};
 
 /// See the module's text.
 #[derive(Clone, Copy, Debug)]
@@ -88,11 +88,6 @@ impl Config {
     #[inline]
     pub(super) fn can_order(&self) -> bool {
         self.switches.ordering != Ordered::Never && !self.is_direct()
-    }
-
-    /// Whether the switches allow chains: what is written counts at once, and whoever speaks for another shard is known (K9).
-    pub(super) fn can_chain(&self) -> bool {
-        self.switches.commit != Commit::Rounds && self.switches.phasing && !self.is_direct()
     }
 
     /// Whether no other shard is listed.

@@ -10,8 +10,9 @@ use super::journaling::{note_apply, note_drop};
 use super::key_hash;
 use super::lock_table::{Fate, RecordIx};
 use super::participant::{Participant, Place, Stage};
-use super::recovery::{Decision, Verdict, status_of};
+use super::recovery::{self, Verdict, status_of};
 use super::step::Step;
+use super::ways::{Decision, Heard};
 use crate::backup::Change;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Sequence, ShardId};
 use crate::message::{Link, Participants, Refusal, Response, Status};
@@ -22,9 +23,8 @@ impl Step<'_> {
     /// Writes no: everything it held or waited for here is free.
     pub(super) fn refuse(&mut self, attempt: AttemptId, refusal: Refusal) {
         debug_assert!(!self.attempts.has_voted(attempt), "yes is written");
-        let before = self.chaining().those_before(attempt);
+        self.decide_in_way(attempt, Decision::No);
         self.finish(attempt, Fate::Drop, Decided::Refused(refusal.clone()), None);
-        self.out.tell_listed(attempt, &before, &Status::Refused);
         if !self.config.has_phases() && self.config.is_direct() {
             self.memory.note_refused(attempt);
         }
@@ -94,13 +94,13 @@ impl Step<'_> {
 
     /// Remembers how an attempt ended: nobody waits for it any more.
     fn remember(&mut self, attempt: AttemptId, decided: Decided, listed: Option<Participants>) {
-        self.chains.end(attempt);
+        self.tell_ways(&Heard::Over(attempt));
         if self.config.is_direct() {
             return;
         }
         let is_range = self.memory.remember(self.config, self.accounts, attempt, decided, listed);
         if is_range {
-            self.chains.end_barred(attempt.tx.session, self.memory);
+            self.tell_ways(&Heard::Passed(attempt.tx.session));
         }
     }
 }
@@ -110,8 +110,8 @@ impl Step<'_> {
     /// It is committed, and is carried out.
     pub(super) fn apply(&mut self, attempt: AttemptId) {
         // A double, if nobody is here; it was applied, or the low-water mark has passed it.
-        if let Some(unasked) = self.chaining().holds_back(attempt) {
-            return unasked.into_iter().for_each(|it| self.inquire_now(it));
+        if !self.decide_in_way(attempt, Decision::Apply) {
+            return; // Others come before it.
         }
         if let Some(participant) = self.attempts.get_mut(attempt) {
             match std::mem::replace(&mut participant.stage, Stage::Open) {
@@ -127,8 +127,8 @@ impl Step<'_> {
                 Stage::Prepared { round, .. } => {
                     let mut replies = participant.take_replies(round.replies_before);
                     replies.shrink_to_fit(); // Mostly they fit: see `prepare`.
-                    // In a chain the last one decides, whatever the client has heard.
-                    let is_unheard = round.chained.is_some();
+                    // In another way shards may decide, whatever the client has heard.
+                    let is_unheard = round.way.is_some();
                     let decided = Decided::Applied { replies: Some(replies), at: None, is_unheard };
                     let listed = Some(round.participants);
                     self.finish(attempt, Fate::Apply(&round.members), decided, listed);
@@ -174,7 +174,7 @@ impl Step<'_> {
     pub(super) fn abort(&mut self, attempt: AttemptId, refused_by: Option<ShardId>) {
         self.memory.forget_refused(attempt);
         match self.attempts.get(attempt) {
-            Some(participant) if participant.is_held_back() => return, // It is committed.
+            Some(participant) if participant.waits_to_apply() => return, // It is committed.
             // Yes is written, and nobody is named who wrote no: this may be committed elsewhere (trap 1).
             Some(participant) if participant.is_prepared() && refused_by.is_none() => {
                 return self.vote_again(attempt);
@@ -265,8 +265,8 @@ impl Step<'_> {
     pub(super) fn end_wait(&mut self, attempt: AttemptId) {
         self.attempts.set_deadline(attempt, None);
         let Some(participant) = self.attempts.get(attempt) else { return };
-        if participant.is_held_back() {
-            return; // It is committed, and those whom it follows ask.
+        if participant.waits_to_apply() {
+            return; // It is committed, and those who come before it ask.
         }
         // It has voted, and asks the others (P23).
         if participant.is_prepared() && !is_planted(Bug::LeaseEndsPrepared) {
@@ -302,22 +302,10 @@ impl Step<'_> {
         };
         self.stats.recoveries += u64::from(is_recovery);
         match fate {
-            Decision::Apply => self.apply(attempt),
-            Decision::ApplyAt(at) => self.place(attempt, at),
-            Decision::Abort(refusal, listed) => {
+            recovery::Decision::Apply => self.apply(attempt),
+            recovery::Decision::ApplyAt(at) => self.place(attempt, at),
+            recovery::Decision::Abort(refusal, listed) => {
                 self.finish(attempt, Fate::Drop, Decided::Refused(refusal), listed);
-            }
-        }
-    }
-
-    /// Of batons whose prepares did not come for a lease a no is written, as if somebody had asked (K11).
-    pub(super) fn drop_batons(&mut self) {
-        while !self.budget.is_spent()
-            && let Some(attempt) = self.chains.pop_due(self.now)
-        {
-            self.charge_for(attempt);
-            if self.may_note(attempt) {
-                self.status_or_refuse(attempt, None);
             }
         }
     }
@@ -336,7 +324,7 @@ impl Step<'_> {
         let heard = self.memory.raise(self.accounts, link, low_water);
         self.stats.visits += heard.open.len() as u64;
         if heard.is_raised {
-            self.chains.settle(session, self.memory);
+            self.tell_ways(&Heard::Passed(session));
             self.out.tell_replicas(|| Some(Change::Passed { session, low_water }));
         }
         let live: BTreeSet<AttemptId> = live.iter().copied().collect();

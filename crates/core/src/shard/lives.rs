@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 
 use claret_types::{Bytes, TypeInfo};
 
-use super::chains::Chains;
 use super::lock_table::Fate;
 use super::machine::Shard;
 use super::participant::{Participant, Place};
 use super::step::Step;
+use super::ways::Ways;
 use crate::backup::{Backup, Change, Changes, HeldRecord, Vote};
 use crate::ids::{AttemptId, Incarnation, Time, Timestamp};
 use crate::limits::Limits;
@@ -252,7 +252,7 @@ fn keep_votes(step: &mut Step<'_>) {
     }
     step.attempts.drop_deadlines();
     step.budget.drop_turns();
-    *step.chains = Chains::default();
+    *step.ways = Ways::default();
     step.memory.part_from_all(step.now);
     for attempt in step.attempts.sorted(|_| true) {
         step.memory.reopen(attempt);

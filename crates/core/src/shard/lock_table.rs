@@ -27,13 +27,13 @@ mod table;
 mod top;
 
 pub use hot::Waited;
-pub(crate) use lock::{Answer, Answers, Carried, FOLLOWED_MAX, Item, Stop};
+pub(crate) use lock::{Answer, Answers, Carried, Item, Pass, Stop};
 pub(crate) use looking::Look;
 pub(crate) use outbox::{Notice, Woken};
 pub(crate) use records::RecordIx;
 pub(crate) use table::LockTable;
 
-use crate::ids::{AttemptId, Birth, ShardId};
+use crate::ids::{AttemptId, Birth};
 use crate::message::Members;
 
 /// Who asks.
@@ -41,14 +41,14 @@ use crate::message::Members;
 pub(crate) struct Owner {
     pub(crate) attempt: AttemptId,
     pub(crate) birth: Birth,
-    /// It may follow those who have voted and whom this shard decides (K16).
-    pub(crate) follows_at: Option<ShardId>,
+    /// What its way to commit allows it.
+    pub(crate) pass: Pass,
 }
 
 impl Owner {
-    /// One that follows nobody.
+    /// One that commits in two rounds.
     pub(crate) fn of(attempt: AttemptId, birth: Birth) -> Self {
-        Owner { attempt, birth, follows_at: None }
+        Owner { attempt, birth, pass: Pass::default() }
     }
 }
 

@@ -3,7 +3,6 @@
 use super::accounts::Accounts;
 use super::attempts::Attempts;
 use super::budget::Budget;
-use super::chains::Chains;
 use super::config::Config;
 use super::history::Decided;
 use super::horizon::Horizon;
@@ -14,6 +13,7 @@ use super::participant::Participant;
 use super::picture::Stats;
 use super::recovery::written_of;
 use super::step::Step;
+use super::ways::Ways;
 use crate::asked::{Told, Written};
 use crate::backup::Change;
 use crate::digest::digest;
@@ -41,8 +41,8 @@ pub struct Shard {
     budget: Budget,
     /// The clocks.
     horizon: Horizon,
-    /// Batons, and who awaits whom.
-    chains: Chains,
+    /// What the ways to commit keep.
+    ways: Ways,
     out: Outputs,
     stats: Stats,
 }
@@ -54,6 +54,7 @@ pub(super) struct View<'a> {
     pub(super) attempts: &'a Attempts,
     pub(super) memory: &'a Memory,
     pub(super) horizon: &'a Horizon,
+    pub(super) ways: &'a Ways,
     pub(super) out: &'a Outputs,
 }
 
@@ -73,7 +74,7 @@ impl Shard {
             memory: Memory::since(config.incarnation()),
             budget: Budget::default(),
             horizon: Horizon::default(),
-            chains: Chains::default(),
+            ways: Ways::default(),
             out: Outputs::of(config.id()),
             stats: Stats::default(),
         }
@@ -114,7 +115,7 @@ impl Shard {
             memory: &mut self.memory,
             budget: &mut self.budget,
             horizon: &mut self.horizon,
-            chains: &mut self.chains,
+            ways: &mut self.ways,
             out: &mut self.out,
             stats: &mut self.stats,
         }
@@ -135,6 +136,7 @@ impl Shard {
             attempts: &self.attempts,
             memory: &self.memory,
             horizon: &self.horizon,
+            ways: &self.ways,
             out: &self.out,
         }
     }
@@ -237,8 +239,7 @@ impl Shard {
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let others =
-            [self.memory.departed().poll_timeout(), self.horizon.poll_timeout(), self.chains.poll_timeout()];
+        let others = [self.memory.departed().poll_timeout(), self.horizon.poll_timeout(), self.ways.due()];
         let due = self.attempts.poll_timeout().into_iter().chain(others.into_iter().flatten()).min();
         let goes_on = self.budget.has_turns() || self.budget.lets_on() && self.memory.has_deserted();
         // Whose turn has come waits for an input only after a promotion.
@@ -396,11 +397,6 @@ impl Shard {
         self.memory.decisions()
     }
 
-    /// Batons that wait for their prepares.
-    pub fn waiting_batons(&self) -> usize {
-        self.chains.waiting_batons()
-    }
-
     /// Counts.
     pub fn stats(&self) -> Stats {
         self.table.added_to(self.stats)
@@ -408,7 +404,7 @@ impl Shard {
 
     /// The same for shards that behave alike.
     pub fn digest(&self) -> u64 {
-        let Shard { config, table, attempts, accounts: _, memory, budget, horizon, chains, out, stats: _ } =
+        let Shard { config, table, attempts, accounts: _, memory, budget, horizon, ways, out, stats: _ } =
             self;
         digest(&(
             (config.id(), config.incarnation()),
@@ -416,7 +412,7 @@ impl Shard {
             attempts.content(table),
             memory.content(),
             budget.content(),
-            (horizon, chains.content(), out.content()),
+            (horizon, ways, out.content()),
         ))
     }
 
@@ -425,7 +421,7 @@ impl Shard {
     /// # Panics
     /// When an invariant does not hold.
     pub fn check_invariants(&self) {
-        let Shard { config, table, attempts, accounts, memory, budget, horizon, chains, out, stats: _ } =
+        let Shard { config: _, table, attempts, accounts, memory, budget, horizon, ways: _, out, stats: _ } =
             self;
         table.check_invariants();
         let is_turn_of = |turn, attempt| budget.is_turn_of(turn, attempt);
@@ -434,7 +430,8 @@ impl Shard {
         horizon.check(attempts.count(Participant::is_stamped));
         accounts.check(memory.bytes() + attempts.bytes());
         memory.check();
-        chains.check(config, attempts, memory);
+        let view = self.view();
+        view.ways.check(&view);
         out.check();
     }
 }

@@ -93,11 +93,6 @@ impl Memory {
         history.is_some_and(|history| attempt.tx.sequence < history.low_water())
     }
 
-    /// Whether an attempt is decided here, or the low-water mark has passed it.
-    pub(super) fn is_over(&self, attempt: AttemptId) -> bool {
-        self.decided(attempt).is_some() || self.is_below_low_water(attempt)
-    }
-
     /// Whether what an incarnation wrote that was listed may be forgotten: a no of this one says nothing of that (P55).
     pub(super) fn may_have_lost(&self, listed: Option<Incarnation>) -> bool {
         listed.is_some_and(|listed| listed < self.remembers_since)

@@ -12,17 +12,14 @@
 //!
 //! | to find | look at |
 //! |---|---|
-//! | parts | `config`, `lock_table` with `phaser`, `attempts`, `accounts`, `memory`, `budget`, `horizon`, `chains`, `outputs` |
+//! | parts | `config`, `lock_table` with `phaser`, `attempts`, `accounts`, `memory`, `budget`, `horizon`, `ways`, `outputs` |
 //! | what an input does | `step` routes it; `execution` runs calls, `preparing` votes, `placing` places, `ending` ends |
 //! | what a host asks | `hosting` for records, `ordering` for timestamps, `lives` for replicas and restarts |
 //! | one attempt | `participant`; in doubt: `recovery`; what it has undone: `undoing` |
 
 mod accounts;
 mod attempts;
-mod awaited;
-mod batons;
 mod budget;
-mod chains;
 mod config;
 mod deadlines;
 mod departed;
@@ -51,6 +48,7 @@ mod top;
 mod undoing;
 mod undone;
 mod votes;
+pub(crate) mod ways;
 
 use std::hash::BuildHasher;
 

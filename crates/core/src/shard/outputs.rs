@@ -6,7 +6,7 @@ use super::history::Decided;
 use super::replication::Replication;
 use crate::backup::Change;
 use crate::ids::{AttemptId, SessionId, ShardId, Timestamp};
-use crate::message::{Listed, Output, Participants, PeerMessage, Response, Status};
+use crate::message::{Listed, Output, Participants, PeerMessage, Response};
 
 /// See the module's text.
 #[derive(Clone, Debug)]
@@ -46,14 +46,6 @@ impl Outputs {
         let from = self.id;
         for listed in listed.iter().filter(|listed| listed.shard != from) {
             self.tell(listed.shard, PeerMessage::Inquire { attempt, from, listed: listed.incarnation });
-        }
-    }
-
-    /// Tells others on a list what is written here, as if they had asked (K6, K7).
-    pub(super) fn tell_listed(&mut self, attempt: AttemptId, listed: &[Listed], status: &Status) {
-        let from = self.id;
-        for listed in listed.iter().filter(|listed| listed.shard != from) {
-            self.tell(listed.shard, PeerMessage::Answer { attempt, from, status: status.clone() });
         }
     }
 

@@ -17,6 +17,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::lock_table::{LockTable, Owner, RecordIx};
 use super::undone::Undoing;
+use super::ways::Standing;
 use crate::ids::{CallNo, Incarnation, ShardId, Time, Timestamp};
 use crate::message::{Asks, Call, KeyedCall, Members, Participants, Status};
 use crate::planted::{Bug, is_planted};
@@ -69,36 +70,20 @@ pub(crate) struct Round {
     pub(crate) orders: bool,
     /// How many answers were there before the prepare: later ones travel with the vote.
     pub(crate) replies_before: usize,
-    /// Where it stands, if the commit is a chain.
-    pub(crate) chained: Option<Chained>,
+    /// Where it stands in its way, if it does not go in two rounds.
+    pub(crate) way: Option<Standing>,
+    /// It locks nothing before its way goes on with it.
+    pub(crate) waits_to_lock: bool,
+    /// It is committed, and is carried out when nobody on its records comes before it any more.
+    pub(crate) waits_to_apply: bool,
 }
 
-/// A place in a chain (K2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chained {
-    /// Who passes the baton to this shard; the first one needs none.
-    pub(crate) before: Option<ShardId>,
-    /// To whom it passes it on.
-    pub(crate) next: Option<ShardId>,
-    /// Who decides.
-    pub(crate) last: ShardId,
-    /// The baton is not here (K3).
-    pub(crate) is_deposited: bool,
-    /// It said that it waits, and is going to say its vote (K5).
-    pub(crate) said_waits: bool,
-    /// It is committed, and is carried out after those whom it follows (K18).
-    pub(crate) is_committed: bool,
-}
-
-impl Chained {
-    /// Whether a baton comes from who may pass it on to this participant (K10).
-    pub(crate) fn takes_baton_of(&self, from: ShardId) -> bool {
-        self.before == Some(from) || is_planted(Bug::AnyBatonCounts)
-    }
-
-    /// Whether the next one decides.
-    pub(crate) fn is_last_but_one(&self) -> bool {
-        self.next == Some(self.last)
+impl Round {
+    /// One that goes in two rounds, and in which nothing was answered before.
+    pub(crate) fn of(participants: Participants, members: Members, asks: Asks) -> Self {
+        let (way, waits_to_lock, waits_to_apply) = (None, false, false);
+        let (orders, replies_before) = (false, 0);
+        Round { participants, members, asks, orders, replies_before, way, waits_to_lock, waits_to_apply }
     }
 }
 
@@ -210,7 +195,7 @@ impl Participant {
 
     /// Whether it may vote: everything is locked and executed (P1).
     pub(crate) fn may_vote(&self) -> bool {
-        let has_all = self.blocked.is_empty() && self.behind.len() == 0 && !self.is_deposited();
+        let has_all = self.blocked.is_empty() && self.behind.len() == 0 && !self.waits_to_lock();
         has_all || is_planted(Bug::VoteBeforeLastGrant)
     }
 
@@ -231,28 +216,14 @@ impl Participant {
         calls
     }
 
-    /// Where it stands, if its commit is a chain and its prepare is here.
-    pub(crate) fn chained(&self) -> Option<Chained> {
-        self.round()?.chained
+    /// Whether it locks nothing before its way goes on with it.
+    pub(crate) fn waits_to_lock(&self) -> bool {
+        self.round().is_some_and(|round| round.waits_to_lock)
     }
 
-    pub(crate) fn chained_mut(&mut self) -> Option<&mut Chained> {
-        match &mut self.stage {
-            Stage::Open => None,
-            Stage::Preparing(round) | Stage::Prepared { round, .. } | Stage::Placed { round, .. } => {
-                round.chained.as_mut()
-            }
-        }
-    }
-
-    /// Whether it is committed, and comes after others that are not decided here (K18).
-    pub(crate) fn is_held_back(&self) -> bool {
-        self.chained().is_some_and(|chained| chained.is_committed)
-    }
-
-    /// Whether its prepare waits for a baton (K3).
-    pub(crate) fn is_deposited(&self) -> bool {
-        self.chained().is_some_and(|chained| chained.is_deposited)
+    /// Whether it is committed, and is carried out later.
+    pub(crate) fn waits_to_apply(&self) -> bool {
+        self.round().is_some_and(|round| round.waits_to_apply)
     }
 
     /// Whether nothing came yet that it would know of.

@@ -17,7 +17,8 @@ use std::fmt::Debug;
 use claret_types::{Claims, Held, TypeInfo};
 use smallvec::SmallVec;
 
-use crate::ids::{AttemptId, Birth, ShardId, Time};
+use super::lock_table::Pass;
+use crate::ids::{AttemptId, Birth, Time};
 use crate::message::Call;
 use crate::planted::{Bug, is_planted};
 
@@ -35,8 +36,8 @@ pub(crate) struct Waiter {
     pub(crate) kind: &'static TypeInfo,
     /// It claims the record in order, not by a lock (P80).
     pub(crate) in_order: bool,
-    /// As its owner's.
-    pub(crate) follows_at: Option<ShardId>,
+    /// Its owner's.
+    pub(crate) pass: Pass,
 }
 
 impl Waiter {

@@ -5,15 +5,15 @@ use std::vec::IntoIter;
 use claret_types::Bytes;
 
 use super::accounts::Taken;
-use super::chains::asked_of;
 use super::execution::Ran;
 use super::history::Decided;
 use super::journaling::{begin_note_of_commit, note_commit, note_vote};
 use super::lock_table::Fate;
 use super::participant::{Calls, Round, Stage, by_key, queues_of};
 use super::step::Step;
+use super::ways::{Decision, Vote};
 use crate::ids::{AttemptId, Birth};
-use crate::message::{Asks, KeyedCall, Link, Members, Participants, Refusal, Response, Status, Undone};
+use crate::message::{Asks, KeyedCall, Link, Members, Participants, Refusal, Response, Undone, WayWords};
 use crate::planted::{Bug, is_planted};
 use crate::switches::Ordered;
 
@@ -38,8 +38,7 @@ impl Step<'_> {
         let incarnation = listed.and_then(|listed| listed.incarnation);
         // A single participant is always the last (P9): there is nobody whom it could ask.
         let is_single = self.config.is_only_one(&participants);
-        let chained = self.chaining().chained(asks, &participants);
-        let asks = asked_of(asks, is_single, chained);
+        let (asks, words) = asked_of(asks, is_single);
         let Some(owner) = self.admit(link, attempt, birth, incarnation) else {
             return self.tell_applied(attempt, asks == Asks::Decision);
         };
@@ -50,15 +49,17 @@ impl Step<'_> {
             Stage::Preparing(_) => return self.prepare_again(attempt),
             Stage::Prepared { .. } | Stage::Placed { .. } => return self.prepared_again(attempt),
         }
-        if chained.is_some() && !self.chaining().takes_chains() {
-            return self.refuse(attempt, Refusal::Unchained);
+        if words.is_some()
+            && let Err(refusal) = self.prepare_in_way(attempt, words.as_ref(), None)
+        {
+            return self.refuse(attempt, refusal);
         }
         let (calls, grants) = match self.execution(attempt).take_undone(undone, calls) {
             Ok(taken) => taken,
             Err(refusal) => return self.refuse(attempt, refusal),
         };
         let answering = calls.iter().filter(|it| it.call.op.returns()).count();
-        let records = match self.admit_calls(attempt, calls, asks) {
+        let records = match self.admit_calls(attempt, calls, &asks) {
             Ok(records) => records,
             Err(refusal) => return self.refuse(attempt, refusal),
         };
@@ -73,14 +74,14 @@ impl Step<'_> {
         participant.held.reserve(records.len());
         let is_stamped = matches!(asks, Asks::Place(_)) && members == Members::All;
         let orders = is_stamped && self.may_order(attempt, is_single, &records);
-        self.attempts[attempt].stage =
-            Stage::Preparing(Round { participants, members, asks, orders, replies_before, chained });
+        let round = Round { orders, replies_before, ..Round::of(participants, members, asks) };
+        self.attempts[attempt].stage = Stage::Preparing(round);
         self.budget.drop_turn(turn);
         if self.config.has_phases() {
             // Members waited there that left their group (C13).
             queues_of(&left).for_each(|record| self.table.leave_queue(self.now, record, owner));
         }
-        self.begin_to_lock(attempt, records);
+        self.begin_to_lock(attempt, records, words);
     }
 
     /// Whether the calls of a prepare may be taken: if so, they are counted, and grouped by their records.
@@ -88,7 +89,7 @@ impl Step<'_> {
         &mut self,
         attempt: AttemptId,
         calls: Vec<KeyedCall>,
-        asks: Asks,
+        asks: &Asks,
     ) -> Result<Vec<(Bytes, Calls)>, Refusal> {
         // As many as one input may execute cost nothing else.
         let beyond = calls.len().saturating_sub(self.config.limits().at_once_max);
@@ -111,7 +112,7 @@ impl Step<'_> {
     }
 
     /// Whether an attempt asks for a place in an order of a shard whose replicas are to know it, and that orders nothing (S8).
-    fn is_stamped_in_vain(&self, asks: Asks) -> bool {
+    fn is_stamped_in_vain(&self, asks: &Asks) -> bool {
         self.out.is_replicated() && !self.config.can_order() && matches!(asks, Asks::Place(_))
     }
 
@@ -142,11 +143,8 @@ impl Step<'_> {
 
     /// A prepare came again: a double while it waits, or, without phases, another try.
     fn prepare_again(&mut self, attempt: AttemptId) {
-        if self.chaining().say_awaits(attempt) || self.attempts[attempt].is_deposited() {
-            return; // It waits for no lock.
-        }
         if self.config.has_phases() {
-            return self.chaining().say_waits(attempt);
+            return self.say_waits(attempt);
         }
         if let Err(refusal) = self.execution(attempt).try_again() {
             return self.refuse(attempt, refusal);
@@ -158,20 +156,19 @@ impl Step<'_> {
         }
     }
 
-    /// The prepare came again, after the vote: that is said again, and the baton may be lost (K8).
+    /// The prepare came again, after the vote: that is said again.
     fn prepared_again(&mut self, attempt: AttemptId) {
         self.vote_again(attempt);
-        if !is_planted(Bug::BatonSentOnce) {
-            let chained = self.attempts[attempt].chained();
-            self.chaining().pass_baton(attempt, chained);
-        }
+        self.vote_in_way(attempt, Vote::YesAgain);
     }
 
-    /// A prepare has come: it locks what it asks for, or waits for its baton (K3).
-    fn begin_to_lock(&mut self, attempt: AttemptId, records: Vec<(Bytes, Calls)>) {
-        self.chaining().let_follow(attempt, records.len());
+    /// A prepare has come: it locks what it asks for, unless its way has it wait.
+    fn begin_to_lock(&mut self, attempt: AttemptId, records: Vec<(Bytes, Calls)>, words: Option<WayWords>) {
+        if let Err(refusal) = self.prepare_in_way(attempt, words.as_ref(), Some(records.len())) {
+            return self.refuse(attempt, refusal);
+        }
         let records = records.into_iter();
-        if self.chaining().waits_for_baton(attempt) {
+        if self.attempts[attempt].waits_to_lock() {
             self.attempts[attempt].behind = records;
         } else {
             self.lock_all(attempt, records);
@@ -183,7 +180,7 @@ impl Step<'_> {
         match self.execution(attempt).run_all(records) {
             Ran::All => self.vote(attempt),
             Ran::PutOff => {}
-            Ran::Waits => self.chaining().say_waits(attempt),
+            Ran::Waits => self.say_waits(attempt),
             Ran::Busy => self.execution(attempt).busy(),
             Ran::Failed(refusal) => self.refuse(attempt, refusal),
         }
@@ -197,13 +194,17 @@ impl Step<'_> {
             debug_assert!(false, "{attempt} votes and has calls left");
             return self.refuse(attempt, Refusal::LostLocks); // No is always safe.
         }
-        let Stage::Preparing(Round { asks, .. }) = participant.stage else {
+        let Stage::Preparing(Round { asks, .. }) = &participant.stage else {
             unreachable!("only a preparing one votes")
         };
-        if asks != Asks::Decision && !self.table.hold_ends(&participant.held, attempt) {
+        let (decides, place) = match asks {
+            Asks::Place(suggested) => (false, Some(*suggested)),
+            asks => (*asks == Asks::Decision, None),
+        };
+        if !decides && !self.table.hold_ends(&participant.held, attempt) {
             return; // It is refused with all who hold that record, before anything else.
         }
-        if let Asks::Place(suggested) = asks {
+        if let Some(suggested) = place {
             return self.vote_in_place(attempt, suggested);
         }
         let may_vote = self.horizon.may_vote_unstamped(self.config, self.table);
@@ -211,26 +212,25 @@ impl Step<'_> {
             self.ask_clocks(false);
             return self.refuse(attempt, Refusal::Unstamped); // Meanwhile somebody was ordered.
         }
-        match asks {
-            Asks::Decision => self.decide(attempt),
-            _ => self.vote_unstamped(attempt),
+        match decides {
+            true => self.decide(attempt),
+            false => self.vote_unstamped(attempt),
         }
     }
 
     /// The last one's yes: it is over here, and needs its answers no more.
     fn decide(&mut self, attempt: AttemptId) {
+        self.decide_in_way(attempt, Decision::Yes);
         let participant = &mut self.attempts[attempt];
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
         let Stage::Preparing(round) = stage else { unreachable!("only a preparing one votes") };
         let replies = participant.take_replies(round.replies_before);
         let members = round.members;
         let decided = Decided::Applied { replies: Some(replies.clone()), at: None, is_unheard: false };
-        let others = round.chained.map(|_| round.participants.clone());
         let listed = Some(round.participants);
         begin_note_of_commit(self.table);
         self.finish(attempt, Fate::Apply(&members), decided, listed);
         note_commit(self.table, attempt);
-        self.out.tell_listed(attempt, others.as_deref().unwrap_or_default(), &Status::Applied);
         self.out.respond(attempt, Response::Committed { attempt, replies });
     }
 
@@ -238,15 +238,10 @@ impl Step<'_> {
     fn vote_unstamped(&mut self, attempt: AttemptId) {
         let participant = &mut self.attempts[attempt];
         participant.write_yes(None);
-        let (replies, chained) = (participant.voted_replies(), participant.chained());
+        let replies = participant.voted_replies();
         note_vote(self.table, attempt, participant);
         self.tell_vote(attempt);
-        let now = self.now;
-        let mut chaining = self.chaining();
-        chaining.pass_baton(attempt, chained);
-        chaining.lead(now, attempt, chained);
-        // In a chain the client hears of a vote only where it would not do without (K5).
-        if chained.is_none_or(|chained| chained.said_waits || !replies.is_empty()) {
+        if self.vote_in_way(attempt, Vote::Yes) {
             self.out.respond(attempt, Response::Voted { attempt, shard: self.config.id(), replies });
         }
     }
@@ -257,5 +252,18 @@ impl Step<'_> {
             let vote = self.attempts.get(attempt)?.vote(self.table)?;
             Some(crate::backup::Change::Voted(Box::new(vote)))
         });
+    }
+}
+
+/// What the yes of a participant is to be, by what its prepare asks for, and what its way says. A single one is always the last (P9),
+/// and goes no other way.
+fn asked_of(asks: Asks, is_single: bool) -> (Asks, Option<WayWords>) {
+    match asks {
+        Asks::Vote | Asks::Way { .. } if is_single => (Asks::Decision, None),
+        Asks::Way { decides, number, body } => {
+            let asks = if decides { Asks::Decision } else { Asks::Vote };
+            (asks, Some(WayWords { number, body }))
+        }
+        asks => (asks, None),
     }
 }

@@ -27,7 +27,7 @@ use crate::planted::{Bug, is_planted};
 /// What a participant in doubt does, by the answers of the others.
 pub(super) struct Verdict {
     pub(super) fate: Decision,
-    /// It had asked. In a chain who decides says so unasked (K6, K7).
+    /// It had asked. In some ways who decides says so unasked.
     pub(super) is_recovery: bool,
 }
 
@@ -52,7 +52,7 @@ impl Participant {
 
     /// Another participant says what it has written. What that decides, if it decides anything.
     pub(super) fn hear_answer(&mut self, config: &Config, from: ShardId, status: Status) -> Option<Verdict> {
-        if self.is_held_back() {
+        if self.waits_to_apply() {
             return None; // It is committed, whatever others forgot since.
         }
         let Stage::Prepared { round, place, answers, asked_us } = &mut self.stage else { return None };
@@ -108,7 +108,7 @@ pub(super) fn status_of(attempts: &Attempts, memory: &Memory, attempt: AttemptId
         Some(participant) => match participant.stage {
             Stage::Placed { at, .. } => Some(Status::AppliedAt(at)),
             Stage::Prepared { place: Some(place), .. } => Some(Status::PreparedAt(place.at)),
-            _ if participant.is_held_back() => Some(Status::Applied),
+            _ if participant.waits_to_apply() => Some(Status::Applied),
             Stage::Prepared { .. } => Some(Status::Prepared),
             Stage::Open | Stage::Preparing(_) => None,
         },

@@ -61,7 +61,7 @@ fn leaves(output: &Output) -> Leaves {
             _ => Leaves::Counts,
         },
         Output::Tell { message, .. } => match message {
-            PeerMessage::Answer { .. } | PeerMessage::Baton { .. } => Leaves::Counts,
+            PeerMessage::Answer { .. } | PeerMessage::Way { .. } => Leaves::Counts,
             // What is said to one that lost its memory is no clock, and a stale primary may know too little.
             PeerMessage::Clock { owners: 0, .. } => Leaves::Counts,
             PeerMessage::Clock { clock, .. } => Leaves::WithClock(*clock),

@@ -9,7 +9,6 @@ use smallvec::SmallVec;
 use super::accounts::Accounts;
 use super::attempts::Attempts;
 use super::budget::Budget;
-use super::chains::{Chaining, Chains};
 use super::config::Config;
 use super::departed::SeeingOff;
 use super::execution::{Execution, Ran};
@@ -20,6 +19,7 @@ use super::memory::{Admission, Memory};
 use super::outputs::Outputs;
 use super::participant::{Calls, Participant, Stage};
 use super::picture::Stats;
+use super::ways::{Heard, Occasion, Vote, Ways};
 use crate::ids::{AttemptId, Birth, Incarnation, ShardId, Time, Timestamp};
 use crate::message::{Link, PeerMessage, Refusal, Request, Response, Seen, Undone};
 use crate::planted::{Bug, is_planted};
@@ -43,7 +43,7 @@ pub(super) struct Step<'a> {
     pub(super) memory: &'a mut Memory,
     pub(super) budget: &'a mut Budget,
     pub(super) horizon: &'a mut Horizon,
-    pub(super) chains: &'a mut Chains,
+    pub(super) ways: &'a mut Ways,
     pub(super) out: &'a mut Outputs,
     pub(super) stats: &'a mut Stats,
 }
@@ -65,19 +65,6 @@ impl Step<'_> {
             horizon: self.horizon,
             out: self.out,
             stats: self.stats,
-        }
-    }
-
-    /// What concerns chains.
-    #[inline]
-    pub(super) fn chaining(&mut self) -> Chaining<'_> {
-        Chaining {
-            config: self.config,
-            chains: self.chains,
-            table: self.table,
-            attempts: self.attempts,
-            memory: self.memory,
-            out: self.out,
         }
     }
 
@@ -142,11 +129,8 @@ impl Step<'_> {
                 self.out.tell(from, answer);
             }
             PeerMessage::Answer { attempt, from, status } => self.hear_answer(attempt, from, status),
-            PeerMessage::Baton { attempt, from, follows } => {
-                let now = self.now;
-                if self.chaining().take_baton(now, attempt, from, follows) {
-                    self.go_on_with_baton(attempt);
-                }
+            PeerMessage::Way { attempt, from, words } => {
+                self.tell_ways(&Heard::Words { attempt, from, words: &words });
             }
             // What is said of clocks lets nobody in, and a host takes it where nothing may be written: so nothing is carried out.
             PeerMessage::AskClock { from, incarnation, want } => {
@@ -170,7 +154,7 @@ impl Step<'_> {
             self.charge_for(attempt);
             self.end_wait(attempt);
         }
-        self.drop_batons();
+        while !self.budget.is_spent() && self.go_on_in_way(Occasion::Time) {}
         self.begin();
         self.end_deserted();
         self.drain();
@@ -296,7 +280,7 @@ impl Step<'_> {
         let attempt = owner.attempt;
         match self.execution(attempt).execute(key, calls, undone) {
             Ran::All | Ran::PutOff => {}
-            Ran::Waits => self.chaining().say_queued(attempt, Some(key)),
+            Ran::Waits => self.say_queued(attempt, Some(key)),
             Ran::Busy => self.execution(attempt).busy(),
             Ran::Failed(refusal) => self.refuse(attempt, refusal),
         }
@@ -368,10 +352,9 @@ impl Step<'_> {
                 self.come_ready(attempt);
             } else if let Some(attempt) = self.attempts.next_to_go_on() {
                 self.go_on(attempt);
-            } else if let Some(attempt) = self.chains.pop_free() {
-                self.go_on_with_baton(attempt);
-            } else if let Some(attempt) = self.table.outbox().poll_unled() {
-                self.apply_held_back(attempt);
+            } else if self.go_on_in_way(Occasion::Input) {
+            } else if let Some(attempt) = self.table.outbox().poll_foremost() {
+                self.apply_later(attempt);
             } else {
                 break;
             }
@@ -434,26 +417,35 @@ impl Step<'_> {
         match self.execution(attempt).take_up() {
             (Ran::All, true) => return self.vote(attempt),
             (Ran::All | Ran::PutOff, _) => {}
-            (Ran::Waits, _) => self.chaining().say_waits(attempt),
+            (Ran::Waits, _) => self.say_waits(attempt),
             (Ran::Busy, _) => self.execution(attempt).busy(),
             (Ran::Failed(refusal), _) => return self.refuse(attempt, refusal),
         }
         self.execution(attempt).put_off_again();
     }
 
-    /// The baton is here, and nobody comes before it who is not decided.
-    fn go_on_with_baton(&mut self, attempt: AttemptId) {
-        let Some(participant) = self.attempts.get_mut(attempt) else { return };
-        let Some(chained) = participant.chained_mut().filter(|chained| chained.is_deposited) else { return };
-        chained.is_deposited = false;
-        let records = std::mem::take(&mut participant.behind);
-        self.lock_all(attempt, records);
-    }
-
-    /// One follows nobody any more on a record: if it is committed, it is carried out once that is so on all of them (K18).
-    fn apply_held_back(&mut self, attempt: AttemptId) {
-        if self.attempts.get(attempt).is_some_and(Participant::is_held_back) {
+    /// Nobody comes before an attempt on a record any more: if it is committed, it is carried out once that is so on all of them.
+    fn apply_later(&mut self, attempt: AttemptId) {
+        if self.attempts.get(attempt).is_some_and(Participant::waits_to_apply) {
             self.apply(attempt);
         }
+    }
+
+    /// Says that a prepare waits.
+    pub(super) fn say_waits(&mut self, attempt: AttemptId) {
+        if self.vote_in_way(attempt, Vote::Waits) {
+            self.say_queued(attempt, None);
+        }
+    }
+
+    /// Says that a call waits: on this record, or on the last one that was blocked.
+    pub(super) fn say_queued(&mut self, attempt: AttemptId, key: Option<&Bytes>) {
+        let blocked = &self.attempts[attempt].blocked;
+        let waits = match key {
+            Some(key) => blocked.get(key),
+            None => blocked.values().rev().find(|it| !it.is_put_off()),
+        };
+        let no = waits.and_then(|it| it.calls.front()).map(|call| call.no);
+        self.out.respond(attempt, Response::Queued { attempt, no });
     }
 }

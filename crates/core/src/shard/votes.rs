@@ -48,15 +48,7 @@ impl Participant {
         }
         participant.replies = replies;
         participant.bytes = bytes as usize;
-        let orders = false;
-        participant.stage = Stage::Preparing(Round {
-            participants,
-            members,
-            asks: Asks::Vote,
-            orders,
-            replies_before: 0,
-            chained: None,
-        });
+        participant.stage = Stage::Preparing(Round::of(participants, members, Asks::Vote));
         participant.write_yes(place.map(|place| {
             let said = match place.answers {
                 VotedAnswers::All => Said::All,

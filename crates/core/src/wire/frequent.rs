@@ -205,7 +205,15 @@ impl<'a> Reader<'a> {
             0 => Asks::Vote,
             1 => Asks::Decision,
             2 => Asks::Place(Timestamp(self.large_number()?)),
-            3 => Asks::Chain,
+            3 => {
+                let decides = match self.byte()? {
+                    0 => false,
+                    1 => true,
+                    _ => return None,
+                };
+                let (number, body) = (self.byte()?, self.bytes()?.to_vec().into());
+                Asks::Way { decides, number, body }
+            }
             _ => return None,
         })
     }
@@ -295,8 +303,15 @@ mod tests {
             } else {
                 Members::Only([Member(1)].into_iter().collect())
             },
-            asks: [Asks::Vote, Asks::Decision, Asks::Place(Timestamp(sequence)), Asks::Chain]
-                [count as usize % 4],
+            asks: match count % 4 {
+                0 => Asks::Vote,
+                1 => Asks::Decision,
+                2 => Asks::Place(Timestamp(sequence)),
+                _ => {
+                    let body = vec![b'w'; count as usize].into();
+                    Asks::Way { decides: count.is_multiple_of(3), number: count as u8 * 9, body }
+                }
+            },
             undone: Default::default(),
         }
     }
@@ -315,7 +330,8 @@ mod tests {
 
     #[test]
     fn the_requests_that_come_most_are_read() {
-        for (sequence, count) in [(0, 0), (1, 1), (127, 2), (128, 20), (u32::MAX.into(), 40)] {
+        for (sequence, count) in [(0, 0), (1, 1), (127, 2), (3, 3), (7, 7), (128, 20), (u32::MAX.into(), 40)]
+        {
             let request = prepare(sequence, count);
             let Request::Prepare { attempt, .. } = request else { unreachable!("it is one") };
             let frame = encode_requests(&[request, Request::Apply { attempt }]);

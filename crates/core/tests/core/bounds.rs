@@ -6,15 +6,15 @@ use claret_core::message::{
     Status,
 };
 use claret_core::{
-    AttemptId, Birth, CallNo, Commit, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId,
-    Survives, Switches, Time, TxId, Written,
+    AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Survives,
+    Switches, Time, TxId, Written,
 };
 use claret_types::{Bytes, Operation, Register, RegisterOp};
 
-const NOW: Time = Time(1);
-const HERE: ShardId = ShardId(1);
-const OTHER: ShardId = ShardId(2);
-const FIRST: Incarnation = Incarnation(10);
+pub(crate) const NOW: Time = Time(1);
+pub(crate) const HERE: ShardId = ShardId(1);
+pub(crate) const OTHER: ShardId = ShardId(2);
+pub(crate) const FIRST: Incarnation = Incarnation(10);
 
 /// Whose sessions: 1 and 2 are of one user, 3 is of another.
 const ACCOUNTS: [(u64, u64); 3] = [(1, 7), (2, 7), (3, 8)];
@@ -27,7 +27,7 @@ fn shard(limits: Limits) -> Shard {
     shard
 }
 
-fn attempt(session: u64, sequence: u64) -> AttemptId {
+pub(crate) fn attempt(session: u64, sequence: u64) -> AttemptId {
     let tx = TxId { session: SessionId(session), sequence: Sequence(sequence) };
     AttemptId { tx, attempt: 1 }
 }
@@ -70,7 +70,7 @@ fn prepare(attempt: AttemptId, relies_on: u32, calls: u32, listed: &[(ShardId, I
     }
 }
 
-fn send(shard: &mut Shard, request: Request) -> Vec<Response> {
+pub(crate) fn send(shard: &mut Shard, request: Request) -> Vec<Response> {
     let session = match &request {
         Request::Heartbeat { .. } | Request::Tick { .. } | Request::Look { .. } => SessionId(1),
         Request::Execute { attempt, .. }
@@ -99,7 +99,7 @@ fn is_over(responses: &[Response], which: Bound) -> bool {
 }
 
 /// Opens attempts of a session until one is too much; how many were not.
-fn fill(shard: &mut Shard, session: u64) -> u64 {
+pub(crate) fn fill(shard: &mut Shard, session: u64) -> u64 {
     for sequence in 1..10_000 {
         let responses = send(shard, execute(attempt(session, sequence), 0));
         if let [Response::Refused { refusal, .. }] = &responses[..] {
@@ -183,29 +183,6 @@ fn noes_for_which_there_is_no_room_are_written_for_a_range() {
     assert!(matches!(later[..], [Response::Committed { .. }]), "{later:?}");
     send(&mut shard, Request::Heartbeat { live: Vec::new(), low_water: Sequence(30_001) });
     assert_eq!(shard.kept_bytes(), 0);
-}
-
-/// Bug: a no was written for a range, and batons of attempts in the range went on waiting. Consequence: they took the places of others,
-/// and a shard that checks itself stopped. Mend: they go when the range comes to be theirs (K11).
-#[test]
-fn a_no_for_a_range_ends_the_batons_in_it() {
-    let limits = Limits { user_bytes_max: 20_000, ..Limits::default() };
-    let switches = Switches { commit: Commit::Chain, ..Switches::CLARET };
-    let mut shard = Shard::new(HERE, Incarnation(1), switches, limits);
-    shard.greet(SessionId(1), 7, FIRST);
-    fill(&mut shard, 1);
-    let end = |shard: &mut Shard, sequence| send(shard, Request::Withdraw { attempt: attempt(1, sequence) });
-    (10_000..10_100).for_each(|sequence| drop(end(&mut shard, sequence)));
-    for sequence in [20_000, 30_000] {
-        let baton = PeerMessage::Baton { attempt: attempt(1, sequence), from: OTHER, follows: Vec::new() };
-        shard.handle_peer(NOW, baton);
-    }
-    end(&mut shard, 19_999);
-    assert_eq!(shard.waiting_batons(), 2);
-    end(&mut shard, 20_001);
-    assert_eq!(shard.waiting_batons(), 1, "one of them is refused by now");
-    assert_eq!(shard.written(attempt(1, 20_000)), Some(Status::Refused));
-    assert_eq!(shard.written(attempt(1, 30_000)), None);
 }
 
 fn ask(shard: &mut Shard, about: AttemptId) -> Option<Status> {

@@ -45,7 +45,7 @@ impl Rig {
     }
 
     fn of(delivery: Delivery) -> Self {
-        let switches = Switches { combining: false, delivery, ..Switches::CLARET };
+        let switches = Switches { delivery, ..Switches::CLARET };
         Rig { shard: Shard::new(SHARD, Incarnation(1), switches, Limits::default()) }
     }
 
@@ -255,7 +255,7 @@ fn exchange(coordinator: &mut Coordinator, rig: &mut Rig) -> Vec<Event> {
 #[test]
 fn trap_42_both_sides_count_what_is_not_undone() {
     let run = || {
-        let (mut rig, switches) = (Rig::new(), Switches { combining: false, ..Switches::CLARET });
+        let (mut rig, switches) = (Rig::new(), Switches { ..Switches::CLARET });
         let mut coordinator = Coordinator::new(names(1).1, switches, Limits::default(), 7);
         let attempt = coordinator.attempt();
         let execute = |coordinator: &mut Coordinator, key: &str, op| {
@@ -288,7 +288,7 @@ fn trap_42_both_sides_count_what_is_not_undone() {
 /// was claimed there, and that is lost, too.
 #[test]
 fn what_was_heard_and_undone_is_relied_on() {
-    let (mut rig, switches) = (Rig::new(), Switches { combining: false, ..Switches::CLARET });
+    let (mut rig, switches) = (Rig::new(), Switches { ..Switches::CLARET });
     let mut coordinator = Coordinator::new(names(1).1, switches, Limits::default(), 7);
     let attempt = coordinator.attempt();
     let from = coordinator.execute(NOW, attempt, SHARD, "x".into(), get(), None).expect("it runs");
@@ -336,7 +336,7 @@ fn a_refusal_that_was_not_waited_for_is_not_forgotten() {
 /// What is settled has an older number than a call that waits.
 #[test]
 fn what_is_settled_behind_a_call_that_waits_is_answered() {
-    let (mut rig, switches) = (Rig::new(), Switches { combining: false, ..Switches::CLARET });
+    let (mut rig, switches) = (Rig::new(), Switches { ..Switches::CLARET });
     assert_eq!(answer(&rig.execute(9, "x", &[(0, get())], Vec::new())), Reply::Int(0));
     let mut coordinator = Coordinator::new(names(1).1, switches, Limits::default(), 7);
     let attempt = coordinator.attempt();

@@ -136,7 +136,7 @@ fn an_exec_before_a_silent_node_is_answered_in_its_time() {
     let gateway = Running::start(Gateway::new(behind).wait_time(Duration::from_millis(900)));
     let of = |node: u16| {
         let mut names = (0..).map(|no| format!("silent:{no}"));
-        names.find(|key| claret::cluster::slot_of(key.as_bytes()) / 8_192 == node).expect("one of them")
+        names.find(|key| claret_redis::slot_of(key.as_bytes()) / 8_192 == node).expect("one of them")
     };
     let exec = [&*format!("INCR {}", of(0)), &*format!("INCR {}", of(1))];
     let mut client = gateway.client();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redis_module::raw;
 
 use crate::ffi::{Arg, Ctx, Rejected, Text, api};
-use crate::node::settings::{PEER_SECRET_FILE, SCHEMA, SETTINGS, Setting, TextSetting};
+use crate::node::settings::{self, PEER_SECRET_FILE, SCHEMA, Setting, TextSetting};
 
 /// The configuration file has been read: from here on, what is fixed is fixed. The server's own flag for that
 /// (`REDISMODULE_CONFIG_IMMUTABLE`) refuses the present value too, and so whoever sets each setting to what it is.
@@ -14,7 +14,7 @@ static LOADED: AtomicBool = AtomicBool::new(false);
 
 /// Registers all settings and takes over what the configuration file says.
 pub(crate) fn register(ctx: Ctx) -> Result<(), Rejected> {
-    for setting in SETTINGS {
+    for setting in settings::all() {
         let name = CString::new(setting.name).expect("a constant without zeros");
         let place: *const Setting = setting;
         let place = place.cast_mut().cast::<c_void>();

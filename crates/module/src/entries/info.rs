@@ -5,7 +5,7 @@ use std::ffi::{CString, c_int};
 use claret_core::{Shard, Stats};
 use redis_module::raw;
 
-use super::with_node;
+use super::{ways, with_node};
 use crate::ffi::{Ctx, Rejected, alloc, api, guarded};
 use crate::node::{Node, SERVED, settings};
 
@@ -18,7 +18,11 @@ pub(crate) struct Field {
     read: fn(&Node, &Stats) -> u64,
 }
 
-const fn field(name: &'static str, summary: &'static str, read: fn(&Node, &Stats) -> u64) -> Field {
+pub(super) const fn field(
+    name: &'static str,
+    summary: &'static str,
+    read: fn(&Node, &Stats) -> u64,
+) -> Field {
     Field { name, summary, read }
 }
 
@@ -27,7 +31,12 @@ fn of_shard(node: &Node, read: fn(&Shard) -> usize) -> u64 {
 }
 
 /// All numbers, in the order in which they are shown.
-pub(crate) const FIELDS: &[Field] = &[
+pub(super) fn fields() -> impl Iterator<Item = &'static Field> {
+    FIELDS.iter().chain(ways::FIELDS.iter().copied().flatten())
+}
+
+/// Those that are of no way to commit.
+const FIELDS: &[Field] = &[
     field("serving", "1 while transactions are served here; 0: `claret_state` says why not", |node, _| {
         u64::from(node.not_served().is_none())
     }),
@@ -176,14 +185,11 @@ pub(crate) const FIELDS: &[Field] = &[
     field("peer_messages_out", "messages to other shards", |node, _| node.counts.peer_messages_out),
     field(
         "peer_letters_out",
-        "messages on the cluster bus in which batons and decisions of chains went together",
+        "messages on the cluster bus in which messages to another shard went together",
         |node, _| node.counts.peer_letters_out,
     ),
     field("peer_links_quick", "links to other nodes on which small messages leave at once", |node, _| {
         node.quick_links() as u64
-    }),
-    field("batons_waiting", "batons of chains that wait for their prepares", |node, _| {
-        node.shard.as_ref().map_or(0, |shard| shard.waiting_batons() as u64)
     }),
     field("peer_messages_unsent", "of these, messages whose shard had no node", |node, _| {
         node.counts.peer_messages_unsent
@@ -204,7 +210,7 @@ pub(crate) const STATE_SUMMARY: &str = "a text: `ok`, or *no transactions are se
 /// Some of the numbers, by their names. Those that take a search are not for commands that are sent every second.
 pub(super) fn read(node: &Node, names: impl IntoIterator<Item = &'static str>) -> Vec<(&'static str, u64)> {
     let stats = node.shard.as_ref().map(Shard::stats).unwrap_or_default();
-    let field = |name: &'static str| FIELDS.iter().find(|field| field.name == name);
+    let field = |name: &'static str| fields().find(|field| field.name == name);
     let read = |name| field(name).map(|field| (field.name, (field.read)(node, &stats)));
     names.into_iter().filter_map(read).collect()
 }
@@ -241,7 +247,7 @@ fn tell(info: *mut raw::RedisModuleInfoCtx, node: &mut Node) {
     // SAFETY: `info` is what the server just called with; both texts end in a zero, and are copied.
     unsafe { api!(RedisModule_InfoAddFieldCString)(info, name.as_ptr(), state.as_ptr()) };
     let stats = node.shard.as_ref().map(Shard::stats).unwrap_or_default();
-    for field in FIELDS {
+    for field in fields() {
         let name = CString::new(field.name).expect("a constant without zeros");
         // SAFETY: `info` is what the server just called with; the name ends in a zero, and is copied.
         unsafe { api!(RedisModule_InfoAddFieldULongLong)(info, name.as_ptr(), (field.read)(node, &stats)) };

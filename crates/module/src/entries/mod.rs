@@ -26,6 +26,7 @@ mod set_slot;
 mod take;
 mod timers;
 mod top;
+mod ways;
 
 use redis_module::raw;
 

@@ -1,6 +1,6 @@
 //! The links of the cluster bus that the server opened, made quick: it leaves them with Nagle's algorithm, so a small message waits
-//! for the acknowledgement of the one before, which the other side puts off for tens of milliseconds. A baton of a chain
-//! (`docs/chains.md`) that waits so long holds its records meanwhile.
+//! for the acknowledgement of the one before, which the other side puts off for tens of milliseconds. A message
+//! by which a commit goes on that waits so long holds its records meanwhile.
 
 use std::mem::ManuallyDrop;
 use std::net::TcpStream;

@@ -5,11 +5,11 @@
 //! somebody waits.
 
 use claret_core::message::PeerMessage;
-use claret_core::{Commit, Ordered, ShardId, Switches};
+use claret_core::{Ordered, ShardId, Switches};
 use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 
-use super::{Node, settings};
+use super::{Node, settings, ways};
 use crate::ffi::{Ctx, Log};
 
 /// How long until the node looks again whether it is settled, in milliseconds.
@@ -32,12 +32,10 @@ pub(crate) fn meets_min() -> u32 {
 }
 
 /// A node alone carries everything out at once, and has nothing to order. In a cluster every node can take timestamps, whatever it
-/// orders itself: the others may order. Chains are taken where the operator says so; without a secret anybody could forge a baton (K9).
+/// orders itself: the others may order.
 pub(super) fn switches(is_clustered: bool, has_secret: bool) -> Switches {
     let ordering = if is_clustered { Ordered::Hot } else { Ordered::Never };
-    let takes_chains = is_clustered && has_secret && settings::takes_chains();
-    let commit = if takes_chains { Commit::Chain } else { Commit::Rounds };
-    Switches { ordering, commit, ..Switches::CLARET }
+    Switches { ordering, ways: ways::switches(is_clustered, has_secret), ..Switches::CLARET }
 }
 
 impl Node {

@@ -33,6 +33,7 @@ mod serving;
 mod telling;
 mod top;
 mod versions;
+mod ways;
 
 use std::cell::Cell;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

@@ -171,7 +171,7 @@ impl Node {
         }
     }
 
-    /// Messages of one node's shard that came together: batons and answers.
+    /// Messages of one node's shard that came together: answers, and what ways to commit say.
     fn hear_peers(&mut self, ctx: Ctx, sender: &str, payload: &[u8]) {
         let sender = self.keyspace.view(|view| view.shard_of(sender.as_bytes())).flatten();
         let are_senders = |messages: &[PeerMessage]| {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use claret_types::{Bytes, OpError, Operation, Schema, SchemaDigest};
 
+use super::ways;
 use crate::ffi::{OnMainThread, Text};
 
 /// One setting.
@@ -44,7 +45,11 @@ impl Setting {
     }
 
     /// One of some words, the first by default; only at load.
-    const fn of_words(name: &'static str, words: &'static [&'static CStr], summary: &'static str) -> Self {
+    pub(super) const fn of_words(
+        name: &'static str,
+        words: &'static [&'static CStr],
+        summary: &'static str,
+    ) -> Self {
         Setting { words, ..Setting::new(name, 0, (0, words.len() as i64 - 1), true, summary) }
     }
 
@@ -225,12 +230,6 @@ pub(crate) static ORDERING: Setting = Setting::new(
     false,
     "calls are ordered instead of locked where they can be: 0 on no record of this node, 1 on those where many meet, 2 on all",
 );
-pub(crate) static CHAINS: Setting = Setting::of_words(
-    "chains",
-    &[c"no", c"yes"],
-    "whether transactions may commit from node to node ([chains](chains.md)); otherwise they commit in two rounds, whatever a client \
-     asks for. It needs a cluster and claret.peer-secret-file",
-);
 pub(crate) static CLOCK_SKEW_MS: Setting = Setting::new(
     "clock-skew-ms",
     1_000,
@@ -362,13 +361,13 @@ pub(crate) fn is_strict() -> bool {
     DURABILITY.value.load(Ordering::Relaxed) == 1
 }
 
-/// Whether [`CHAINS`] is `yes`.
-pub(crate) fn takes_chains() -> bool {
-    CHAINS.value.load(Ordering::Relaxed) == 1
+/// All of them, but for [`PEER_SECRET_FILE`] and [`SCHEMA`].
+pub(crate) fn all() -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().chain(ways::SETTINGS.iter().copied().flatten()).copied()
 }
 
-/// All of them, but for [`PEER_SECRET_FILE`] and [`SCHEMA`].
-pub(crate) static SETTINGS: [&Setting; 28] = [
+/// Those that are of no way to commit.
+static SETTINGS: [&Setting; 27] = [
     &LEASE_MS,
     &INQUIRE_MS,
     &FRAME_BYTES_MAX,
@@ -392,7 +391,6 @@ pub(crate) static SETTINGS: [&Setting; 28] = [
     &TOPOLOGY_MS,
     &DRAIN,
     &ORDERING,
-    &CHAINS,
     &CLOCK_SKEW_MS,
     &DURABILITY,
     &REPLICAS,

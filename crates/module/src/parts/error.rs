@@ -286,7 +286,7 @@ fn refusal_code(refusal: &Refusal) -> &'static str {
         | Refusal::Unlisted
         | Refusal::Changed { .. }
         | Refusal::Unstamped
-        | Refusal::Unchained
+        | Refusal::OnlyRounds
         | Refusal::Resolved
         | Refusal::TooMuch { .. } => "ERR",
     }

@@ -1,4 +1,4 @@
-//! What shards say to each other and what can go together: batons of chains, and decisions (K5, K6 of `docs/chains.md`). All that
+//! What shards say to each other and what can go together: what ways to commit say, and decisions. All that
 //! is for one node in one turn of the server's loop goes in as few letters as it can. A letter costs a node more than what is in it.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ impl Mail {
     /// Whether a message may wait for others. What is said of clocks, and questions of who is in doubt, go at once.
     pub(crate) fn may_wait(message: &PeerMessage) -> bool {
         match message {
-            PeerMessage::Baton { .. } | PeerMessage::Answer { .. } => true,
+            PeerMessage::Way { .. } | PeerMessage::Answer { .. } => true,
             PeerMessage::Inquire { .. } | PeerMessage::AskClock { .. } | PeerMessage::Clock { .. } => false,
         }
     }
@@ -47,33 +47,38 @@ impl Mail {
 
 #[cfg(test)]
 mod tests {
+    use claret_core::message::WayWords;
     use claret_core::{AttemptId, Sequence, SessionId, ShardId, TxId};
 
     use super::*;
 
-    fn baton(sequence: u64) -> PeerMessage {
+    fn message(sequence: u64) -> PeerMessage {
         let tx = TxId { session: SessionId(7), sequence: Sequence(sequence) };
-        PeerMessage::Baton { attempt: AttemptId { tx, attempt: 1 }, from: ShardId(1), follows: Vec::new() }
+        let words = WayWords { number: 1, body: b"words".to_vec().into() };
+        PeerMessage::Way { attempt: AttemptId { tx, attempt: 1 }, from: ShardId(1), words }
     }
 
     #[test]
     fn what_is_for_one_node_goes_together_and_in_its_order() {
         let mut mail = Mail::default();
-        assert!(mail.put("b".to_owned(), &baton(1)));
-        assert!(!mail.put("a".to_owned(), &baton(2)));
-        assert!(!mail.put("b".to_owned(), &baton(3)));
+        assert!(mail.put("b".to_owned(), &message(1)));
+        assert!(!mail.put("a".to_owned(), &message(2)));
+        assert!(!mail.put("b".to_owned(), &message(3)));
         let read = |(node, letter): (String, Vec<u8>)| (node, wire::decode_peers(&letter).expect("messages"));
         let taken: Vec<_> = mail.take().map(read).collect();
-        assert_eq!(taken, [("a".to_owned(), vec![baton(2)]), ("b".to_owned(), vec![baton(1), baton(3)])]);
+        assert_eq!(
+            taken,
+            [("a".to_owned(), vec![message(2)]), ("b".to_owned(), vec![message(1), message(3)])]
+        );
         assert_eq!(mail.take().count(), 0);
-        assert!(mail.put("a".to_owned(), &baton(4)), "somebody is to take it");
+        assert!(mail.put("a".to_owned(), &message(4)), "somebody is to take it");
     }
 
     #[test]
     fn a_letter_is_no_longer_than_it_need_be() {
         let mut mail = Mail::default();
         for sequence in 0..10_000 {
-            mail.put("a".to_owned(), &baton(sequence));
+            mail.put("a".to_owned(), &message(sequence));
         }
         let letters: Vec<_> = mail.take().collect();
         assert!(letters.len() > 3 && letters.iter().all(|(_, it)| it.len() < LETTER_BYTES + 100));

@@ -62,7 +62,7 @@ fn request(eve: &Process, dice: &mut Dice) -> Request {
                 *said = birth;
                 *participants =
                     dice.pick(&[&[own][..], &[own, other], &[other], &[own, own], &[other, own]]).into();
-                *asks = dice.pick(&[Asks::Decision, Asks::Vote]);
+                *asks = if dice.pick(&[true, false]) { Asks::Decision } else { Asks::Vote };
                 *members = match dice.roll(4) {
                     0 => Members::Only([claret_core::Member(3)].into_iter().collect()),
                     _ => Members::All,

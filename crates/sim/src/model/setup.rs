@@ -1,6 +1,7 @@
 //! What to run.
 
-use claret_core::{Commit, Limits, Locks, Ordered, Pacing, Switches};
+use claret_core::ways::WaySwitches;
+use claret_core::{Limits, Locks, Ordered, Pacing, Switches};
 
 use super::costs::Costs;
 
@@ -22,12 +23,8 @@ pub enum Mode {
     CommutingPhased,
     /// The same, and calls on hot records are ordered: what a cluster does by default.
     Claret,
-    /// As [`Mode::CommutingPhased`], and transactions over several shards commit in chains.
-    Chain,
-    /// The same, and those that use hot records do.
-    HotChain,
-    /// Abstract locks, phases and combining.
-    CommutingPhasedCombined,
+    /// As [`Mode::CommutingPhased`], and transactions commit in these ways.
+    InWay(WaySwitches),
 }
 
 /// How the operations of a transaction are issued, and how long the application works in between.
@@ -91,9 +88,7 @@ impl Mode {
             | Mode::Commuting
             | Mode::CommutingPhased
             | Mode::Claret
-            | Mode::Chain
-            | Mode::HotChain
-            | Mode::CommutingPhasedCombined => true,
+            | Mode::InWay(_) => true,
         }
     }
 }
@@ -145,22 +140,12 @@ impl Setup {
             Mode::None | Mode::OneServer | Mode::Commuting => (Locks::Abstract, false),
             Mode::ReaderWriter => (Locks::ReaderWriter, false),
             Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
-            Mode::CommutingPhased
-            | Mode::Claret
-            | Mode::Chain
-            | Mode::HotChain
-            | Mode::CommutingPhasedCombined => (Locks::Abstract, true),
+            Mode::CommutingPhased | Mode::Claret | Mode::InWay(_) => (Locks::Abstract, true),
         };
-        let combining = self.mode == Mode::CommutingPhasedCombined;
-        let batches =
-            matches!(self.mode, Mode::CommutingPhased | Mode::Claret | Mode::Chain | Mode::HotChain);
+        let batches = matches!(self.mode, Mode::CommutingPhased | Mode::Claret | Mode::InWay(_));
         let batching = self.batching && batches;
         let ordering = self.ordering();
-        let commit = match self.mode {
-            Mode::Chain => Commit::Chain,
-            Mode::HotChain => Commit::HotChain,
-            _ => Commit::Rounds,
-        };
-        Switches { locks, phasing, combining, batching, ordering, commit, ..Switches::CLARET }
+        let ways = if let Mode::InWay(ways) = self.mode { ways } else { WaySwitches::ROUNDS };
+        Switches { locks, phasing, batching, ordering, ways, ..Switches::CLARET }
     }
 }

@@ -1,8 +1,10 @@
 //! Parses the commands of a script. It does not know what they do.
 
+use claret_core::ways::WaySwitches;
 use claret_core::{SessionId, ShardId, Survives};
 
 use super::selector::{MessageKind, Selector};
+use crate::ways;
 
 /// What a line of a script asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +14,7 @@ pub(super) enum Command {
     Shards(u32),
     Place(Vec<String>, ShardId),
     Given(Vec<String>),
-    ScriptClient(SessionId, bool),
+    ScriptClient(SessionId, WaySwitches),
     Begin(SessionId, Vec<String>),
     Execute {
         tx: String,
@@ -66,7 +68,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("shards N", "makes shards s0, s1, ..."),
     ("key KEY ... on sN", "places records; with one shard they are all there"),
     ("given OPERATION", "done at once, before the story begins: given SADD x a b"),
-    ("client cN [combining]", "a client process, connected to all shards"),
+    ("client cN [WAY]", "a client process, connected to all shards, whose transactions go a way to commit"),
     (
         "cN begin T ...",
         "begins transactions, the first one the eldest; a name has a capital message in front",
@@ -158,8 +160,11 @@ fn set_up(words: &[&str]) -> Parsed {
             shard(at).map(|at| Command::Place(owned(keys), at))
         }
         ["given", ref words @ ..] if !words.is_empty() => Ok(Command::Given(owned(words))),
-        ["client", name] => client(name).map(|session| Command::ScriptClient(session, false)),
-        ["client", name, "combining"] => client(name).map(|session| Command::ScriptClient(session, true)),
+        ["client", name] => client(name).map(|session| Command::ScriptClient(session, WaySwitches::ROUNDS)),
+        ["client", name, way] => client(name).and_then(|session| {
+            let ways = ways::of_word(way).ok_or_else(|| format!("'{way}' is no way to commit"))?;
+            Ok(Command::ScriptClient(session, ways))
+        }),
         ["leaves"] => Ok(Command::Leaves),
         _ => return None,
     })

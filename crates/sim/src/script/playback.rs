@@ -1,4 +1,4 @@
-//! The machines of a script: shards, frontends, and the messages between them, which wait until the script says what
+//! The machines of a script: shards, client processes, and the messages between them, which wait until the script says what
 //! happens to them.
 //!
 //! Invariants of all machines are checked after every command. Other files have what a script shows (`show`), which
@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use claret_core::message::{Link, Output, Request};
+use claret_core::ways::WaySwitches;
 use claret_core::{
-    AttemptId, CallNo, Event, Frontend, Incarnation, Limits, Session, SessionId, Shard, ShardId, Survives,
-    Switches, Time, TxHandle, key_hash,
+    AttemptId, CallNo, Client, Event, Incarnation, Limits, SessionId, Shard, ShardId, Survives, Switches,
+    Time, TxHandle, key_hash,
 };
 use claret_types::{Bytes, Claims, Mode, Operation};
 
@@ -28,7 +29,7 @@ const SEED: u64 = 7;
 #[derive(Debug)]
 pub(super) struct ScriptClient {
     /// `None` once it is dead.
-    pub(super) frontend: Option<Frontend>,
+    pub(super) machine: Option<Client>,
     /// The connection to each shard.
     connections: BTreeMap<ShardId, u32>,
 }
@@ -99,7 +100,7 @@ impl Playback {
     pub(super) fn play(&mut self, command: Command) -> Result<(), String> {
         self.carry_out(command)?;
         self.shards.iter().for_each(Shard::check_invariants);
-        self.clients.values().flat_map(|client| &client.frontend).for_each(Frontend::check_invariants);
+        self.clients.values().flat_map(|client| &client.machine).for_each(Client::check_invariants);
         Ok(())
     }
 
@@ -123,7 +124,7 @@ impl Playback {
             Command::Shards(count) => self.make_shards(count),
             Command::Place(keys, at) => self.place(&keys, at),
             Command::Given(words) => self.given(&words),
-            Command::ScriptClient(session, combining) => self.connect(session, combining),
+            Command::ScriptClient(session, ways) => self.connect(session, ways),
             Command::Begin(session, names) => {
                 names.into_iter().try_for_each(|name| self.begin(session, name))
             }
@@ -142,12 +143,12 @@ impl Playback {
                 Ok(())
             }
             Command::Time(by) => self.pass(by),
-            Command::Kill(session) => self.client(session).map(|client| client.frontend = None),
+            Command::Kill(session) => self.client(session).map(|client| client.machine = None),
             Command::RestartShard(at, survives) => self.restart_shard(at, survives),
             Command::Reconnect(session, at) => self.reconnect(session, at),
             Command::Heartbeat(session, at) => self.heartbeat(session, at),
             Command::Ask(session, tx, at) => {
-                self.frontend(session)?;
+                self.machine(session)?;
                 self.shard(at)?;
                 let attempt = self.txs[self.tx(&tx)?].attempt;
                 self.send(session, at, Request::Ask { attempt });
@@ -228,9 +229,9 @@ impl Playback {
         client.ok_or_else(|| format!("there is no {name}; say 'client {name}' first"))
     }
 
-    pub(super) fn frontend(&mut self, session: SessionId) -> Result<&mut Frontend, String> {
+    pub(super) fn machine(&mut self, session: SessionId) -> Result<&mut Client, String> {
         let client = self.client(session)?;
-        client.frontend.as_mut().ok_or_else(|| format!("{} is dead", client_name(session)))
+        client.machine.as_mut().ok_or_else(|| format!("{} is dead", client_name(session)))
     }
 
     pub(super) fn tx(&self, name: &str) -> Result<usize, String> {
@@ -242,7 +243,7 @@ impl Playback {
     fn user(&mut self, name: &str, allowed: &[Standing]) -> Result<usize, String> {
         let at = self.tx(name)?;
         let Tx { session, standing, .. } = self.txs[at];
-        self.frontend(session)?;
+        self.machine(session)?;
         match standing {
             standing if allowed.contains(&standing) => Ok(at),
             Standing::Ended => Err(format!("{name} has ended")),
@@ -255,14 +256,15 @@ impl Playback {
 
 /// Clients and transactions.
 impl Playback {
-    fn connect(&mut self, session: SessionId, combining: bool) -> Result<(), String> {
+    fn connect(&mut self, session: SessionId, ways: WaySwitches) -> Result<(), String> {
         if self.shards.is_empty() || self.clients.contains_key(&session) {
             return Err("a client is made once, after 'shards'".into());
         }
-        let switches = Switches { combining, ..self.switches };
-        let mut frontend = Frontend::new(Session::new(session), switches, self.limits);
-        self.shards.iter().for_each(|shard| frontend.meet(shard.id(), shard.incarnation()));
-        let client = ScriptClient { frontend: Some(frontend), connections: BTreeMap::new() };
+        let switches = Switches { ways, ..self.switches };
+        let mut machine = Client::direct(session, switches, self.limits, self.shards.len() as u32);
+        let now = self.now;
+        self.shards.iter().for_each(|shard| machine.meet(now, shard.id(), shard.incarnation()));
+        let client = ScriptClient { machine: Some(machine), connections: BTreeMap::new() };
         self.clients.insert(session, client);
         Ok(())
     }
@@ -273,9 +275,9 @@ impl Playback {
         }
         self.now = self.now.plus(1); // Who begins first is the elder.
         let now = self.now;
-        let frontend = self.frontend(session)?;
-        let handle = frontend.begin(now, SEED);
-        let attempt = frontend.attempt(handle).expect("it runs");
+        let machine = self.machine(session)?;
+        let handle = machine.begin(now, SEED);
+        let attempt = machine.attempt(handle).expect("it runs");
         self.names.name(attempt.tx, &name);
         let (standing, awaited) = (Standing::Runs, Vec::new());
         self.txs.push(Tx { name, session, handle, run: 1, standing, awaited, attempt });
@@ -294,7 +296,7 @@ impl Playback {
         let reserve = for_update.then(|| Claims::record(Mode::EXCLUSIVE));
         let Tx { session, handle, run, .. } = self.txs[at];
         let now = self.now;
-        let no = self.frontend(session)?.execute(now, (handle, run), shard, key, op, reserve);
+        let no = self.machine(session)?.execute(now, (handle, run), (slot(shard), key), op, reserve);
         // A call that ends its attempt has no number; the event tells of that.
         self.txs[at].awaited.extend(no);
         self.collect();
@@ -304,9 +306,9 @@ impl Playback {
     fn buffer(&mut self, tx: &str, words: &[String]) -> Result<(), String> {
         let at = self.user(tx, &[Standing::Runs])?;
         let (shard, key, op) = self.read(words)?;
-        self.call(at, |frontend, now, tx| {
+        self.call(at, |machine, now, tx| {
             // Where it ends its attempt, the event tells of that.
-            let _ = frontend.buffer(now, tx, shard, key, op);
+            let _ = machine.buffer(now, tx, (slot(shard), key), op);
         })
     }
 
@@ -316,15 +318,15 @@ impl Playback {
             return Err(format!("{tx} waits for the answer of #{}; it can only abort", no.0));
         }
         self.txs[at].standing = Standing::Commits;
-        self.call(at, |frontend, now, tx| {
+        self.call(at, |machine, now, tx| {
             // Where the attempt is over, the event has told of it.
-            let _ = frontend.commit(now, tx);
+            let _ = machine.commit(now, tx);
         })
     }
 
     fn abort(&mut self, tx: &str) -> Result<(), String> {
         let at = self.user(tx, &[Standing::Runs, Standing::Commits, Standing::Restarts])?;
-        self.call(at, |frontend, now, (handle, _)| frontend.abort(now, handle))
+        self.call(at, |machine, now, (handle, _)| machine.abort(now, handle))
     }
 
     fn restart(&mut self, tx: &str) -> Result<(), String> {
@@ -332,8 +334,9 @@ impl Playback {
         self.txs[at].standing = Standing::Runs;
         let Tx { session, handle, run, .. } = self.txs[at];
         let now = self.now;
-        let next = self.frontend(session)?.restart(now, (handle, run));
-        self.txs[at].run = next.map_err(|closed| format!("{tx}: {closed}"))?;
+        let restarted = self.machine(session)?.restart(now, (handle, run));
+        restarted.map_err(|closed| format!("{tx}: {closed}"))?;
+        self.txs[at].run = run + 1;
         self.collect();
         Ok(())
     }
@@ -342,11 +345,11 @@ impl Playback {
     fn call(
         &mut self,
         at: usize,
-        call: impl FnOnce(&mut Frontend, Time, (TxHandle, u32)),
+        call: impl FnOnce(&mut Client, Time, (TxHandle, u32)),
     ) -> Result<(), String> {
         let Tx { session, handle, run, .. } = self.txs[at];
         let now = self.now;
-        call(self.frontend(session)?, now, (handle, run));
+        call(self.machine(session)?, now, (handle, run));
         self.collect();
         Ok(())
     }
@@ -439,9 +442,9 @@ impl Playback {
                 self.lines.push(line);
                 self.shards[to.0 as usize].handle_peer(now, message);
             }
-            Body::Response { from, to, response } => match self.frontend(to) {
-                Ok(frontend) => {
-                    frontend.handle_response(now, from, response);
+            Body::Response { from, to, response } => match self.machine(to) {
+                Ok(machine) => {
+                    machine.handle_response(now, from, response);
                     self.lines.push(line);
                 }
                 Err(_) => self.lines.push(line + " (nobody is there)"),
@@ -474,9 +477,10 @@ impl Playback {
         }
         let (mut sends, mut events) = (Vec::new(), Vec::new());
         for (session, client) in &mut self.clients {
-            let Some(frontend) = &mut client.frontend else { continue };
-            sends.extend(std::iter::from_fn(|| frontend.poll_send()).map(|send| (*session, send)));
-            events.extend(std::iter::from_fn(|| frontend.poll_event()).map(|event| (*session, event)));
+            let Some(machine) = &mut client.machine else { continue };
+            machine.settle(self.now);
+            sends.extend(std::iter::from_fn(|| machine.poll_send()).map(|send| (*session, send)));
+            events.extend(std::iter::from_fn(|| machine.poll_event()).map(|event| (*session, event)));
         }
         events.into_iter().for_each(|(session, (handle, event))| self.hear(session, handle, &event));
         self.note_attempts();
@@ -505,8 +509,8 @@ impl Playback {
     /// Under which ids transactions speak now.
     fn note_attempts(&mut self) {
         for tx in &mut self.txs {
-            let frontend = self.clients[&tx.session].frontend.as_ref();
-            if let Some(attempt) = frontend.and_then(|frontend| frontend.attempt(tx.handle)) {
+            let machine = self.clients[&tx.session].machine.as_ref();
+            if let Some(attempt) = machine.and_then(|machine| machine.attempt(tx.handle)) {
                 self.names.name(attempt.tx, &tx.name);
                 tx.attempt = attempt;
             }
@@ -520,8 +524,8 @@ impl Playback {
     fn pass(&mut self, by: u64) -> Result<(), String> {
         let end = self.now.plus(by);
         for _ in 0..STEPS_MAX {
-            let frontends = self.clients.values().flat_map(|client| &client.frontend);
-            let of_clients = frontends.filter_map(Frontend::poll_timeout);
+            let machines = self.clients.values().flat_map(|client| &client.machine);
+            let of_clients = machines.filter_map(Client::poll_timeout);
             let due = self.shards.iter().filter_map(Shard::poll_timeout).chain(of_clients).min();
             let Some(due) = due.filter(|due| *due <= end) else {
                 self.now = end;
@@ -530,8 +534,8 @@ impl Playback {
             self.now = self.now.max(due);
             let now = self.now;
             self.shards.iter_mut().for_each(|shard| shard.handle_timeout(now));
-            let frontends = self.clients.values_mut().flat_map(|client| &mut client.frontend);
-            frontends.for_each(|frontend| frontend.handle_timeout(now));
+            let machines = self.clients.values_mut().flat_map(|client| &mut client.machine);
+            machines.for_each(|machine| machine.handle_timeout(now));
             self.collect();
         }
         Err("timers without end".into())
@@ -549,7 +553,8 @@ impl Playback {
 
     fn reconnect(&mut self, session: SessionId, at: ShardId) -> Result<(), String> {
         let incarnation = self.shard(at)?.incarnation();
-        self.frontend(session)?.meet(at, incarnation);
+        let now = self.now;
+        self.machine(session)?.meet(now, at, incarnation);
         *self.client(session)?.connections.entry(at).or_default() += 1;
         self.heartbeat(session, Some(at))
     }
@@ -558,12 +563,17 @@ impl Playback {
         if let Some(at) = at {
             self.shard(at)?;
         }
-        let frontend = self.frontend(session)?;
-        let (live, low_water) = (frontend.live().collect::<Vec<_>>(), frontend.low_water());
+        let machine = self.machine(session)?;
+        let (live, low_water) = (machine.live(), machine.low_water());
         let all: Vec<ShardId> = self.shards.iter().map(Shard::id).collect();
         for to in all.into_iter().filter(|shard| at.is_none_or(|at| at == *shard)) {
             self.send(session, to, Request::Heartbeat { live: live.clone(), low_water });
         }
         Ok(())
     }
+}
+
+/// Where shards are a call away, each has one.
+fn slot(shard: ShardId) -> u16 {
+    shard.0 as u16
 }

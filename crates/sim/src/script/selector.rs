@@ -56,7 +56,7 @@ impl Message {
             Body::Peer { message, .. } => match message {
                 PeerMessage::Inquire { attempt, .. }
                 | PeerMessage::Answer { attempt, .. }
-                | PeerMessage::Baton { attempt, .. } => Some(*attempt),
+                | PeerMessage::Way { attempt, .. } => Some(*attempt),
                 PeerMessage::AskClock { .. } | PeerMessage::Clock { .. } => None,
             },
         }
@@ -110,7 +110,7 @@ const KINDS: [&str; 20] = [
     "asked",
     "inquire",
     "answer",
-    "baton",
+    "way",
 ];
 
 impl MessageKind {
@@ -151,7 +151,7 @@ impl MessageKind {
             Body::Peer { message, .. } => match message {
                 PeerMessage::Inquire { .. } => 17,
                 PeerMessage::Answer { .. } => 18,
-                PeerMessage::Baton { .. } => 19,
+                PeerMessage::Way { .. } => 19,
                 PeerMessage::AskClock { .. } | PeerMessage::Clock { .. } => 20,
             },
         })

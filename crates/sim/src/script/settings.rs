@@ -1,6 +1,7 @@
 //! The bounds and switches that a script may set, by name.
 
-use claret_core::{Commit, Delivery, Limits, Locks, Switches};
+use claret_core::ways::WaySwitches;
+use claret_core::{Delivery, Limits, Locks, Switches};
 
 /// Sets bounds, named as the fields of [`Limits`].
 pub(super) fn limits(limits: &mut Limits, pairs: &[(String, u64)]) -> Result<(), String> {
@@ -43,7 +44,7 @@ fn set_limit(limits: &mut Limits, name: &str, value: u64) -> Result<(), String> 
     }
 }
 
-/// Sets switches. Combining is a client's own.
+/// Sets switches. Ways that have all transactions of a client are its own.
 pub(super) fn switches(switches: &mut Switches, pairs: &[(String, String)]) -> Result<(), String> {
     for (name, value) in pairs {
         match (name.as_str(), value.as_str()) {
@@ -53,13 +54,14 @@ pub(super) fn switches(switches: &mut Switches, pairs: &[(String, String)]) -> R
             ("locks", "reader-writer") => switches.locks = Locks::ReaderWriter,
             ("delivery", "network") => switches.delivery = Delivery::Network,
             ("delivery", "direct") => switches.delivery = Delivery::Direct,
-            ("commit", "rounds") => switches.commit = Commit::Rounds,
-            ("commit", "hot-chain") => switches.commit = Commit::HotChain,
-            ("commit", "chain") => switches.commit = Commit::Chain,
+            ("commit", "rounds") => switches.ways = WaySwitches::ROUNDS,
+            ("commit", way) if WaySwitches::named(way).is_some() => {
+                switches.ways = WaySwitches::named(way).unwrap_or_default();
+            }
             _ => {
                 return Err(format!(
                     "'{name}={value}' is no switch; the switches are phasing=on|off, locks=abstract|reader-writer, \
-                     delivery=network|direct, commit=rounds|hot-chain|chain"
+                     delivery=network|direct, commit=rounds or the name of a way"
                 ));
             }
         }

@@ -7,6 +7,7 @@ use super::parse::Shown;
 use super::playback::{Playback, Standing};
 use super::selector::client_name;
 use crate::event::{Wording, describe_replies};
+use crate::ways;
 
 /// What is in front of a line that is no message.
 pub(super) const INDENT: &str = "    ";
@@ -66,20 +67,12 @@ impl Playback {
                 )]
             }
             Shown::ScriptClient(session) => {
-                let frontend = self.frontend(session)?;
-                let (live, low_water, stats) =
-                    (frontend.live().collect::<Vec<_>>(), frontend.low_water(), frontend.stats());
+                let machine = self.machine(session)?;
+                let (live, low_water, ways) = (machine.live(), machine.low_water(), ways::show(machine));
                 let live: Vec<String> = live.into_iter().map(|attempt| self.names.attempt(attempt)).collect();
-                vec![format!(
-                    "{}: live [{}], low-water mark {}; {} shared, {} joined, {} parted, {} of groups",
-                    client_name(session),
-                    live.join(" "),
-                    low_water.0,
-                    count(stats.combined as usize, "answer"),
-                    stats.joined,
-                    stats.parted,
-                    count(stats.group_commits as usize, "commit"),
-                )]
+                let (name, live) = (client_name(session), live.join(" "));
+                let own = format!("{name}: live [{live}], low-water mark {}", low_water.0);
+                vec![[vec![own], ways].concat().join("; ")]
             }
         };
         let shown = if lines.is_empty() { vec![nothing.to_owned()] } else { lines };
@@ -128,10 +121,10 @@ impl Playback {
             }
         }
         for (session, client) in &self.clients {
-            let Some(frontend) = &client.frontend else { continue };
+            let Some(machine) = &client.machine else { continue };
             let mine = self.txs.iter().filter(|tx| tx.session == *session && tx.standing != Standing::Ended);
             left.extend(mine.map(|tx| format!("{} has not ended", tx.name)));
-            let live = frontend.live().map(|attempt| self.names.attempt(attempt));
+            let live = machine.live().into_iter().map(|attempt| self.names.attempt(attempt));
             left.extend(live.map(|attempt| format!("{}: {attempt} is live", client_name(*session))));
         }
         left.extend(self.under_way());

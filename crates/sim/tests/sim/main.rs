@@ -7,3 +7,4 @@ mod planted;
 mod plants;
 mod scripts;
 mod seeds;
+mod ways;

@@ -5,20 +5,28 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use claret_core::key_hash;
+use claret_core::ways::WaySwitches;
 use claret_sim::model::{Call, Client, Costs, Measured, Mode, Model, Ordered, Pace, Setup, Stage};
 use claret_types::{Bytes, Counter, CounterOp, Operation, Reply, Set, SetOp};
 
-const MODES: [Mode; 9] = [
+const MODES: [Mode; 6] = [
     Mode::None,
     Mode::ReaderWriter,
     Mode::ReaderWriterPhased,
     Mode::Commuting,
     Mode::CommutingPhased,
     Mode::Claret,
-    Mode::Chain,
-    Mode::HotChain,
-    Mode::CommutingPhasedCombined,
 ];
+
+/// Those in which all transactions of a process go another way.
+fn of_processes() -> impl Iterator<Item = Mode> {
+    WaySwitches::OF_PROCESSES.iter().copied().flatten().map(|named| Mode::InWay(named.ways))
+}
+
+/// These, and those in which transactions commit in other ways.
+fn modes() -> impl Iterator<Item = Mode> {
+    MODES.into_iter().chain(WaySwitches::all_named().map(|named| Mode::InWay(named.ways)))
+}
 
 /// As the mode has it, and everywhere.
 const ORDERINGS: [Option<Ordered>; 2] = [None, Some(Ordered::Always)];
@@ -175,7 +183,8 @@ fn with_one_participant_a_commit_is_one_message() {
 #[test]
 fn with_two_participants_the_applies_travel_with_the_next_prepares() {
     let calls: Vec<Call> = (0..2).map(|at| Call { key: key_on(at, 2, 0), op: increment() }).collect();
-    for mode in [Mode::ReaderWriter, Mode::ReaderWriterPhased, Mode::Commuting, Mode::CommutingPhasedCombined]
+    for mode in
+        [Mode::ReaderWriter, Mode::ReaderWriterPhased, Mode::Commuting].into_iter().chain(of_processes())
     {
         let (measured, _) = alone(Setup { shards: 2, ..setup(mode) }, calls.clone());
         // The shards work side by side, and both frames arrive at one instant. Out, for each shard: an apply, and a
@@ -293,7 +302,7 @@ fn crowd(setup: Setup, clients: u64) -> (Measured, u64, Vec<Reply>) {
 /// Each committed transaction has added 1 to a hot counter and 1 to another one, and nothing else has.
 #[test]
 fn nothing_is_lost_in_any_mode() {
-    for (mode, ordering) in MODES.into_iter().flat_map(|mode| ORDERINGS.map(|ordering| (mode, ordering))) {
+    for (mode, ordering) in modes().flat_map(|mode| ORDERINGS.map(|ordering| (mode, ordering))) {
         for pace in [Pace::Together, Pace::Pause(100), Pace::Interactive(0), Pace::Interactive(100)] {
             let (measured, committed, counters) = crowd(Setup { pace, ordering, ..small(mode) }, 24);
             let (hot, turns) = counters.split_at(2);
@@ -362,7 +371,7 @@ fn ordered_calls_do_not_wait_for_locks() {
 #[test]
 fn the_same_setup_gives_the_same_figures() {
     let jitter = Costs { jitter: 20_000, ..Costs::default() };
-    for mode in MODES {
+    for mode in modes() {
         for (costs, ordering) in [(Costs::default(), None), (jitter, None), (jitter, Some(Ordered::Always))] {
             let run = || crowd(Setup { costs, ordering, ..small(mode) }, 24);
             assert_eq!(run(), run(), "{mode:?}");
@@ -386,13 +395,11 @@ fn a_deadline_ends_what_takes_too_long() {
 
 #[test]
 fn sixty_four_shards_and_ten_thousand_clients() {
-    let setup = Setup {
-        shards: 64,
-        processes: 157,
-        warm_up_us: 500,
-        measured_us: 2_000,
-        ..Setup::new(Mode::CommutingPhasedCombined)
-    };
+    [Mode::CommutingPhased].into_iter().chain(of_processes()).for_each(ten_thousand_clients);
+}
+
+fn ten_thousand_clients(mode: Mode) {
+    let setup = Setup { shards: 64, processes: 157, warm_up_us: 500, measured_us: 2_000, ..Setup::new(mode) };
     let told = Rc::new(RefCell::new(Told::default()));
     let crowd = (0..10_000).map(|at: usize| {
         let turns =

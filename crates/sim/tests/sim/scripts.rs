@@ -9,12 +9,21 @@ use claret_sim::script;
 const LINES_AROUND: usize = 3;
 
 fn scripts() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
-    let entries = fs::read_dir(folder).expect("the scripts are there");
-    let paths = entries.map(|entry| entry.expect("readable").path());
-    let mut paths: Vec<_> = paths.filter(|path| path.extension().is_some_and(|it| it == "txt")).collect();
+    let mut paths = scripts_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata"));
     paths.sort();
     paths
+}
+
+/// Those of a way to commit have a folder of its name.
+fn scripts_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the scripts are there");
+    let paths = entries.map(|entry| entry.expect("readable").path());
+    let of_path = |path: PathBuf| match path.is_dir() {
+        true => scripts_in(&path),
+        false if path.extension().is_some_and(|it| it == "txt") => vec![path],
+        false => Vec::new(),
+    };
+    paths.flat_map(of_path).collect()
 }
 
 /// What is wrong with a script, if something is; accepts what it comes to if told so.

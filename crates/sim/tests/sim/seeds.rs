@@ -1,5 +1,6 @@
 //! Many small runs, and that a seed means the same run every time.
 
+use crate::ways;
 use claret_sim::{Config, Plant, SimOptions, Totals, run, run_many, run_with};
 
 /// How many seeds are run: 400, or more as `CLARET_SIM_SEEDS` says.
@@ -17,7 +18,8 @@ fn hundreds_of_seeds_keep_every_promise() {
     assert!(totals.restarts > 1_000 && totals.aborted > 100 && totals.failed > 100, "{totals:?}");
     assert!(totals.faults > 1_000 && totals.recoveries > 20, "{totals:?}");
     assert!(totals.shard_restarts > 100 && totals.unknown > 20 && totals.torn > 2, "{totals:?}");
-    assert!(totals.combined > 50 && totals.vanished > 500, "{totals:?}");
+    assert!(totals.vanished > 500, "{totals:?}");
+    ways::assert_met(&totals);
     assert!(totals.judged > 5_000 && totals.edges > 50_000, "{totals:?}");
 }
 
@@ -65,7 +67,6 @@ fn configurations_cover_the_switches() {
     both(|config| config.network.framed && config.faults.refused_frames_permille > 0);
     both(|config| config.network.framed && config.programs.unreadable_permille > 0);
     both(|config| config.programs.abandon_permille > 0);
-    both(|config| config.combining);
     both(|config| config.probes_permille > 0);
     both(|config| config.network.held > 0);
     both(|config| config.faults.clocks);

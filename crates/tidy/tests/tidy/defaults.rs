@@ -10,8 +10,8 @@ const SERVERS: &[&str] = &["timeout"];
 
 /// Methods and options whose default is not a field of a `Default`: where it is, and what stands before it there.
 const ELSEWHERE: &[(&str, &str, &str)] = &[
-    ("connect_timeout", "crates/claret/src/cluster/settings.rs", "const CONNECT_TIMEOUT: Duration = "),
-    ("response_timeout", "crates/claret/src/cluster/settings.rs", "const RESPONSE_TIMEOUT: Duration = "),
+    ("connect_timeout", "crates/redis/src/settings.rs", "const CONNECT_TIMEOUT: Duration = "),
+    ("response_timeout", "crates/redis/src/settings.rs", "const RESPONSE_TIMEOUT: Duration = "),
     ("snapshot_after", "crates/claret/src/open.rs", "snapshot_after: "),
     ("watch_time", "crates/gateway/src/server.rs", "watch: "),
     ("drain_time", "crates/gateway/src/server.rs", "drain: "),
@@ -19,8 +19,13 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
 ];
 
 /// Crates whose texts of rustdoc are read: what users of the library see.
-const LIBRARIES: &[&str] =
-    &["crates/claret/src/", "crates/core/src/", "crates/gateway/src/", "crates/types/src/"];
+const LIBRARIES: &[&str] = &[
+    "crates/claret/src/",
+    "crates/core/src/",
+    "crates/gateway/src/",
+    "crates/redis/src/",
+    "crates/types/src/",
+];
 
 /// A number of the code: in nanoseconds if it is a time, else as it stands there.
 #[derive(Clone, Copy, Debug, PartialEq)]

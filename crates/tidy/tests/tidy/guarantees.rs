@@ -1,5 +1,5 @@
-//! `docs/guarantees.md` names the test behind what it promises, and `docs/testing.md` those that see a bug again: each is in the
-//! sources.
+//! `docs/guarantees.md` names the test behind what it promises, and `FOUND.md` of this crate those that see a bug again: each is in
+//! the sources.
 
 use std::collections::BTreeSet;
 

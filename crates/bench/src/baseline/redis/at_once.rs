@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use claret::Reply;
-use claret::cluster::Command;
+use claret_redis::Command;
 
 use super::{Failed, RedisBaseline, RedisRunner, commands, shape};
 use crate::mode::Scheme;

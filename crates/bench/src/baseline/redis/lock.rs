@@ -15,9 +15,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use claret::cluster::Command;
 use claret::types::{End, List, ListOp};
 use claret::{Bytes, Operation, Reply};
+use claret_redis::Command;
 
 use super::{DEADLINE, Failed, RedisRunner, commands, shape};
 use crate::pace::{Pace, think, think_between};

@@ -24,9 +24,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use claret::cluster::{Command, Dedicated, Plain, PlainError, reply_of};
 use claret::types::{Access, List, UidGenerator, UidOp};
 use claret::{Reply, Store};
+use claret_redis::{Cluster, Command, CommandError, Dedicated, reply_of};
 
 use crate::measure::Counts;
 use crate::mode::Scheme;
@@ -50,7 +50,7 @@ fn best_backoff_us(scheme: Scheme) -> (u64, u64) {
 #[derive(Debug)]
 pub(crate) struct RedisBaseline {
     scheme: Scheme,
-    plain: Plain,
+    plain: Cluster,
     /// By their digests.
     scripts: Scripts,
     backoff: (u64, u64),
@@ -81,10 +81,10 @@ enum Failed {
     Broken(String),
 }
 
-impl From<PlainError> for Failed {
-    fn from(error: PlainError) -> Self {
+impl From<CommandError> for Failed {
+    fn from(error: CommandError) -> Self {
         match error {
-            PlainError::Lost { .. } => Failed::Unknown,
+            CommandError::Lost { .. } => Failed::Unknown,
             other => Failed::Broken(other.to_string()),
         }
     }
@@ -96,7 +96,7 @@ impl RedisBaseline {
         url: String,
         backoff: Option<(u64, u64)>,
     ) -> Result<Self, String> {
-        let plain = Store::cluster(&url).connect_plain().await.map_err(|error| error.to_string())?;
+        let plain = Store::cluster(&url).connections().connect().await.map_err(|error| error.to_string())?;
         if scheme.is_single() && plain.nodes().len() > 1 {
             return Err(format!("{url} is a cluster, and single-server modes need a server that is none"));
         }

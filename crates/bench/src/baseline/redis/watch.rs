@@ -10,8 +10,8 @@
 
 use std::time::Instant;
 
-use claret::cluster::{Command, Dedicated, PlainError};
 use claret::{Bytes, Reply};
+use claret_redis::{Command, CommandError, Dedicated};
 
 use super::at_once::array;
 use super::{DEADLINE, Failed, RedisRunner, commands, shape};
@@ -140,5 +140,5 @@ async fn run(own: &mut Dedicated, commands: &[Command]) -> Result<Vec<Reply>, Fa
         return Ok(Vec::new());
     }
     let replies = own.run(commands).await?.into_iter().collect::<Result<Vec<_>, _>>();
-    replies.map_err(|error| PlainError::Server(error).into())
+    replies.map_err(|error| CommandError::Server(error).into())
 }

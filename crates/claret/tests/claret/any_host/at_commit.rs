@@ -10,14 +10,8 @@ use claret::{
 use crate::any_host::ways::Case;
 
 /// All that there are.
-pub(crate) const MODES: [Mode; 6] = [
-    Mode::None,
-    Mode::ReaderWriter,
-    Mode::ReaderWriterPhased,
-    Mode::Commuting,
-    Mode::CommutingPhased,
-    Mode::CommutingPhasedCombined,
-];
+pub(crate) const MODES: [Mode; 5] =
+    [Mode::None, Mode::ReaderWriter, Mode::ReaderWriterPhased, Mode::Commuting, Mode::CommutingPhased];
 
 /// All of them, on keys that begin like this, in both ways to read. `has_locks`: transactions are transactions.
 pub(crate) async fn all(store: &Store, keys: &str, has_locks: bool) {

@@ -13,7 +13,9 @@ use claret_rig::Cluster;
 use super::rig::{change_rights, fresh, keys, prefix, shared};
 use crate::any_host::handles;
 
-const MODES: [Mode; 2] = [Mode::CommutingPhased, Mode::CommutingPhasedCombined];
+fn modes() -> impl Iterator<Item = Mode> {
+    [Mode::CommutingPhased].into_iter().chain(Mode::ways())
+}
 
 /// What ends an attempt that has not voted, or does not.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +60,7 @@ impl Trigger {
 async fn an_attempt_that_is_refused_while_its_closure_waits_is_never_half_committed() {
     let _limit = super::limit::of_test();
     let cluster = fresh(3);
-    for mode in MODES {
+    for mode in modes() {
         let options = TxOptions::new().deadline(Duration::from_secs(60));
         let store = Store::cluster(cluster.url()).mode(mode).transactions(options);
         let store = store.connect().await.expect("a store");
@@ -115,7 +117,7 @@ async fn ends_while_it_waits(cluster: &Cluster, store: &Store, trigger: Trigger,
 async fn a_closure_that_gives_up_after_its_attempt_was_refused_has_aborted() {
     let _limit = super::limit::of_test();
     let cluster = fresh(3);
-    for mode in MODES {
+    for mode in modes() {
         let options = TxOptions::new().deadline(Duration::from_secs(60));
         let store = Store::cluster(cluster.url()).mode(mode).transactions(options);
         let store = store.connect().await.expect("a store");
@@ -145,7 +147,7 @@ async fn a_closure_that_gives_up_after_its_attempt_was_refused_has_aborted() {
 #[tokio::test]
 async fn handles_that_are_dropped_cloned_or_kept_do_no_harm_on_a_cluster() {
     let _limit = super::limit::of_test();
-    for mode in MODES {
+    for mode in modes() {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
         handles::all(&store, &prefix()).await;
         store.close().await.expect("it closes");
@@ -179,7 +181,7 @@ fn a_handle_that_is_used_after_its_runtime_ended_answers_an_error() {
 #[tokio::test]
 async fn records_come_expire_and_go_on_a_cluster() {
     let _limit = super::limit::of_test();
-    for mode in MODES {
+    for mode in modes() {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
         handles::living::all(&store, &prefix()).await;
         handles::documents::all(&store, &prefix()).await;
@@ -193,7 +195,7 @@ async fn records_come_expire_and_go_on_a_cluster() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closed_store_answers_at_once_on_a_cluster() {
     let _limit = super::limit::of_test();
-    for mode in MODES {
+    for mode in modes() {
         let open = || async { Store::cluster(shared().url()).mode(mode).connect().await.expect("a store") };
         let store = open().await;
         handles::closing::all(&store, &prefix()).await;

@@ -15,13 +15,8 @@ use tokio::task::JoinSet;
 
 use super::rig::{keys, prefix, shared};
 
-const MODES: [Mode; 5] = [
-    Mode::CommutingPhased,
-    Mode::CommutingPhasedCombined,
-    Mode::Commuting,
-    Mode::ReaderWriterPhased,
-    Mode::ReaderWriter,
-];
+const MODES: [Mode; 4] =
+    [Mode::CommutingPhased, Mode::Commuting, Mode::ReaderWriterPhased, Mode::ReaderWriter];
 
 async fn store(mode: Mode) -> Store {
     Store::cluster(shared().url()).mode(mode).connect().await.expect("a store")
@@ -97,7 +92,7 @@ async fn many_tasks_count_on_one_key_in_every_mode() {
     let _limit = super::limit::of_test();
     const TASKS: i64 = 64;
     const ROUNDS: i64 = 20;
-    for mode in MODES {
+    for mode in MODES.into_iter().chain(Mode::ways()) {
         let store = store(mode).await;
         let prefix = prefix();
         let tasks: Vec<_> = (0..TASKS)
@@ -127,7 +122,7 @@ async fn many_tasks_count_on_one_key_in_every_mode() {
 async fn money_is_neither_made_nor_lost_among_those_who_read_it_all() {
     let _limit = super::limit::of_test();
     const ACCOUNTS: usize = 8;
-    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriterPhased] {
+    for mode in [Mode::CommutingPhased, Mode::ReaderWriterPhased].into_iter().chain(Mode::ways()) {
         let options = TxOptions::new().deadline(Duration::from_secs(30)).attempts(1_000);
         let store =
             Store::cluster(shared().url()).mode(mode).transactions(options).connect().await.expect("a store");

@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use claret::cluster::{Command, Plain};
 use claret::types::{
     Bounded, BoundedCounter, Counter, DataType, Dict, DictOp, Document, Examples, FloatCounter, List, ListOp,
     Ranking, Register, RegisterOp, ScoredSet, Set, SetOp, SummaryBag, TopK, UidGenerator,
 };
 use claret::{Abort, Batch, Bytes, Error, Operation, Reply, Store};
+use claret_redis::{Builder, Cluster, Command};
 
 use super::rig::shared;
 
@@ -170,7 +170,7 @@ fn unordered(mut words: Vec<Bytes>) -> Content {
 }
 
 /// What a plain command reads, in the manner of what is expected.
-async fn plain_content(plain: &Plain, family: &Family, key: &str, like: &Content) -> Content {
+async fn plain_content(plain: &Cluster, family: &Family, key: &str, like: &Content) -> Content {
     let command = Command::new(family.read[0]).key(key);
     let command = family.read[1..].iter().fold(command, |command, word| command.arg(*word));
     let reply = plain.ask(command).await.expect("read");
@@ -280,7 +280,7 @@ const TRANSACTIONS: usize = 300;
 /// Records of each family: few, so that operations meet.
 const RECORDS: usize = 3;
 
-async fn compare(seed: u64, embedded: &Store, cluster: &Store, plain: &Plain, counted: &mut Counted) {
+async fn compare(seed: u64, embedded: &Store, cluster: &Store, plain: &Cluster, counted: &mut Counted) {
     let families = families();
     let mut random = Random(seed);
     let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -340,7 +340,7 @@ async fn both_hosts_answer_the_same_and_plain_reads_find_the_same() {
     let _limit = super::limit::of_test();
     let embedded = Store::in_memory();
     let cluster = Store::connect(shared().url()).await.expect("a store");
-    let plain = Store::cluster(shared().url()).connect_plain().await.expect("plain commands");
+    let plain = Builder::new(shared().url()).connect().await.expect("plain commands");
     let mut counted = Counted::default();
     let (first, cases) = (number("CLARET_SEED", 1), number("CLARET_CASES", 6));
     for seed in first..first + cases {

@@ -20,7 +20,7 @@ use crate::faulty::{Faulty, FaultyOp};
 #[tokio::test]
 async fn errors_reach_their_users_on_a_cluster() {
     let _limit = super::limit::of_test();
-    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined] {
+    for mode in [Mode::CommutingPhased].into_iter().chain(Mode::ways()) {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
         errors::all(&store, &prefix()).await;
         store.close().await.expect("it closes");

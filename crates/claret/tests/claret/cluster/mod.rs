@@ -3,13 +3,11 @@
 mod at_commit;
 mod bad_input;
 mod blocking;
-mod chains;
 mod closed;
 mod commits;
 mod conformance;
 mod errors;
 mod faults;
-mod forward;
 mod limit;
 mod moves;
 mod observe;
@@ -24,3 +22,4 @@ mod strict;
 mod strikes;
 mod taking;
 mod values;
+mod ways;

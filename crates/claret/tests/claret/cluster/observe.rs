@@ -63,7 +63,7 @@ async fn a_wait_is_told_with_its_key_while_it_lasts() {
     // all threads and for good; other tests' threads have none.
     let _another = tracing::Dispatch::new(NoSubscriber::new());
     let _listening = set_default(subscriber);
-    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined] {
+    for mode in [Mode::CommutingPhased].into_iter().chain(Mode::ways()) {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
         let key = &keys(shared())[1];
         let (holds, go_on) = (Arc::<Notify>::default(), Arc::<Notify>::default());

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use claret::cluster::{Command, ConnectError};
-use claret::lab::{ClusterLab, Grants};
+use claret::lab::Grants;
 use claret::{Records, Store, TxOptions, blocking};
+use claret::{cluster::ConnectError, lab::ClusterLab};
+use claret_redis::{Builder, Command};
 use claret_rig::{Cluster, Server};
 
 use super::rig::{fresh, keys, prefix, shared};
@@ -184,12 +185,12 @@ async fn tls_is_spoken_with_servers_whose_certificate_is_trusted() {
     let url = |ca: &str, name: &str| {
         format!("rediss://127.0.0.1:{port}/?connect-timeout-ms=1000&tls-ca={}&tls-name={name}", file(ca))
     };
-    let plain = Store::cluster(url("own.pem", "db.example")).connect_plain().await.expect("trusted");
+    let plain = Builder::new(url("own.pem", "db.example")).connect().await.expect("trusted");
     let big = "x".repeat(1 << 20);
     plain.ask(Command::new("SET").key("k").arg(big.clone())).await.expect("set");
     assert_eq!(plain.ask(Command::new("GET").key("k")).await, Ok(claret::Reply::Bytes(big.into())));
     for wrong in [url("foreign.pem", "db.example"), url("own.pem", "other.example")] {
-        let error = Store::cluster(wrong).connect_plain().await.expect_err("not trusted");
+        let error = Builder::new(wrong).connect().await.expect_err("not trusted");
         assert!(error.to_string().contains("certificate"), "{error}");
     }
     std::fs::remove_dir_all(&folder).expect("removed");

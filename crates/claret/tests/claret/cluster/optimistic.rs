@@ -16,7 +16,7 @@ use crate::any_host::{nesting, optimistic};
 async fn optimistic_transactions_on_a_cluster() {
     let _limit = super::limit::of_test();
     let cluster = shared();
-    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriter] {
+    for mode in [Mode::CommutingPhased, Mode::ReaderWriter].into_iter().chain(Mode::ways()) {
         let store = Store::cluster(cluster.url()).mode(mode).connect().await.expect("a store");
         optimistic::all(&store, &format!("optimistic:{mode:?}:")).await;
         store.close().await.expect("it closes");
@@ -27,7 +27,7 @@ async fn optimistic_transactions_on_a_cluster() {
 async fn nesting_on_a_cluster() {
     let _limit = super::limit::of_test();
     let cluster = shared();
-    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriterPhased] {
+    for mode in [Mode::CommutingPhased, Mode::ReaderWriterPhased].into_iter().chain(Mode::ways()) {
         let store = Store::cluster(cluster.url()).mode(mode).connect().await.expect("a store");
         nesting::all(&store, &format!("nesting:{mode:?}:"), true).await;
         store.close().await.expect("it closes");

@@ -3,8 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::{Bytes, Error, OpError, Records, Schema, Store, Tx, TxOptions, lab::Mode};
-use claret::{cluster::ConnectError, lab::StoreLab};
+use claret::cluster::ConnectError;
+use claret::{
+    Bytes, Error, OpError, Records, Schema, Store, Tx, TxOptions,
+    lab::{Mode, StoreLab},
+};
 use claret::{errors::ExecuteError, types::SchemaDigest};
 use claret_rig::Cluster;
 

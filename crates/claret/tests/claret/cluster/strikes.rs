@@ -211,7 +211,7 @@ async fn use_store(world: Arc<World>, store: Store, seed: u64, user: usize) -> (
 async fn transactions_are_whole_or_not_at_all_whatever_strikes_while_their_closures_pause() {
     let _limit = super::limit::of_test();
     let seed = number("CLARET_SEED", 1);
-    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined] {
+    for mode in [Mode::CommutingPhased].into_iter().chain(Mode::ways()) {
         let world = Arc::new(World::new(fresh(3)));
         // A transaction that stalls ends by it, and is no success.
         let options = TxOptions::new().deadline(Duration::from_secs(120)).attempts(1_000_000);

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use claret::Store;
 use claret::cluster::ConnectError;
+use claret_rig::fake::{Fake, Say, slots, slots_of};
 
-use super::fake::{Fake, Say, hello, hello_of, slots, slots_of};
+use super::hello::{hello, hello_of};
 use crate::time::in_time;
 
 const OTHER: u32 = 7;

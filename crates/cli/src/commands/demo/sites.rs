@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use claret::cluster::without_passwords;
 use claret_bench::workload::{WorkloadSpec, retwis, rubis};
 use claret_bench::{Bench, Check, Looking, Pace, Plan, Summary};
+use claret_redis::without_passwords;
 
 use super::Args;
 use crate::commands::bar::Bar;

@@ -4,8 +4,9 @@
 use std::io::{self, Write};
 
 use claret::blocking::Store;
-use claret::cluster::Command;
+
 use claret::{Abort, Error, Records};
+use claret_redis::Command;
 use claret_rig::{Cluster, Module};
 
 use crate::commands::store_arg::{SHARDS, StoreArg};
@@ -100,7 +101,7 @@ fn moved(store: &Store, out: &mut dyn Write) -> Result<(), String> {
 fn without_claret(url: &str, out: &mut dyn Write) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let answers = runtime.map_err(|error| error.to_string())?.block_on(async {
-        let plain = claret::Store::cluster(url).connect_plain().await.map_err(|error| error.to_string())?;
+        let plain = claret_redis::Builder::new(url).connect().await.map_err(|error| error.to_string())?;
         let mut node = plain.dedicated(ADA).await.map_err(|error| error.to_string())?;
         let mut said = vec![format!("\nThe same in plain Redis, at {}:", node.node())];
         let decr = format!("DECRBY {ADA} 30");

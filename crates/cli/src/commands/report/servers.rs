@@ -1,6 +1,6 @@
 //! The cluster that a report measures besides the model: somebody's, or one that is started for it.
 
-use claret::cluster::without_passwords;
+use claret_redis::without_passwords;
 use claret_rig::{Cluster, Module, RigError, connect, field, nodes, query};
 
 use crate::commands::store_arg::{SHARDS, StoreArg};

@@ -18,14 +18,14 @@ fn send(client: &mut Client, request: Request) {
 
 #[test]
 fn a_new_connection_begins_with_a_heartbeat() {
-    let mut client = unconnected(false);
+    let mut client = unconnected();
     client.connected(Time(0), CONNECTION, &node("a"), (SHARD, INCARNATION), 1_000_000);
     assert!(matches!(frame(&mut client)[..], [Request::Heartbeat { .. }]));
 }
 
 #[test]
 fn applies_and_aborts_go_first() {
-    let mut client = connected(false);
+    let mut client = connected();
     send(&mut client, withdraw(1));
     send(&mut client, Request::Abort { attempt: attempt(2), refused_by: None });
     send(&mut client, withdraw(3));
@@ -47,7 +47,7 @@ fn applies_and_aborts_go_first() {
 #[test]
 fn a_heartbeat_that_waits_stands_for_the_next_ones_but_not_for_the_last() {
     let pacing = Pacing { frame_requests_max: 2, ..Pacing::default() };
-    let mut client = unconnected(false);
+    let mut client = unconnected();
     client.outputs.pacing = pacing;
     let mut client = connect(client);
     let beat = |client: &mut Client, time| client.heartbeat(Time(time));
@@ -74,7 +74,7 @@ fn a_heartbeat_that_waits_stands_for_the_next_ones_but_not_for_the_last() {
 /// with something else than a heartbeat (P40). Mend: what waits keeps its place.
 #[test]
 fn a_connection_of_a_process_that_ends_begins_with_a_heartbeat_all_the_same() {
-    let mut client = unconnected(false);
+    let mut client = unconnected();
     client.outputs.pacing = Pacing { frame_requests_max: 2, ..Pacing::default() };
     client.connected(Time(0), CONNECTION, &node("a"), (SHARD, INCARNATION), 1_000_000);
     send(&mut client, withdraw(1));
@@ -89,7 +89,7 @@ fn a_connection_of_a_process_that_ends_begins_with_a_heartbeat_all_the_same() {
 #[test]
 fn while_an_answer_is_owed_requests_gather() {
     let worth = Pacing::default().frame_requests_worth;
-    let mut client = connected(false);
+    let mut client = connected();
     send(&mut client, withdraw(1));
     assert_eq!((client.poll_ready(), client.poll_ready()), (Some(CONNECTION), None));
     assert_eq!(frame(&mut client).len(), 1);
@@ -109,7 +109,7 @@ fn while_an_answer_is_owed_requests_gather() {
 #[test]
 fn frames_in_flight_are_bounded_and_answers_make_room() {
     let pacing = Pacing::default();
-    let mut client = connected(false);
+    let mut client = connected();
     let gather =
         |client: &mut Client| (0..pacing.frame_requests_worth).for_each(|_| send(client, withdraw(1)));
     for in_flight in 0..pacing.frames_in_flight_max {
@@ -129,7 +129,7 @@ fn frames_in_flight_are_bounded_and_answers_make_room() {
 #[test]
 fn a_frame_has_a_bounded_number_of_requests() {
     let most = Pacing::default().frame_requests_max;
-    let mut client = connected(false);
+    let mut client = connected();
     (0..most + 3).for_each(|_| send(&mut client, withdraw(1)));
     assert_eq!(frame(&mut client).len(), most);
     client.deliver(Time(1), (SHARD, CONNECTION), 1, std::iter::empty());
@@ -138,7 +138,7 @@ fn a_frame_has_a_bounded_number_of_requests() {
 
 #[test]
 fn what_is_on_its_way_is_not_sent_again() {
-    let mut client = connected(false);
+    let mut client = connected();
     send(&mut client, withdraw(9));
     frame(&mut client);
     client.outputs.now = Time(600);
@@ -153,7 +153,7 @@ fn what_is_on_its_way_is_not_sent_again() {
 #[test]
 fn what_is_over_is_told_before_the_next_heartbeat_is_due() {
     let over_worth = Pacing::default().over_worth;
-    let mut client = connected(false);
+    let mut client = connected();
     let mut low_waters = Vec::new();
     for sequence in 1..=over_worth + 1 {
         let tx = committing(&mut client, 1);
@@ -172,7 +172,7 @@ fn what_is_over_is_told_before_the_next_heartbeat_is_due() {
 
 #[test]
 fn shards_hear_of_the_process_three_times_in_the_shortest_lease() {
-    let mut client = unconnected(false);
+    let mut client = unconnected();
     let mut heartbeats = Vec::new();
     let connect = |client: &mut Client, now: u64, connection, lease_us| {
         client.connected(Time(now), connection, &node("a"), (SHARD, INCARNATION), lease_us);
@@ -204,7 +204,7 @@ fn shards_hear_of_the_process_three_times_in_the_shortest_lease() {
 
 #[test]
 fn a_process_that_closes_says_so_and_its_connections_end_behind_that() {
-    let mut client = connected(false);
+    let mut client = connected();
     assert!(!client.take(SHARD, CONNECTION, &mut Vec::new()));
     client.close(Time(9));
     assert!([client.poll_ready(), client.poll_ready()].contains(&Some(CONNECTION)));
@@ -218,7 +218,7 @@ fn a_process_that_closes_says_so_and_its_connections_end_behind_that() {
 
 #[test]
 fn a_refusal_that_may_come_of_a_wrong_place_casts_doubt_on_the_topology() {
-    let mut client = connected(false);
+    let mut client = connected();
     for (refusal, doubts) in [
         (Refusal::Elsewhere { key: "k".into() }, true),
         (Refusal::ReadOnly, true),
@@ -234,7 +234,7 @@ fn a_refusal_that_may_come_of_a_wrong_place_casts_doubt_on_the_topology() {
 
 #[test]
 fn for_a_removed_shard_the_client_answers_once_others_have_its_slots() {
-    let mut client = connected(false);
+    let mut client = connected();
     let tx = committing(&mut client, 1);
     assert_eq!(frame(&mut client).len(), 1);
     client.adopt(Time(2), vec![range(SLOT, "c"), range(OTHER_SLOT, "b")]);
@@ -260,7 +260,7 @@ fn for_a_removed_shard_the_client_answers_once_others_have_its_slots() {
 
 #[test]
 fn a_node_that_comes_back_is_not_parted_with() {
-    let mut client = connected(false);
+    let mut client = connected();
     committing(&mut client, 1);
     client.adopt(Time(2), vec![range(SLOT, "c")]);
     client.part_with(Time(2), "a");
@@ -274,7 +274,7 @@ fn a_node_that_comes_back_is_not_parted_with() {
 
 #[test]
 fn a_node_that_says_another_name_is_another_shard() {
-    let mut client = connected(false);
+    let mut client = connected();
     committing(&mut client, 1);
     client.connected(Time(3), 3, &node("a"), (ShardId(2), Incarnation(6)), 1_000_000);
     client.settle(Time(3));
@@ -283,7 +283,7 @@ fn a_node_that_says_another_name_is_another_shard() {
 
 #[test]
 fn without_a_connection_nothing_is_kept_and_an_old_connection_takes_nothing() {
-    let mut client = connected(false);
+    let mut client = connected();
     client.disconnected(SHARD, CONNECTION);
     send(&mut client, withdraw(1));
     client.check_invariants();
@@ -301,7 +301,7 @@ fn without_a_connection_nothing_is_kept_and_an_old_connection_takes_nothing() {
 
 #[test]
 fn whoever_waits_for_the_longest_time_is_named() {
-    let mut client = connected(false);
+    let mut client = connected();
     assert_eq!(client.slowest(), None);
     client.settle(Time(5));
     client.outputs.send(OTHER, withdraw(1));

@@ -71,8 +71,8 @@ fn response(dice: &mut Dice) -> Response {
 
 #[test]
 fn whatever_a_shard_answers_the_client_goes_on() {
-    let queues = |phasing, combining| Switches { phasing, ..switches(combining) };
-    for switches in [queues(true, false), queues(false, false), queues(true, true)] {
+    let unphased = Switches { phasing: false, ..Switches::CLARET };
+    for switches in all_switches().chain([unphased]) {
         for seed in 0..4_000 {
             let mut dice = Dice(0x5eed_1000 + seed);
             let mut client = Client::new(SESSION, switches, Limits::default(), 2, Pacing::default());

@@ -11,6 +11,7 @@ use claret_types::{Counter, CounterOp, Operation, Reply};
 
 use super::*;
 use crate::ids::TxId;
+use crate::ways::WaySwitches;
 
 const SESSION: SessionId = SessionId(7);
 const SHARD: ShardId = ShardId(0);
@@ -22,10 +23,6 @@ const OTHER_SLOT: u16 = 1;
 const CONNECTION: u32 = 1;
 const OTHER_CONNECTION: u32 = 2;
 
-fn switches(combining: bool) -> Switches {
-    Switches { combining, ..Switches::CLARET }
-}
-
 fn node(name: &str) -> Node {
     Arc::from(name)
 }
@@ -35,15 +32,19 @@ fn range(slot: u16, name: &str) -> SlotRange {
 }
 
 /// Without any connection.
-fn unconnected(combining: bool) -> Client {
-    let mut client = Client::new(SESSION, switches(combining), Limits::default(), 2, Pacing::default());
+fn unconnected() -> Client {
+    unconnected_with(Switches::CLARET)
+}
+
+fn unconnected_with(switches: Switches) -> Client {
+    let mut client = Client::new(SESSION, switches, Limits::default(), 2, Pacing::default());
     client.adopt(Time(0), vec![range(SLOT, "a"), range(OTHER_SLOT, "b")]);
     client
 }
 
 /// Connected to both shards, which took the first heartbeat.
-fn connected(combining: bool) -> Client {
-    connect(unconnected(combining))
+fn connected() -> Client {
+    connect(unconnected())
 }
 
 fn connect(mut client: Client) -> Client {
@@ -57,9 +58,15 @@ fn connect(mut client: Client) -> Client {
     client
 }
 
-/// One with a coordinator for each transaction, and one that combines.
-fn both() -> [Client; 2] {
-    [connected(false), connected(true)]
+/// The table, and each way that has all transactions.
+fn all_switches() -> impl Iterator<Item = Switches> {
+    let ways = WaySwitches::OF_PROCESSES.iter().copied().flatten().map(|named| named.ways);
+    [WaySwitches::ROUNDS].into_iter().chain(ways).map(|ways| Switches { ways, ..Switches::CLARET })
+}
+
+/// One with a coordinator for each transaction, and one for each way that has them all.
+fn all_clients() -> impl Iterator<Item = Client> {
+    all_switches().map(|switches| connect(unconnected_with(switches)))
 }
 
 fn attempt(sequence: u64) -> AttemptId {

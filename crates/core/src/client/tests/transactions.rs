@@ -47,7 +47,7 @@ fn assert_closed(client: &mut Client, tx: (TxHandle, u32)) {
 /// listed what was called since; a call of it left an answer for the next attempt, which never committed.
 #[test]
 fn a_closed_attempt_takes_nothing_and_the_next_is_whole() {
-    for mut client in both() {
+    for mut client in all_clients() {
         let tx = client.begin(Time(1), 1);
         let attempt = granted(&mut client, (tx, 1));
         let (refusal, since) = (Refusal::Recovered, INCARNATION);
@@ -74,7 +74,7 @@ fn a_closed_attempt_takes_nothing_and_the_next_is_whole() {
 /// Bug: a call for a transaction that was over ended the process's task: "the transaction is not over".
 #[test]
 fn what_is_said_for_one_that_is_over_never_reaches_the_next_with_its_coordinator() {
-    for mut client in both() {
+    for mut client in all_clients() {
         let first = client.begin(Time(1), 1);
         buffer(&mut client, (first, 1), SLOT).expect("it runs");
         client.commit(Time(1), (first, 1)).expect("it runs");
@@ -122,7 +122,7 @@ fn asked_again(client: &mut Client, now: u64) -> Vec<AttemptId> {
 
 #[test]
 fn all_that_is_due_at_one_instant_is_asked_again() {
-    for mut client in both() {
+    for mut client in all_clients() {
         let waiting: Vec<AttemptId> = (0..5).map(|at| asking(&mut client, 100, &format!("k{at}"))).collect();
         let due = client.poll_timeout().expect("they wait for answers");
         assert_eq!(asked_again(&mut client, due.0), waiting);
@@ -131,7 +131,7 @@ fn all_that_is_due_at_one_instant_is_asked_again() {
 
 #[test]
 fn a_transaction_with_the_coordinator_of_another_has_a_timer_of_its_own() {
-    let mut client = connected(false);
+    let mut client = connected();
     let first = asking(&mut client, 1, "k");
     deliver(&mut client, 2, grant(first, CallNo(0)));
     client.commit(Time(3), (TxHandle(first.tx.sequence.0), 1)).expect("it runs");
@@ -161,7 +161,7 @@ fn committed(client: &mut Client, now: u64) -> AttemptId {
 /// Shards forget what is below the low-water mark: nothing is that some shard has still to apply.
 #[test]
 fn the_low_water_mark_stays_below_what_is_not_applied_everywhere() {
-    for mut client in both() {
+    for mut client in all_clients() {
         let first = committed(&mut client, 1);
         let second = committed(&mut client, 2);
         let apply = |client: &mut Client, attempt| {
@@ -181,7 +181,7 @@ fn the_low_water_mark_stays_below_what_is_not_applied_everywhere() {
 /// Answers to calls that were never made are not taken for answers.
 #[test]
 fn votes_that_answer_what_was_not_asked_harm_nobody() {
-    for mut client in both() {
+    for mut client in all_clients() {
         let tx = client.begin(Time(1), 1);
         client.buffer(Time(1), (tx, 1), (SLOT, "k".into()), add_returning()).expect("it runs");
         client.commit(Time(1), (tx, 1)).expect("it runs");
@@ -196,7 +196,7 @@ fn votes_that_answer_what_was_not_asked_harm_nobody() {
 
 #[test]
 fn a_transaction_whose_user_is_gone_is_aborted_and_leaves_nothing() {
-    for mut client in both() {
+    for mut client in all_clients() {
         let tx = client.begin(Time(1), 1);
         let attempt = granted(&mut client, (tx, 1));
         client.abandon(Time(2), tx);
@@ -212,7 +212,7 @@ fn a_transaction_whose_user_is_gone_is_aborted_and_leaves_nothing() {
 /// Otherwise it would hold up the low-water mark for ever.
 #[test]
 fn a_transaction_that_is_given_up_between_two_attempts_is_over() {
-    for mut client in both() {
+    for mut client in all_clients() {
         let tx = client.begin(Time(1), 1);
         let attempt = granted(&mut client, (tx, 1));
         let (refusal, since) = (Refusal::Recovered, INCARNATION);
@@ -232,7 +232,7 @@ fn a_transaction_that_is_given_up_between_two_attempts_is_over() {
 /// done there, and the user was told so for good.
 #[test]
 fn calls_of_an_attempt_on_one_record_go_to_one_shard() {
-    for mut client in both() {
+    for mut client in all_clients() {
         let tx = client.begin(Time(1), 1);
         buffer(&mut client, (tx, 1), SLOT).expect("it runs");
         client.adopt(Time(2), vec![range(SLOT, "b"), range(OTHER_SLOT, "b")]);

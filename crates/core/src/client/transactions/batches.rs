@@ -10,10 +10,13 @@ use claret_types::Reply;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use super::entry::Entry;
+use super::table::Table;
 use super::trial::{Size, Trial, Window};
-use super::{Entry, Outlet, Table};
-use crate::coordinator::{Event, TxHandle};
-use crate::ids::{CallNo, ShardId, Time};
+use crate::client::Outputs;
+use crate::client::process::Process;
+use crate::coordinator::Event;
+use crate::ids::{CallNo, ShardId, Time, TxHandle};
 use crate::planted::{Bug, is_planted};
 use crate::switches::{Delivery, Switches};
 
@@ -165,7 +168,7 @@ impl Table {
     }
 
     /// A frame leaves: all that are gathered leave, in batches.
-    pub(super) fn leave(&mut self, now: Time) {
+    pub(super) fn leave(&mut self, process: &mut Process, now: Time) {
         let gathered = std::mem::take(&mut self.batches.gathered);
         // Those of one shard with those of the same one alone (B3).
         let mut gathered: Vec<(Option<ShardId>, u64)> =
@@ -177,8 +180,8 @@ impl Table {
             while !rest.is_empty() {
                 let together = self.first_batch(rest);
                 match rest[..together] {
-                    [tx] => self.go_alone(now, tx),
-                    _ => self.carry(now, &rest[..together]),
+                    [tx] => self.go_alone(process, now, tx),
+                    _ => self.carry(process, now, &rest[..together]),
                 }
                 rest = &rest[together..];
             }
@@ -193,10 +196,10 @@ impl Table {
     }
 
     /// All that are gathered leave, each by itself.
-    pub(super) fn disband(&mut self, now: Time) {
+    pub(super) fn disband(&mut self, process: &mut Process, now: Time) {
         let mut gathered = std::mem::take(&mut self.batches.gathered);
         gathered.sort_unstable();
-        gathered.into_iter().for_each(|tx| self.go_alone(now, tx));
+        gathered.into_iter().for_each(|tx| self.go_alone(process, now, tx));
     }
 
     /// How many of them make the first batch: one at least.
@@ -223,15 +226,15 @@ impl Table {
         gathered.iter().position(is_too_much).unwrap_or(gathered.len()).max(1)
     }
 
-    fn go_alone(&mut self, now: Time, tx: u64) {
+    fn go_alone(&mut self, process: &mut Process, now: Time, tx: u64) {
         let Some(entry) = self.entries.get_mut(tx) else { return };
         entry.carriage = Carriage::Alone;
         entry.left = self.batches.leaving();
-        self.commit_entry(now, tx);
+        self.commit_entry(process, now, tx);
     }
 
-    fn carry(&mut self, now: Time, together: &[u64]) {
-        let (carrier, mut entry) = self.begin_entry(now, 0);
+    fn carry(&mut self, process: &mut Process, now: Time, together: &[u64]) {
+        let (carrier, mut entry) = self.begin_entry(process, now, 0);
         entry.carriage = Carriage::Carries;
         entry.left = self.batches.leaving();
         let mut carried = self.batches.spare.pop().unwrap_or_default();
@@ -248,7 +251,7 @@ impl Table {
         }
         self.batches.carried.insert(carrier, carried);
         self.entries.insert(carrier, entry);
-        self.commit_entry(now, carrier);
+        self.commit_entry(process, now, carrier);
     }
 
     /// The user of a transaction that is gathered or carried wants its end, or has left. Whether that is all that is to be
@@ -280,17 +283,15 @@ impl Table {
         }
     }
 
-    /// Who speaks to the shards for a transaction.
-    pub(super) fn speaker(&self, tx: u64) -> Option<&Entry> {
-        let entry = self.entries.get(tx)?;
-        match entry.carriage {
-            Carriage::In(carrier) => self.entries.get(carrier).map(Box::as_ref),
-            _ => Some(entry),
-        }
-    }
-
     /// A carrier is told the end of its attempt.
-    pub(super) fn unload(&mut self, now: Time, carrier: u64, event: Event, outlet: &mut impl Outlet) {
+    pub(super) fn unload(
+        &mut self,
+        process: &mut Process,
+        now: Time,
+        carrier: u64,
+        event: Event,
+        outputs: &mut Outputs,
+    ) {
         let Some(mut members) = self.batches.carried.remove(&carrier) else { return };
         match event {
             Event::Committed { replies } => {
@@ -298,13 +299,13 @@ impl Table {
                     true => self.batches.size.shrink(),
                     false => self.batches.size.grow(),
                 }
-                self.unload_committed(now, &members, replies, outlet);
+                self.unload_committed(process, now, &members, replies, outputs);
             }
             Event::Unknown if !is_planted(Bug::BatchUnknownAgain) => {
-                let asked = self.unheard.take(TxHandle(carrier));
+                let asked = process.take_unknown(TxHandle(carrier));
                 for it in &members {
-                    asked.iter().for_each(|asked| self.unheard.note(TxHandle(it.tx), asked.clone()));
-                    self.close_carried(it.tx, Event::Unknown, outlet);
+                    asked.iter().for_each(|asked| process.note_unknown(now, TxHandle(it.tx), asked.clone()));
+                    self.close_carried(process, it.tx, Event::Unknown, outputs);
                 }
             }
             event => {
@@ -314,8 +315,8 @@ impl Table {
                 }
                 for it in &members {
                     match it.regrets {
-                        true => self.close_carried(it.tx, Event::Aborted, outlet),
-                        false => self.go_alone(now, it.tx),
+                        true => self.close_carried(process, it.tx, Event::Aborted, outputs),
+                        false => self.go_alone(process, now, it.tx),
                     }
                 }
             }
@@ -327,10 +328,11 @@ impl Table {
     /// Each has the answers to its own calls, by its own numbers.
     fn unload_committed(
         &mut self,
+        process: &mut Process,
         now: Time,
         carried: &[Carried],
         mut replies: Vec<(CallNo, Reply)>,
-        outlet: &mut impl Outlet,
+        outputs: &mut Outputs,
     ) {
         replies.sort_unstable_by_key(|(no, _)| *no);
         let mut replies = replies.into_iter().peekable();
@@ -344,7 +346,7 @@ impl Table {
             }
             let since = self.entries.get(it.tx).and_then(|entry| entry.committing_since);
             since.into_iter().for_each(|since| self.batches.note_time(now.since(since)));
-            self.close_carried(it.tx, Event::Committed { replies: own }, outlet);
+            self.close_carried(process, it.tx, Event::Committed { replies: own }, outputs);
         }
     }
 
@@ -371,12 +373,12 @@ impl Table {
     }
 
     /// The end of a transaction that was carried.
-    fn close_carried(&mut self, tx: u64, event: Event, outlet: &mut impl Outlet) {
+    fn close_carried(&mut self, process: &mut Process, tx: u64, event: Event, outputs: &mut Outputs) {
         let Some(mut entry) = self.entries.remove(tx) else { return };
         if !entry.ended {
-            outlet.tell(TxHandle(tx), event);
+            outputs.tell(TxHandle(tx), event);
         }
-        self.session.end(entry.coordinator.birth().tx);
+        process.end(entry.coordinator.birth().tx);
         entry.coordinator.close_carried();
         self.recycle(entry);
     }

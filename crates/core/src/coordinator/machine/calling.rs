@@ -50,8 +50,11 @@ impl Coordinator {
         self.execute_for(now, Member(0), shard, key, op, reserve)
     }
 
-    /// [`Self::execute`] for a member of the group. Another member's buffered calls stay behind (C4).
-    pub(in super::super) fn execute_for(
+    /// [`Self::execute`] for a member of the attempt. Another member's buffered calls stay behind (C4).
+    ///
+    /// # Errors
+    /// [`Closed`] when no attempt runs.
+    pub fn execute_for(
         &mut self,
         now: Time,
         member: Member,
@@ -157,9 +160,12 @@ impl Coordinator {
         Ok(())
     }
 
-    /// [`Self::buffer`] for a member of the group.
+    /// [`Self::buffer`] for a member of the attempt.
+    ///
+    /// # Errors
+    /// [`Closed`] when no attempt runs.
     #[inline]
-    pub(in super::super) fn buffer_for(
+    pub fn buffer_for(
         &mut self,
         member: Member,
         shard: ShardId,
@@ -307,12 +313,10 @@ impl Coordinator {
     }
 
     /// Starts the commit of those who are members now.
-    pub(in super::super) fn commit_for(
-        &mut self,
-        now: Time,
-        members: Members,
-        hot: &[ShardId],
-    ) -> Result<(), Closed> {
+    ///
+    /// # Errors
+    /// [`Closed`] when no attempt runs, or calls of it are not answered: then it is aborted.
+    pub fn commit_for(&mut self, now: Time, members: Members, hot: &[ShardId]) -> Result<(), Closed> {
         self.check_open()?;
         self.round.commit_for(members);
         self.begin_round(now, hot)
@@ -328,7 +332,7 @@ impl Coordinator {
 
     /// A member leaves before the prepare: nothing of it counts any more. What it asked for and was not
     /// granted is given up with the prepare, which names the members that stay.
-    pub(in super::super) fn leave(&mut self, member: Member) {
+    pub fn leave(&mut self, member: Member) {
         // Once the prepare has left, who is a member is settled.
         if self.is_running() {
             self.calls.leave(member);

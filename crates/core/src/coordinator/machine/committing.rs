@@ -9,10 +9,10 @@ use claret_types::Reply;
 
 use super::{Coordinator, Goal, State};
 use crate::coordinator::participants::Placed;
+use crate::coordinator::ways::Again;
 use crate::coordinator::{Cause, Closed, Event};
 use crate::ids::{CallNo, Incarnation, ShardId, Time};
-use crate::message::{Asks, Refusal, Request};
-use crate::planted::{Bug, is_planted};
+use crate::message::{Refusal, Request};
 
 /// Round one.
 impl Coordinator {
@@ -45,11 +45,10 @@ impl Coordinator {
         }
         let is_stamped = self.stamp.suggested().is_some();
         let order = (self.round.first(), hot);
-        self.chain.arrange(&self.switches, is_stamped, &mut self.participants, order);
+        let goes_another_way = self.ways.begin(&self.switches, is_stamped, &mut self.participants, order);
         self.round.list(self.participants.listed());
         self.state = State::Preparing;
-        if self.chain.is_chain() {
-            // They hold nothing before the baton comes (K3).
+        if goes_another_way {
             self.participants.give_turns(|_| 0);
         } else {
             // A stamped attempt holds nothing that others wait for (P83).
@@ -68,7 +67,8 @@ impl Coordinator {
 
     pub(super) fn send_prepare(&mut self, at: usize) {
         let is_last = self.participants.is_last(at);
-        let asks = if self.chain.is_chain() { Asks::Chain } else { self.stamp.asks(is_last) };
+        let of_way = self.ways.asks(self.participants.at(at).shard());
+        let asks = of_way.unwrap_or_else(|| self.stamp.asks(is_last));
         let attempt = self.attempt();
         let participant = self.participants.at_mut(at);
         participant.ask();
@@ -87,12 +87,10 @@ impl Coordinator {
         self.out.send(shard, request);
     }
 
-    pub(super) fn resend_prepares(&mut self) {
-        // In a chain the baton may be lost behind a vote that is known (K8).
-        let may_be_lost = self.chain.is_chain() && !is_planted(Bug::ResentToUnvoted);
+    pub(super) fn resend_prepares(&mut self, again: Again) {
         for at in 0..self.participants.len() {
             let participant = self.participants.at(at);
-            if (may_be_lost || !participant.has_voted()) && participant.is_asked() {
+            if (again == Again::ToAll || !participant.has_voted()) && participant.is_asked() {
                 self.send_prepare(at);
             }
         }
@@ -115,10 +113,6 @@ impl Coordinator {
             return; // A double.
         }
         participant.vote_yes(applied);
-        if applied && self.chain.is_decided_by(from, self.round.listed()) {
-            // So all have voted yes. Those who answer something say so themselves (K6).
-            self.participants.hear_decision(&self.calls.answering_shards());
-        }
         self.round.add_replies(replies, &self.participants, &self.calls);
         if self.participants.have_all_voted_yes() {
             self.begin_applying();
@@ -179,9 +173,7 @@ impl Coordinator {
         }
         let replies = self.round.take_replies();
         self.out.tell(Event::Committed { replies });
-        // Where the last one of a chain has decided, it tells the others itself (K6).
-        let last = self.participants.iter().last();
-        if !(self.chain.is_chain() && last.is_some_and(|last| last.has_applied())) {
+        if self.ways.tells_decision(&self.participants) {
             for shard in self.participants.unapplied() {
                 self.out.send(shard, Request::Apply { attempt });
             }
@@ -200,16 +192,10 @@ impl Coordinator {
     }
 
     pub(super) fn on_applied(&mut self, from: ShardId) {
-        let is_voting = matches!(self.state, State::Preparing | State::Withdrawing(_));
-        // The last one of a chain has told it, whose own word is not here yet.
-        let is_early = is_voting && self.chain.is_chain();
-        if self.state != State::Committed && !is_early {
+        if self.state != State::Committed {
             return;
         }
         let are_answers_known = self.participants.of(from).apply();
-        if is_early {
-            return;
-        }
         if !are_answers_known {
             self.stamp.lose_answers();
         }
@@ -249,8 +235,8 @@ impl Coordinator {
             State::Committed | State::Idle { .. } => return,
         };
         let forgot = self.participants.of(from).incarnation().is_some_and(|listed| listed < since);
-        if refusal == Refusal::Unchained {
-            self.chain.note_unchained();
+        if refusal == Refusal::OnlyRounds {
+            self.ways.commit_in_rounds();
         }
         if refusal == Refusal::LostLocks || forgot {
             self.participants.forget_met(from);

@@ -97,8 +97,11 @@ impl Coordinator {
     }
 
     /// Restarts a transaction whose last attempt used these operations, not those that this coordinator saw:
-    /// it was a member of a group (trap 12).
-    pub(in super::super) fn restart_after(&mut self, used: &[(Bytes, Operation)]) -> Result<(), Closed> {
+    /// it was a member of another attempt (trap 12).
+    ///
+    /// # Errors
+    /// [`Closed`] when its user was not told to run it again.
+    pub fn restart_after(&mut self, used: &[(Bytes, Operation)]) -> Result<(), Closed> {
         if self.state != (State::Idle { again: true }) {
             return Err(Closed);
         }
@@ -112,15 +115,15 @@ impl Coordinator {
         self.state = State::Running;
         self.calls.begin_next(self.switches.locks);
         self.round.begin_next();
-        self.chain.begin_next();
+        self.ways.begin_next();
         self.stamp.begin_next();
         self.blocked.begin_next();
         self.retries.begin_next();
     }
 
-    /// The transaction goes on elsewhere, as a member of another group, or has not begun here: it may come back by
+    /// The transaction goes on elsewhere, as a member of another attempt, or has not begun here: it may come back by
     /// [`Self::restart_after`]. Nothing was sent.
-    pub(in super::super) fn park(&mut self) {
+    pub fn park(&mut self) {
         self.state = State::Idle { again: true };
     }
 }
@@ -139,7 +142,7 @@ impl Coordinator {
         self.participants.forget_all_met();
         self.calls.reset();
         self.round.reset();
-        (self.chain, self.stamp) = (Default::default(), Stamp::default());
+        (self.ways, self.stamp) = (Default::default(), Stamp::default());
         self.blocked = Default::default();
         self.out.reset();
         true
@@ -174,8 +177,8 @@ mod tests {
 
     fn fresh(sequence: u64) -> Coordinator {
         let phasing = true;
-        let (locks, combining, delivery) = (Locks::Abstract, false, Delivery::Network);
-        let switches = Switches { locks, phasing, combining, delivery, ..Switches::CLARET };
+        let (locks, delivery) = (Locks::Abstract, Delivery::Network);
+        let switches = Switches { locks, phasing, delivery, ..Switches::CLARET };
         let mut coordinator = Coordinator::new(birth(sequence), switches, Limits::default(), sequence);
         MET.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
         coordinator

@@ -12,19 +12,20 @@
 //! holder are kept beside its claims and applied at release (deferred update).
 //!
 //! Invariants ([`Lock::check`]): the sum of the holders' claims is what `held` and the line say; claims of different holders do not
-//! conflict, but where one follows the other (K16); nobody waits for a lock that nobody holds; nobody waits twice.
+//! conflict, but where one stands behind the other (`order`); nobody waits for a lock that nobody holds; nobody waits twice.
 
 mod deciding;
 mod expiring;
-mod following;
 mod granting;
 mod holder;
 mod leaving;
 mod line;
+mod order;
 mod replicating;
 mod settling;
 mod showing;
 mod undoing;
+mod ways;
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -33,7 +34,6 @@ use claret_types::{Bytes, Held, State, TypeInfo};
 use indexmap::IndexMap;
 
 pub(super) use deciding::Verdict;
-pub(crate) use following::FOLLOWED_MAX;
 pub(crate) use granting::{Answer, Answers, Stop};
 pub(super) use holder::Holder;
 pub(crate) use holder::Item;
@@ -41,6 +41,7 @@ pub(super) use holder::Used;
 pub(crate) use line::Carried;
 use line::Line;
 pub(super) use line::{may_order, used_by};
+pub(crate) use ways::Pass;
 
 use super::Owner;
 use super::clocks::Clocks;
@@ -64,8 +65,8 @@ pub(super) struct Lock {
     holders: IndexMap<AttemptId, Holder, foldhash::fast::FixedState>,
     /// Nobody who holds the record was born later.
     youngest: Option<Birth>,
-    /// How many of its holders follow others (K16).
-    followers: usize,
+    /// How many of its holders stand behind others.
+    behind: usize,
     /// Somebody was found to claim more than a footprint says, for the record expires: see [`footprint`](super::footprint).
     expires: bool,
     /// The record vanished by itself: who holds it still has voted and comes before that, everybody else after (P36).
@@ -209,7 +210,7 @@ impl Lock {
             && !self.expires
             && self.line.is_none()
             && self.before_it_vanished.is_none()
-            && self.followers == 0
+            && self.behind == 0
             && self.phaser.is_quiet()
     }
 
@@ -221,7 +222,7 @@ impl Lock {
             line,
             holders,
             youngest,
-            followers: _, // As the holders have them.
+            behind: _, // As the holders have them.
             expires,
             vanished,
             before_it_vanished,
@@ -247,14 +248,14 @@ impl Lock {
             holder.claims().for_each(|claims| sum.add(claims));
             holder.check();
         }
-        self.check_followers(key);
+        self.check_order(key);
         assert!(sum == self.held, "'{key}': the claims do not add up: {sum:?} {:?}", self.held);
         self.check_line(key, &in_order);
         self.phaser.check();
         let Some(kind) = self.kind else { return };
         for (i, (first, a)) in self.holders.iter().enumerate() {
             for (second, b) in self.holders.iter().skip(i + 1) {
-                if a.is_in_order() && b.is_in_order() || a.follows(*second) || b.follows(*first) {
+                if a.is_in_order() && b.is_in_order() || a.is_behind(*second) || b.is_behind(*first) {
                     continue;
                 }
                 let conflict = a.claims().any(|a| b.claims().any(|b| a.conflict_with(b, &kind.modes)));

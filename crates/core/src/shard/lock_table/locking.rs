@@ -9,7 +9,7 @@ use super::records::{Record, RecordIx};
 use super::table::LockTable;
 use super::{Answer, Fate, Owner};
 use crate::backup::HeldRecord;
-use crate::ids::{AttemptId, Birth, CallNo, ShardId, Time, Timestamp};
+use crate::ids::{AttemptId, Birth, CallNo, Time, Timestamp};
 use crate::message::{Call, Members};
 use crate::planted::{Bug, is_planted};
 use crate::records::External;
@@ -199,18 +199,6 @@ impl LockTable {
             lock.keep_copy(state);
         }
         lock.vanish()
-    }
-
-    // --- following ---
-
-    /// An attempt has voted in a chain that `decider` decides: those may follow it now that waited for its records.
-    pub(crate) fn lead(&mut self, now: Time, held: &[RecordIx], attempt: AttemptId, decider: ShardId) {
-        for record in held {
-            let Some((led, mut around)) = self.at(*record) else { continue };
-            if led.lock.as_mut().is_some_and(|lock| lock.lead(attempt, decider)) {
-                led.settle(&mut around, now);
-            }
-        }
     }
 
     // --- standing in line ---

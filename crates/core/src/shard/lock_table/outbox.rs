@@ -31,8 +31,8 @@ pub(crate) struct Outbox {
     woken: VecDeque<Woken>,
     /// Whose turn has come on a record, once for each (P75).
     ready: VecDeque<AttemptId>,
-    /// Who follows nobody any more on a record, once for each.
-    unled: VecDeque<AttemptId>,
+    /// Before whom nobody comes any more on a record, once for each.
+    foremost: VecDeque<AttemptId>,
     notices: VecDeque<Notice>,
     /// External records that have ended when effects were carried out, and that somebody holds.
     ended: Vec<Bytes>,
@@ -50,8 +50,8 @@ impl Outbox {
     }
 
     #[inline]
-    pub(super) fn say_unled(&mut self, attempt: AttemptId) {
-        self.unled.push_back(attempt);
+    pub(super) fn say_foremost(&mut self, attempt: AttemptId) {
+        self.foremost.push_back(attempt);
     }
 
     /// `elder` waits for `attempt`.
@@ -76,8 +76,8 @@ impl Outbox {
     }
 
     #[inline]
-    pub(crate) fn poll_unled(&mut self) -> Option<AttemptId> {
-        self.unled.pop_front()
+    pub(crate) fn poll_foremost(&mut self) -> Option<AttemptId> {
+        self.foremost.pop_front()
     }
 
     #[inline]
@@ -115,6 +115,6 @@ impl Outbox {
     /// When the shard left what it takes within each input.
     pub(super) fn check(&self) {
         assert!(self.woken.is_empty(), "somebody was let in and did not go on");
-        assert!(self.unled.is_empty(), "a follower was not carried out");
+        assert!(self.foremost.is_empty(), "nobody stands before somebody, who did not go on");
     }
 }

@@ -118,15 +118,6 @@ impl LockTable {
         self.records().lock(record)?.told(attempt)
     }
 
-    /// Whom an attempt follows on these records, each once. O(records).
-    pub(crate) fn followed(&self, held: &[RecordIx], attempt: AttemptId) -> Vec<AttemptId> {
-        let locks = held.iter().filter_map(|record| self.records().lock(*record));
-        let mut all: Vec<AttemptId> = locks.flat_map(|lock| lock.followed_by(attempt)).copied().collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
-
     /// Whether claims of a command that is no operation, and that is over at once, have to wait for holders.
     pub(crate) fn conflicts_with(&self, hash: u64, key: &[u8], kind: &TypeInfo, claims: &Claims) -> bool {
         let lock = self.find(hash, key).and_then(|record| self.records()[record].held());

@@ -52,7 +52,7 @@ pub(crate) enum Kind {
     Elder,
     Inquire,
     Answer,
-    Baton,
+    Way,
     Other,
 }
 
@@ -88,7 +88,7 @@ impl Message {
             },
             Body::Peer(_, PeerMessage::Inquire { .. }) => Kind::Inquire,
             Body::Peer(_, PeerMessage::Answer { .. }) => Kind::Answer,
-            Body::Peer(_, PeerMessage::Baton { .. }) => Kind::Baton,
+            Body::Peer(_, PeerMessage::Way { .. }) => Kind::Way,
             Body::Peer(_, PeerMessage::AskClock { .. } | PeerMessage::Clock { .. }) => Kind::Other,
         }
     }
@@ -119,7 +119,7 @@ impl Message {
                 _,
                 PeerMessage::Inquire { attempt, .. }
                 | PeerMessage::Answer { attempt, .. }
-                | PeerMessage::Baton { attempt, .. },
+                | PeerMessage::Way { attempt, .. },
             ) => attempt.attempt,
             Body::Peer(_, PeerMessage::AskClock { .. } | PeerMessage::Clock { .. }) => 0,
         }
@@ -486,7 +486,7 @@ impl World {
         shard.check_invariants();
     }
 
-    fn collect(&mut self) {
+    pub(crate) fn collect(&mut self) {
         let link = Link { session: self.session.id(), connection: self.connection };
         for shard in &mut self.shards {
             while let Some(output) = shard.poll_output() {

@@ -7,8 +7,7 @@ use claret_types::{Operation, Reply};
 
 use crate::harness::{Kind, Message, Tx, World, incr_returning, sadd, sadd_returning, scard, sismember};
 
-pub(crate) const ALWAYS: Switches =
-    Switches { ordering: Ordered::Always, combining: false, ..Switches::CLARET };
+pub(crate) const ALWAYS: Switches = Switches { ordering: Ordered::Always, ..Switches::CLARET };
 
 fn world(shards: u32) -> World {
     World::with(shards, ALWAYS, Limits::default())

@@ -7,7 +7,7 @@ use claret_types::{BoundedCounter, BoundedCounterOp, KeyspaceOp, Moment, Operati
 
 use crate::harness::{Body, Kind, World, get, incr, incr_returning, sadd, sadd_returning};
 
-const UNPHASED: Switches = Switches { phasing: false, combining: false, ..Switches::CLARET };
+const UNPHASED: Switches = Switches { phasing: false, ..Switches::CLARET };
 
 const DIRECT: Switches = Switches { phasing: true, delivery: Delivery::Direct, ..UNPHASED };
 

@@ -2,7 +2,7 @@
 //! ranges: the tests of the wire, its measurement and its fuzzers begin with these.
 
 use claret_core::message::{
-    Asks, Bound, Call, KeyedCall, Listed, Members, PeerMessage, Refusal, Request, Response, Status,
+    Asks, Bound, Call, KeyedCall, Listed, Members, PeerMessage, Refusal, Request, Response, Status, WayWords,
 };
 use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
@@ -165,7 +165,9 @@ pub(crate) fn requests() -> Vec<Request> {
     let Request::Prepare { participants, birth, attempt, .. } = typical_prepare() else {
         unreachable!("it is one")
     };
-    all.extend([Asks::Place(Timestamp(1 << 50)), Asks::Chain].map(|asks| Request::Prepare {
+    let ways =
+        way_words().map(|WayWords { number, body }| Asks::Way { decides: body.is_empty(), number, body });
+    all.extend([Asks::Place(Timestamp(1 << 50))].into_iter().chain(ways).map(|asks| Request::Prepare {
         attempt,
         birth,
         participants: participants.clone(),
@@ -247,7 +249,7 @@ pub(crate) fn refusals() -> Vec<Refusal> {
         Refusal::Unlisted,
         Refusal::Resolved,
         Refusal::Unstamped,
-        Refusal::Unchained,
+        Refusal::OnlyRounds,
         Refusal::TooMuch { bound: Bound::UserBytes, limit: 1 << 30 },
         Refusal::Denied { key: "k".into(), reason: "NOPERM".to_owned() },
         Refusal::AgainstSchema { key: "k".into(), error: Box::new(OpError::EmptyKey) },
@@ -296,6 +298,11 @@ pub(crate) fn responses() -> Vec<Response> {
     all
 }
 
+/// What a way to commit adds to messages, whichever it is.
+fn way_words() -> [WayWords; 2] {
+    [(1, vec![]), (200, vec![7; 300])].map(|(number, body)| WayWords { number, body: body.into() })
+}
+
 /// Messages between shards, of every kind.
 pub(crate) fn peers() -> Vec<PeerMessage> {
     let (attempt, from) = (attempt(1, 2, 3), ShardId(5461));
@@ -304,8 +311,6 @@ pub(crate) fn peers() -> Vec<PeerMessage> {
     all.extend(STATUSES.map(|status| PeerMessage::Answer { attempt, from, status }));
     all.push(PeerMessage::AskClock { from, incarnation: Incarnation(4), want: Timestamp(9) });
     all.push(PeerMessage::Clock { from, incarnation: Incarnation(4), clock: Timestamp(7), owners: 5 });
-    for follows in [vec![], vec![attempt]] {
-        all.push(PeerMessage::Baton { attempt, from, follows });
-    }
+    all.extend(way_words().map(|words| PeerMessage::Way { attempt, from, words }));
     all
 }

@@ -11,9 +11,9 @@ use super::samples;
 
 /// Of each operation: that it was granted and voted for, and the same with what was decided then; by locks, and in order.
 pub(crate) fn all() -> Vec<Vec<u8>> {
-    let told = |asks| {
+    let told = |asks: Asks| {
         let numbered = (1..).zip(samples::operations());
-        numbered.flat_map(move |(number, op)| told_of(number, op, asks))
+        numbered.flat_map(move |(number, op)| told_of(number, op, asks.clone()))
     };
     told(Asks::Vote).chain(told(Asks::Place(Timestamp(5)))).collect()
 }

@@ -73,7 +73,7 @@ pub(crate) struct Host {
 }
 
 fn switches() -> Switches {
-    Switches { combining: false, delivery: Delivery::Direct, ..Switches::CLARET }
+    Switches { delivery: Delivery::Direct, ..Switches::CLARET }
 }
 
 fn shard_of(key: &Bytes) -> ShardId {

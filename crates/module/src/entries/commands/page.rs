@@ -4,8 +4,8 @@
 use std::fmt::Write;
 
 use super::{Argument, COMMANDS, Command, Shape};
-use crate::entries::info::{FIELDS, STATE, STATE_SUMMARY};
-use crate::node::settings::{PEER_SECRET_FILE, SCHEMA, SETTINGS};
+use crate::entries::info::{self, STATE, STATE_SUMMARY};
+use crate::node::settings::{self, PEER_SECRET_FILE, SCHEMA};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
 
@@ -95,7 +95,7 @@ fn page() -> String {
     page.push_str(
         "\n## CONFIG claret.*\n\n| setting | default | from | to | what |\n|---|---|---|---|---|\n",
     );
-    for setting in SETTINGS {
+    for setting in settings::all() {
         let shown = |value: i64| match usize::try_from(value).ok().and_then(|at| setting.words.get(at)) {
             Some(word) => format!("`{}`", word.to_string_lossy()),
             None => value.to_string(),
@@ -112,7 +112,7 @@ fn page() -> String {
     writeln!(page, "| `claret.{name}` | none |  |  | {summary} |").expect("into a string");
     page.push_str("\n## INFO claret\n\n| number | what |\n|---|---|\n");
     writeln!(page, "| `claret_{STATE}` | {STATE_SUMMARY} |").expect("into a string");
-    for field in FIELDS {
+    for field in info::fields() {
         writeln!(page, "| `claret_{}` | {} |", field.name, field.summary).expect("into a string");
     }
     page

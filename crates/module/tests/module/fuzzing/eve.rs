@@ -185,8 +185,10 @@ impl Eve {
                     _ => Members::All,
                 };
                 let place = Asks::Place(Timestamp(dice.number()));
-                let asks =
-                    *dice.pick(&[Asks::Decision, Asks::Decision, Asks::Vote, Asks::Vote, Asks::Chain, place]);
+                let (number, body) = (dice.roll(4) as u8, Vec::new().into());
+                let way = Asks::Way { decides: dice.once_in(2), number, body };
+                let asks = [Asks::Decision, Asks::Decision, Asks::Vote, Asks::Vote, way, place];
+                let asks = dice.pick(&asks).clone();
                 Request::Prepare {
                     attempt,
                     birth,

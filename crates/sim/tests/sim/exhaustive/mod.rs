@@ -50,7 +50,7 @@
 //! except these attempts, and no other.
 //!
 //! The larger configurations are run by
-//! `cargo run --release -p claret-sim --example exhaustive`, which prints the table of `docs/simulation.md`.
+//! `cargo run --release -p claret-sim --example exhaustive`, which prints the table of `SEARCH.md`.
 
 mod check;
 mod client;
@@ -59,6 +59,7 @@ mod plan;
 mod plans;
 mod search;
 mod step;
+mod ways;
 mod world;
 
 use std::collections::BTreeSet;
@@ -111,13 +112,13 @@ fn transactions_that_look_keep_every_promise() {
 }
 
 #[test]
-fn chains_keep_every_promise() {
-    plans::small_chains().iter().for_each(holds);
+fn other_ways_keep_every_promise() {
+    ways::small().iter().for_each(holds);
 }
 
 #[test]
-fn bugs_of_chains_are_found() {
-    are_found(&plans::broken_chains());
+fn bugs_of_other_ways_are_found() {
+    are_found(&ways::broken());
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What is explored: programs, bounds, faults, and what is broken on purpose.
 
-use claret_core::{Bug, Commit, Limits, Locks, Ordered, Survives, Switches};
-use claret_types::{Bytes, Counter, CounterOp, End, List, ListOp, Operation, Set, SetOp};
+use claret_core::ways::WaySwitches;
+use claret_core::{Bug, Limits, Locks, Ordered, Survives, Switches};
+use claret_types::{Counter, CounterOp, Operation, Set, SetOp};
 
 /// The record of shard 0.
 pub(crate) const X: usize = 0;
@@ -57,18 +58,6 @@ pub(crate) fn add(shard: usize, element: &'static str) -> Step {
 pub(crate) fn size(shard: usize, at_once: bool) -> Step {
     let how = if at_once { How::Now } else { How::Later };
     Step { shard, op: Operation::new::<Set>(SetOp::Len), how }
-}
-
-/// Pushes to a list: two of these differ in nothing but their order.
-pub(crate) fn push(shard: usize, value: &'static str) -> Step {
-    let op = ListOp::Push(End::Back, [Bytes::from(value)].into_iter().collect());
-    Step { shard, op: Operation::new::<List>(op), how: How::Later }
-}
-
-/// Asks for all that is in a list.
-pub(crate) fn items(shard: usize) -> Step {
-    let op = ListOp::Range { start: 0, stop: -1 };
-    Step { shard, op: Operation::new::<List>(op), how: How::Later }
 }
 
 /// How often each fault may happen in one run.
@@ -127,8 +116,8 @@ pub(crate) struct Plan {
     pub(crate) plant: Plant,
     /// Where calls are ordered: about which timestamp each client is to have.
     pub(crate) suggested: Option<Vec<u64>>,
-    /// Commits are chains.
-    pub(crate) chains: bool,
+    /// In which ways commits go.
+    pub(crate) ways: WaySwitches,
     /// Who begins only once this other client was told.
     pub(crate) after: Vec<(usize, usize)>,
     /// A bug in the machines.
@@ -150,7 +139,7 @@ impl Plan {
             plant: Plant::Nothing,
             suggested: None,
             after: Vec::new(),
-            chains: false,
+            ways: WaySwitches::ROUNDS,
             bug: None,
         }
     }
@@ -172,8 +161,7 @@ impl Plan {
 
     pub(crate) fn switches(&self) -> Switches {
         let ordering = if self.suggested.is_some() { Ordered::Always } else { Ordered::Never };
-        let commit = if self.chains { Commit::Chain } else { Commit::Rounds };
-        Switches { locks: self.locks, combining: false, ordering, commit, ..Switches::CLARET }
+        Switches { locks: self.locks, ordering, ways: self.ways, ..Switches::CLARET }
     }
 
     /// Time stands still at 0. Whatever waits for time has one moment of its own, so that each kind can be let

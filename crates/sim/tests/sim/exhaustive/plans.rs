@@ -3,14 +3,15 @@
 use claret_core::{Bug, Survives};
 use claret_types::CounterOp::{Add, AddReturning, Get};
 
-use super::plan::{Faults, How, Plan, Plant, Step, X, Y, Z, add, items, later, looked, now, push, size};
+use super::plan::{Faults, Plan, Plant, Step, X, Y, Z, add, later, looked, now, size};
+use super::ways;
 
-const NONE: Faults = Faults { deaths: 0, restarts: 0, doubles: 0, losses: 0, early_timeouts: 0 };
-const DEATH: Faults = Faults { deaths: 1, ..NONE };
-const EARLY_TIMEOUT: Faults = Faults { early_timeouts: 1, ..NONE };
-const DOUBLE: Faults = Faults { doubles: 1, ..NONE };
-const LOSS: Faults = Faults { losses: 1, ..NONE };
-const RESTART: Faults = Faults { restarts: 1, ..NONE };
+pub(super) const NONE: Faults = Faults { deaths: 0, restarts: 0, doubles: 0, losses: 0, early_timeouts: 0 };
+pub(super) const DEATH: Faults = Faults { deaths: 1, ..NONE };
+pub(super) const EARLY_TIMEOUT: Faults = Faults { early_timeouts: 1, ..NONE };
+pub(super) const DOUBLE: Faults = Faults { doubles: 1, ..NONE };
+pub(super) const LOSS: Faults = Faults { losses: 1, ..NONE };
+pub(super) const RESTART: Faults = Faults { restarts: 1, ..NONE };
 
 /// Adds at both shards and answers with the sums, in one prepare each: whoever does it conflicts with all others.
 fn both(amount: i64) -> Vec<Step> {
@@ -59,7 +60,7 @@ fn alone(name: &'static str, program: Vec<Step>, doubles: u8, restarts: u8) -> P
     Plan { faults: Faults { doubles, restarts, early_timeouts: 2, ..NONE }, ..Plan::new(name, vec![program]) }
 }
 
-fn with_records(plan: Plan) -> Plan {
+pub(super) fn with_records(plan: Plan) -> Plan {
     Plan { survives: Survives::Records, ..plan }
 }
 
@@ -140,118 +141,10 @@ pub(crate) fn small_looking() -> Vec<Plan> {
     ]
 }
 
-/// Adds at all three shards, and answers with the sum at one of them.
-fn all_three(answers: usize, amount: i64) -> Vec<Step> {
-    let step = |at| later(at, if at == answers { AddReturning(amount) } else { Add(amount) });
-    [X, Y, Z].map(step).into()
-}
-
-/// Chains: one over three shards, one over the last two of them, and one that locks before it commits at both ends.
-fn chains(name: &'static str, faults: Faults) -> Plan {
-    let programs = vec![all_three(Y, 1), vec![later(Y, AddReturning(2)), later(Z, Add(2))]];
-    Plan { faults, chains: true, ..Plan::new(name, programs) }
-}
-
-/// The same beside one that locks as it goes, from the other end.
-fn chains_beside_locks(name: &'static str, faults: Faults) -> Plan {
-    let programs = vec![all_three(Z, 1), vec![now(Z, AddReturning(2)), later(X, AddReturning(2))]];
-    Plan { faults, chains: true, ..Plan::new(name, programs) }
-}
-
-/// One chain over three shards.
-fn one_chain(name: &'static str, faults: Faults) -> Plan {
-    Plan { faults, chains: true, ..Plan::new(name, vec![all_three(Y, 1), vec![later(Z, Add(2))]]) }
-}
-
-/// Two over the same shards in opposite orders: each has another one last.
-fn hot_chains(name: &'static str, faults: Faults) -> Plan {
-    let looks = vec![looked(X, Get), later(Y, AddReturning(2)), later(Z, Add(2))];
-    Plan { faults, chains: true, hot: Some(X), ..Plan::new(name, vec![all_three(X, 1), looks]) }
-}
-
-/// Two chains that push to the lists of both shards, so that one follows the other; and who reads both once one was told.
-fn followers(name: &'static str, faults: Faults) -> Plan {
-    let pushes = |value| vec![push(X, value), push(Y, value)];
-    let programs = vec![pushes("a"), pushes("b"), vec![items(X), items(Y)]];
-    let after = if faults.deaths > 0 { Vec::new() } else { vec![(2, 1)] };
-    Plan { faults, chains: true, after, ..Plan::new(name, programs) }
-}
-
-/// The same over three shards: one of the two passes by the first one, and which comes first at the second one is open.
-fn followers_of_three(name: &'static str, faults: Faults) -> Plan {
-    let programs = vec![[X, Y, Z].map(|at| push(at, "a")).into(), [Y, Z].map(|at| push(at, "b")).into()];
-    Plan { faults, chains: true, ..Plan::new(name, programs) }
-}
-
-/// A follower beside one that locks as it goes, from the other end.
-fn followers_beside_a_lock(name: &'static str, faults: Faults) -> Plan {
-    let pushes = |value| vec![push(X, value), push(Y, value)];
-    let reads = vec![Step { how: How::Now, ..items(Y) }, push(X, "c")];
-    Plan { faults, chains: true, ..Plan::new(name, vec![pushes("a"), pushes("b"), reads]) }
-}
-
-/// Chains, as far as a test has time for them.
-pub(crate) fn small_chains() -> Vec<Plan> {
-    vec![
-        one_chain("chain, a death and a loss", Faults { losses: 1, ..DEATH }),
-        one_chain("chain, a double", DOUBLE),
-        one_chain("chain, a restart with votes", RESTART),
-        with_records(one_chain("chain, a restart with records", RESTART)),
-        chains("chains", NONE),
-        chains("chains, a death", DEATH),
-        chains("chains, a loss", LOSS),
-        chains_beside_locks("chains beside locks", NONE),
-        chains_beside_locks("chains beside locks, a death", DEATH),
-        followers("followers", NONE),
-        followers("followers, a death", DEATH),
-        followers("followers, a loss", LOSS),
-        followers("followers, a double", DOUBLE),
-        followers_of_three("followers of three, a death and a loss", Faults { losses: 1, ..DEATH }),
-        followers_of_three("followers of three, a restart with votes", RESTART),
-        with_records(followers_of_three("followers of three, a restart with records", RESTART)),
-        followers_beside_a_lock("followers beside a lock", NONE),
-        hot_chains("hot chains", NONE),
-        hot_chains("hot chains, a death", DEATH),
-    ]
-}
-
-/// Chains that take longer.
-fn large_chains() -> Vec<Plan> {
-    vec![
-        chains("chains, a death and a loss", Faults { losses: 1, ..DEATH }),
-        chains("chains, a double", DOUBLE),
-        followers("followers, a death and a loss", Faults { losses: 1, ..DEATH }),
-        followers_beside_a_lock("followers beside a lock, a death", DEATH),
-        chains("chains, an early timeout", EARLY_TIMEOUT),
-        chains("chains, a restart with votes", RESTART),
-    ]
-}
-
-/// Bugs of chains, and where the search finds each.
-pub(crate) fn broken_chains() -> Vec<Plan> {
-    let with = |bug, plan: Plan| Plan { bug: Some(bug), ..plan };
-    vec![
-        with(Bug::LocksWithoutBaton, one_chain("chain", NONE)),
-        with(Bug::BatonSentOnce, one_chain("chain, a loss", LOSS)),
-        with(Bug::LastAnswersForAll, one_chain("chain", NONE)),
-        with(Bug::FollowedUnnamed, followers("followers", NONE)),
-        with(Bug::FollowerFirst, followers("followers", NONE)),
-        with(Bug::ResentToUnvoted, one_chain("chain, a loss", LOSS)),
-    ]
-}
-
 /// All that are well.
 pub(crate) fn all() -> Vec<Plan> {
-    [
-        small_commits(),
-        small_phases(),
-        small_ordered(),
-        small_looking(),
-        small_chains(),
-        large(),
-        large_chains(),
-    ]
-    .concat()
+    [small_commits(), small_phases(), small_ordered(), small_looking(), ways::small(), large(), ways::large()]
+        .concat()
 }
 
 /// What takes longer.

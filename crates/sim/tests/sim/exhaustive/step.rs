@@ -49,7 +49,7 @@ impl Message {
             Message::Response { response, .. } => response.attempt().expect("nobody asks for clocks here"),
             Message::Peer { message: PeerMessage::Inquire { attempt, .. }, .. }
             | Message::Peer { message: PeerMessage::Answer { attempt, .. }, .. }
-            | Message::Peer { message: PeerMessage::Baton { attempt, .. }, .. } => *attempt,
+            | Message::Peer { message: PeerMessage::Way { attempt, .. }, .. } => *attempt,
             Message::Peer { message: PeerMessage::AskClock { .. } | PeerMessage::Clock { .. }, .. } => {
                 unreachable!("shards that always order do not ask for clocks")
             }

@@ -5,12 +5,13 @@
 //! may still leave (C4). In order nothing is executed yet: a call claims its footprint ([`Lock::admits_in_order`]).
 //!
 //! An operation that is over at once ([`Lock::judge_instantly`]) is decided in the same words. But it has no owner: nothing that it
-//! claims along, no member beside which it draws, nobody whom it follows. It waits for whatever is not sure to commute with it.
+//! claims along, no member beside which it draws, nobody behind whom it could stand. It waits for whatever is not sure to commute with it.
 
 use claret_types::{Claims, Executed, Mode, Modes, OpError, Operation, Reply, Room};
 
+use super::ways::Behind;
 use super::{Holder, Item, Lock, Owner, Record};
-use crate::ids::Member;
+use crate::ids::{AttemptId, Member};
 use crate::message::Call;
 use crate::planted::{Bug, is_planted};
 use crate::shard::lock_table::around::Around;
@@ -34,16 +35,18 @@ pub(super) struct Grant {
     pub(super) item: Item,
     /// It claims the record in order (P80).
     pub(super) in_order: bool,
+    /// Behind whom it is granted, whose claims conflict. Mostly nobody.
+    pub(super) behind: Vec<AttemptId>,
 }
 
 impl Grant {
     fn of(reply: Reply, item: Item) -> Self {
-        Grant { reply: Some(reply), item, in_order: false }
+        Grant { reply: Some(reply), item, in_order: false, behind: Vec::new() }
     }
 
     /// Of a call that is executed when its turn comes.
     pub(super) fn in_order(call: &Call, claims: Claims) -> Self {
-        Grant { reply: None, item: Item::of(call, claims, None), in_order: true }
+        Grant { reply: None, item: Item::of(call, claims, None), in_order: true, behind: Vec::new() }
     }
 }
 
@@ -106,16 +109,17 @@ impl Record {
         let claims_all = claims.list.iter().any(|claim| claim.mode == Mode::EXCLUSIVE);
         let admitted = match lock {
             None => true,
-            // The attempt follows others here, so its later calls here must follow them, too.
-            _ if own.is_some_and(|own| !own.follows.is_empty()) => false,
+            // The attempt stands behind others here, so its later calls here must, too.
+            _ if own.is_some_and(|own| !own.behind.is_empty()) => false,
             Some(lock) => alone || lock.admits(own, modes, call.member, &claims, room),
         };
         if !admitted
             && let Some(lock) = lock
-            && let Some((claims, effect)) = lock.to_follow(owner, call, &claims, executed.effect.as_ref())
+            && let Some(Behind { claims, effect, others }) =
+                lock.admits_by_way(owner, call, &claims, executed.effect.as_ref())
         {
-            let item = Item { follows: true, ..Item::of(call, claims, effect) };
-            return Verdict::Grant(Grant::of(executed.reply, item));
+            let grant = Grant::of(executed.reply, Item::of(call, claims, effect));
+            return Verdict::Grant(Grant { behind: others, ..grant });
         }
         if alone && !draws_fit(&claims, room) {
             // It would not fit beside anybody else's draw, so nobody else may hold the record with it.

@@ -158,7 +158,7 @@ impl Record {
     /// Makes a call's owner a holder of the record, if it is not one. Whether it was none.
     pub(super) fn grant(&mut self, around: &mut Around<'_>, owner: Owner, call: &Call, grant: Grant) -> bool {
         around.counts.grant();
-        let Grant { reply: _, item, in_order } = grant;
+        let Grant { reply: _, item, in_order, behind } = grant;
         let expires = || self.expiry().is_some() || self.lock.as_ref().is_some_and(|lock| lock.expires);
         let in_any_state = match around.switches.ordering {
             Ordered::Never => None,
@@ -191,14 +191,13 @@ impl Record {
                 false => holder.used.add(&Claims::record(Mode::EXCLUSIVE)),
             }
         }
-        let follows = item.follows;
         holder.push(item);
         if in_order {
             holder.will_do(call);
         }
         let is_first = holder.items.len() == 1;
-        if follows {
-            lock.note_followed(owner.attempt);
+        if !behind.is_empty() {
+            lock.stand_behind(owner.attempt, behind);
         }
         is_first
     }
@@ -231,8 +230,7 @@ impl Record {
         let footprint = footprint(around.switches, call, lock.expires);
         let upgrade = lock.passes_waiters(owner);
         let kind = call.op.type_info();
-        let follows_at = owner.follows_at;
-        let waiter = Waiter { call: call.clone(), footprint, kind, in_order, follows_at };
+        let waiter = Waiter { call: call.clone(), footprint, kind, in_order, pass: owner.pass };
         lock.phaser.enqueue(now, (owner.birth, owner.attempt), waiter, upgrade);
         lock.tell_holders(owner.birth, around.outbox);
         Stop::Queued

@@ -12,7 +12,8 @@ use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use super::line::InOrder;
-use crate::ids::{AttemptId, Birth, CallNo, Member, ShardId};
+use super::ways::Mark;
+use crate::ids::{AttemptId, Birth, CallNo, Member};
 use crate::message::Call;
 use crate::planted::{Bug, is_planted};
 use crate::shard::lock_table::Fate;
@@ -30,13 +31,11 @@ pub(crate) struct Item {
     pub(crate) member: Member,
     pub(super) claims: Claims,
     pub(in super::super) effect: Option<Effect>,
-    /// It was granted behind others who hold what it conflicts with (K16).
-    pub(super) follows: bool,
 }
 
 impl Item {
     pub(super) fn of(call: &Call, claims: Claims, effect: Option<Effect>) -> Self {
-        Item { no: call.no, member: call.member, claims, effect, follows: false }
+        Item { no: call.no, member: call.member, claims, effect }
     }
 
     /// Whether its effect is carried out: that of a member that commits (C13).
@@ -60,10 +59,11 @@ pub(in super::super) struct Holder {
     pub(super) told: Option<Birth>,
     /// The record does not end by its time before this holder leaves.
     pub(super) holds_end: bool,
-    /// Who decides the chain in which it has voted, if others may follow it.
-    pub(super) decider: Option<ShardId>,
-    /// Whom it follows: what they claim conflicts with its own claims, and it is carried out after them (K16).
-    pub(super) follows: Vec<AttemptId>,
+    /// What ways to commit note of it.
+    #[allow(dead_code, reason = "there may be no ways")]
+    pub(super) mark: Mark,
+    /// Behind whom it stands: what they claim conflicts with its own claims, and it leaves after them.
+    pub(super) behind: Vec<AttemptId>,
     /// What it claims in order. Then it holds nothing by locks.
     pub(super) in_order: Option<Box<InOrder>>,
     /// Once there are more than a few.
@@ -137,8 +137,8 @@ impl Holder {
             used: Used::default(),
             told: None,
             holds_end: false,
-            decider: None,
-            follows: Vec::new(),
+            mark: Mark::default(),
+            behind: Vec::new(),
             in_order: None,
             sums: None,
             by_number: None,
@@ -200,9 +200,9 @@ impl Holder {
         self.by_number.get_or_insert_with(|| Box::new(items.iter().map(|item| item.no).zip(0..).collect()))
     }
 
-    /// Whether it follows this one.
-    pub(super) fn follows(&self, attempt: AttemptId) -> bool {
-        self.follows.contains(&attempt)
+    /// Whether it stands behind this one.
+    pub(super) fn is_behind(&self, attempt: AttemptId) -> bool {
+        self.behind.contains(&attempt)
     }
 
     pub(super) fn claims(&self) -> impl Iterator<Item = &Claims> + Clone {

@@ -44,6 +44,6 @@ impl Record {
             debug_assert!(lock.held.is_empty(), "claims without a holder");
             lock.reset(around.clocks, *hash);
         }
-        lock.leave_followers(attempt, around.outbox);
+        lock.leave_order(attempt, around.outbox);
     }
 }

@@ -15,7 +15,7 @@ impl Record {
         let holder = lock.holders.get(&attempt)?;
         let in_order = holder.calls_in_order().cloned().unwrap_or_default();
         let items = if in_order.is_empty() { &holder.items[..] } else { &[] };
-        let granted = items.iter().map(|Item { no: _, member, claims, effect, follows: _ }| Granted {
+        let granted = items.iter().map(|Item { no: _, member, claims, effect }| Granted {
             member: *member,
             claims: claims.clone(),
             effect: effect.clone(),
@@ -55,7 +55,7 @@ impl Lock {
         }
         for Granted { member, claims, effect } in granted {
             // It has voted, so nothing more is undone.
-            holder.push(Item { no: CallNo(u32::MAX), member, claims, effect, follows: false });
+            holder.push(Item { no: CallNo(u32::MAX), member, claims, effect });
         }
     }
 

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::deciding::Verdict;
-use super::{Owner, Record};
+use super::{Owner, Pass, Record};
 use crate::ids::Time;
 use crate::planted::{Bug, is_planted};
 use crate::shard::lock_table::around::Around;
@@ -104,7 +104,7 @@ impl Record {
         // Executing may be dear. A footprint of one claim is what the call will claim; if that is refused there
         // is no need to execute. (Only concurrency could be lost here, never correctness.)
         if !upgrade
-            && waiter.follows_at.is_none()
+            && waiter.pass == Pass::default()
             && waiter.footprint.list.len() == 1
             && let Some(modes) = lock.kind.and_then(|kind| kind.common_modes(waiter.kind))
             && !lock.held.admits_modes(modes, &waiter.footprint, std::iter::empty())
@@ -112,7 +112,7 @@ impl Record {
             return Settled::Stays;
         }
         let (call, in_order) = (waiter.call.clone(), waiter.in_order);
-        let owner = Owner { follows_at: waiter.follows_at, ..Owner::of(place.1, place.0) };
+        let owner = Owner { pass: waiter.pass, ..Owner::of(place.1, place.0) };
         // A call that waits to claim the record in order may not be able to any more: it may be of another type by now.
         let in_order =
             in_order && self.is_in_order(around.heat, around.executor, owner, std::slice::from_ref(&call));

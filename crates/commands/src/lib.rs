@@ -1,0 +1,64 @@
+//! Redis commands on a store of Claret: one table names each command and what carries it out, in a transaction, in a batch, or alone.
+//!
+//! Answers and errors are values. There are no connections here, and no RESP: who reads and writes that, as the gateway does, finds a
+//! command by its name and hands over its words.
+//!
+//! ```
+//! use claret_commands::{Answer, Unbounded, named};
+//!
+//! # async fn shown() -> Result<(), claret_commands::Fault> {
+//! let store = claret::Store::in_memory();
+//! let append = named(b"append").expect("a command");
+//! let answer = append.alone(&store, &Unbounded, &["greeting".into(), "hello".into()]).await?;
+//! assert_eq!(answer, Answer::Int(5));
+//! # Ok(()) }
+//! # pollster::block_on(shown()).unwrap();
+//! ```
+//!
+//! Some commands are operations that are known up front ([`Command::calls`]). The others a server does in one step, and here they are
+//! steps of a transaction: they read under a lock (`execute_for_update`, because a write follows), compute, and issue what changes. So
+//! all of it is done, or nothing.
+//!
+//! An operation that cannot be done dooms its transaction. So a command does none that may fail where a server would succeed: what holds
+//! another type is put anew, or asked by an operation that is *tried*, whose failure is an answer.
+
+// The files, from the top: each uses those beneath it.
+//
+// | file | what |
+// |---|---|
+// | `plan` | commands that are carried out together |
+// | `run` | one command by its words |
+// | `table/` | the table, and where a command has its keys |
+// | `strings`, `hashes`, `lists`, `sets`, `scored`, `keys` | the commands |
+// | `scan`, `random` | what several families share |
+// | `steps`, `calls`, `kind` | what commands are made of |
+// | `words`, `runner`, `answer`, `fault` | what goes in and comes out |
+
+mod answer;
+mod calls;
+mod fault;
+mod hashes;
+mod keys;
+mod kind;
+mod lists;
+mod plan;
+mod random;
+mod run;
+mod runner;
+mod scan;
+mod scored;
+mod sets;
+mod steps;
+mod strings;
+mod table;
+mod words;
+
+pub use answer::{Answer, ELEMENT_BYTES};
+pub use calls::Calls;
+pub use fault::{Fault, of_changed, of_store};
+pub use kind::Kind;
+pub use plan::{Plan, Told};
+pub use runner::{Later, Made, Runner, Unbounded};
+pub use scan::check_cursor;
+pub use table::{Command, Keys, NoKeys, Places, Way, all, named};
+pub use words::{PATTERN_BYTES_MAX, pattern};

@@ -1,0 +1,128 @@
+//! The ways to commit that can be taken out.
+//!
+//! The protocol is two rounds. A *way* is another course that a commit can take. A way is a room: a folder named after it on each side,
+//! and one line in [`each_way!`](crate::each_way), which is the only place that names all ways. Here stands what both sides share of a
+//! way: its words on the wire and their number, how it is switched on, and the bugs that tests plant in it.
+//!
+//! The protocol asks a way of a round through three small interfaces: `coordinator/ways.rs`, `shard/ways.rs`, and `lock/ways.rs` in the lock table.
+//! What a way does not say is as in two rounds. A client asks a way that has all transactions through another one: `client/keeper.rs`.
+
+use std::ops::Deref;
+
+use claret_types::Bytes;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Expands a macro with the list of the ways: the name of the folder, and of the type that each folder has on each side. First those
+/// that change the round of an attempt, at its coordinator and its shards; then those that have all transactions of a client process,
+/// and change what an attempt is of.
+///
+/// A way is taken out by deleting its line here, and the folders of its name.
+#[macro_export]
+macro_rules! each_way {
+    ($expand:ident) => {
+        $expand! {
+            round chain: Chain;
+            process combined: Combined;
+        }
+    };
+}
+
+/// What all sides know of the ways.
+macro_rules! rooms {
+    ($(round $round:ident: $Round:ident;)* $(process $process:ident: $Process:ident;)*) => {
+        $(pub mod $round;)*
+        $(pub mod $process;)*
+
+        /// Which transactions go in which way. By default all go in two rounds.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct WaySwitches {
+            $(
+                /// See the folder.
+                pub $round: $round::Switch,
+            )*
+            $(
+                /// See the folder.
+                pub $process: $process::Switch,
+            )*
+        }
+
+        impl WaySwitches {
+            /// The combinations that figures need, by their names: those of ways of a round.
+            pub const OF_ROUNDS: &[&[Named]] = &[$($round::NAMED,)*];
+            /// The same of ways that have all transactions of a process.
+            pub const OF_PROCESSES: &[&[Named]] = &[$($process::NAMED,)*];
+            /// All go in two rounds.
+            pub const ROUNDS: WaySwitches = WaySwitches {
+                $($round: $round::Switch::NEVER,)*
+                $($process: $process::Switch::NEVER,)*
+            };
+            /// Each takes all that it can.
+            pub const ALL: WaySwitches = WaySwitches {
+                $($round: $round::Switch::ALWAYS,)*
+                $($process: $process::Switch::ALWAYS,)*
+            };
+        }
+    };
+}
+
+each_way!(rooms);
+
+/// A combination that a figure needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// As it is called everywhere.
+    pub name: &'static str,
+    /// Which one.
+    pub ways: WaySwitches,
+}
+
+impl WaySwitches {
+    /// All combinations that have names.
+    pub fn all_named() -> impl Iterator<Item = &'static Named> {
+        Self::OF_ROUNDS.iter().chain(Self::OF_PROCESSES).copied().flatten()
+    }
+
+    /// The combination of this name.
+    pub fn named(name: &str) -> Option<WaySwitches> {
+        Self::all_named().find(|named| named.name == name).map(|named| named.ways)
+    }
+}
+
+/// What a way adds to a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayWords {
+    /// Of which way. A shard that does not commit in that way refuses a prepare with [`Refusal::OnlyRounds`](crate::message::Refusal::OnlyRounds).
+    pub number: u8,
+    /// What the way says, as only its folder reads it.
+    pub body: WayBody,
+}
+
+/// Bytes. Mostly there are none, and messages are no longer for them than by one word.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WayBody(#[expect(clippy::box_collection, reason = "one word")] Option<Box<Vec<u8>>>);
+
+impl From<Vec<u8>> for WayBody {
+    fn from(bytes: Vec<u8>) -> Self {
+        WayBody((!bytes.is_empty()).then(|| Box::new(bytes)))
+    }
+}
+
+impl Deref for WayBody {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], |bytes| &bytes[..])
+    }
+}
+
+impl Serialize for WayBody {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for WayBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Bytes::deserialize(deserializer).map(|bytes| WayBody::from(bytes.to_vec()))
+    }
+}

@@ -1,0 +1,5 @@
+//! Combining (`docs/combining.md`).
+
+mod random;
+mod rig;
+mod sharing;
