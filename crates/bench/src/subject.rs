@@ -346,6 +346,7 @@ fn instance(
     threads: &mut ClientThreads,
 ) -> Result<Instance, String> {
     let isolation = mode.store_mode().unwrap_or_default();
+    let own = || Store::builder().shards(plan.shards).mode(isolation).protocol_limits(limits(mode));
     match (mode.engine, &plan.place) {
         (_, Place::Embedded | Place::Folder(_)) if plan.processes > 1 => {
             Err("an embedded store is of one process: several are of real servers".into())
@@ -358,17 +359,10 @@ fn instance(
             Err("its transactions go over a network: say --store cluster, redis://HOST:PORT or sim".into())
         }
         (Engine::Store(_) | Engine::Optimistic | Engine::Sinfonia, Place::Embedded) => {
-            let store =
-                Store::builder().shards(plan.shards).mode(isolation).protocol_limits(limits(mode)).build();
-            Ok(Instance::Store { stores: vec![store], run: workload.run() })
+            Ok(Instance::Store { stores: vec![own().build()], run: workload.run() })
         }
         (Engine::Store(_) | Engine::Optimistic | Engine::Sinfonia, Place::Folder(folder)) => {
-            let folder = new_folder(folder, mode)?;
-            let store = Store::builder()
-                .shards(plan.shards)
-                .mode(isolation)
-                .protocol_limits(limits(mode))
-                .open(folder);
+            let store = own().open(new_folder(folder, mode)?);
             let store = store.map_err(|error| error.to_string())?;
             Ok(Instance::Store { stores: vec![store], run: workload.run() })
         }

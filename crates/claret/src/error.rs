@@ -10,7 +10,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use claret_types::OpError;
+use claret_types::{Bytes, OpError};
 use thiserror::Error as Describe;
 
 pub use activities::{
@@ -100,6 +100,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// An operation on this record cannot be done.
+    pub(crate) fn invalid(key: Bytes, error: OpError) -> Self {
+        Error::Execute(ExecuteError::Invalid { key, error })
+    }
+
     /// Whether running the same transaction again later may succeed.
     pub fn is_retryable(&self) -> bool {
         match self {

@@ -51,7 +51,7 @@ impl<T> OnceOutcome<T> {
 ///
 /// What was done is an ordinary record, `claret:done:<id>`, which the transaction itself writes and which stays; delete it to forget
 /// the id, or say when it goes ([`Self::keep_mark`]). Its value is another one, `claret:answer:<id>`, which expires
-/// ([`Self::keep_answer`], 24 hours by default). On a cluster the two are usually on different nodes; with a hash tag in the id, as in
+/// ([`Self::keep_answer`]). On a cluster the two are usually on different nodes; with a hash tag in the id, as in
 /// `{order:17}`, they are on one, and on that of other keys with this tag.
 ///
 /// ```

@@ -44,7 +44,7 @@ use crate::mailbox::Mailbox;
 use crate::nesting::Nested;
 use crate::observe::{AttemptSpan, WaitEvents};
 use crate::outcome::OutcomeId;
-pub(crate) use errors::{as_error, key_of};
+pub(crate) use errors::{as_error, key_of, strange};
 use last::Last;
 use levels::Levels;
 pub use nested::Savepoint;
@@ -262,9 +262,7 @@ impl Tx {
         }
         if self.shared.backend.applies_at_once() {
             return match self.shared.backend.instant(&[call]) {
-                InstantOutcome::Failed { key, error } => {
-                    Err(Error::Execute(ExecuteError::Invalid { key, error }))
-                }
+                InstantOutcome::Failed { key, error } => Err(Error::invalid(key, error)),
                 InstantOutcome::Done(_) | InstantOutcome::Blocked => Ok(()),
             };
         }
@@ -308,9 +306,7 @@ impl Tx {
         if self.shared.backend.applies_at_once() {
             return Started::Ready(match self.shared.backend.instant(&[call]) {
                 InstantOutcome::Done(mut replies) => Ok(replies.pop().expect("one call")),
-                InstantOutcome::Failed { key, error } => {
-                    Err(Error::Execute(ExecuteError::Invalid { key, error }))
-                }
+                InstantOutcome::Failed { key, error } => Err(Error::invalid(key, error)),
                 InstantOutcome::Blocked => unreachable!("without locks nothing blocks"),
             });
         }
@@ -495,7 +491,7 @@ impl Tx {
                 return Ok(Call { key, op });
             }
             Ok(()) => Error::Execute(ExecuteError::TooManyCalls { limit }),
-            Err(error) => Error::Execute(ExecuteError::Invalid { key, error }),
+            Err(error) => Error::invalid(key, error),
         };
         self.shared.doom(state, error.clone());
         Err(error)
@@ -532,18 +528,6 @@ impl Tx {
         })
     }
 }
-
-/// What a committed transaction answers whose answer is of no kind that the operation has: a mistake of the type's author,
-/// or of a server.
-pub(crate) fn strange(writes: bool) -> Error {
-    if writes {
-        Error::Unknown(OutcomeId::nobody())
-    } else {
-        Error::Execute(ExecuteError::Refused(STRANGE.into()))
-    }
-}
-
-const STRANGE: &str = "the answer is of no kind that the operation has";
 
 /// Whether an operation may change its record. What only reads leaves nothing that could be unknown (P65).
 pub(crate) fn writes(op: &Operation) -> bool {

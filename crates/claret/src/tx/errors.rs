@@ -5,6 +5,7 @@ use claret_core::message::Refusal;
 use claret_types::Bytes;
 
 use crate::error::{Error, ExecuteError};
+use crate::outcome::OutcomeId;
 
 /// The error that a refusal is to an operation.
 pub(crate) fn as_error(refusal: &Refusal) -> Error {
@@ -31,6 +32,18 @@ pub(crate) fn as_error(refusal: &Refusal) -> Error {
         | Refusal::OnlyRounds
         | Refusal::Changed { .. }
         | Refusal::Stale => Error::Restart,
+    }
+}
+
+const STRANGE: &str = "the answer is of no kind that the operation has";
+
+/// What a committed transaction answers whose answer is of no kind that the operation has: a mistake of the type's author,
+/// or of a server.
+pub(crate) fn strange(writes: bool) -> Error {
+    if writes {
+        Error::Unknown(OutcomeId::nobody())
+    } else {
+        Error::Execute(ExecuteError::Refused(STRANGE.into()))
     }
 }
 

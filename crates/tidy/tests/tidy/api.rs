@@ -26,7 +26,7 @@ const LISTED: [(&str, &[&str]); 3] = [
     ("claret_redis", &["claret_redis::ConnectError", "claret_redis::ReplyLimits"]),
 ];
 
-/// Traits that hold of nearly every type and that nobody relies on, or nobody can name. `Send` and `Sync` are listed.
+/// Traits that hold of nearly every type and that nobody relies on, or nobody can name.
 const LEFT_OUT: [&str; 5] = [
     "core::marker::StructuralPartialEq",
     "core::marker::Freeze",
@@ -63,6 +63,18 @@ fn run_rustdoc() -> PathBuf {
     root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into())).join("doc")
 }
 
+/// The traits that a type has, if what it holds has them, unless the list says otherwise.
+const OF_ALL: [&str; 2] = ["core::marker::Send", "core::marker::Sync"];
+
+/// Whether a line says that a type has one of these traits, as any other.
+fn is_of_all(line: &str) -> bool {
+    OF_ALL.iter().any(|name| {
+        let Some((begin, of)) = line.split_once(&format!(" {name} for ")) else { return false };
+        let (_, bounds) = of.split_once(" where ").unwrap_or_default();
+        begin.starts_with("impl") && bounds.split(", ").all(|bound| bound.is_empty() || bound.ends_with(name))
+    })
+}
+
 /// The items of a crate, a line each, in order of their paths. That a type has a trait says that it has the trait's functions.
 fn listing(json: PathBuf, only: &[&str]) -> String {
     let api =
@@ -80,8 +92,13 @@ fn listing(json: PathBuf, only: &[&str]) -> String {
         !is_said(item, line)
             && is_one(&line[..path(line)])
             && !LEFT_OUT.iter().any(|left_out| line.contains(left_out))
+            && !is_of_all(line)
     };
-    lines.into_iter().filter(is_listed).map(|(_, line)| line + "\n").collect()
+    let mut listed: Vec<String> = lines.into_iter().filter(is_listed).map(|(_, line)| line + "\n").collect();
+    // What converts one thing into another is told of both.
+    let mut seen = HashSet::new();
+    listed.retain(|line| !line.contains(" for ") || seen.insert(line.clone()));
+    listed.concat()
 }
 
 /// The rules of the protocol that a text cites by number, but for its examples. They are for who changes the code.
@@ -148,6 +165,15 @@ fn public_texts_cite_no_rules(folder: &Path) {
         );
     }
     assert!(problems.is_empty(), "public documentation cites rules by number:\n{}", problems.join("\n"));
+}
+
+#[test]
+fn what_a_type_lacks_is_listed() {
+    assert!(is_of_all("impl core::marker::Send for claret::Store"));
+    assert!(is_of_all("impl<S> core::marker::Sync for claret::Set<S> where S: core::marker::Sync"));
+    assert!(!is_of_all("impl !core::marker::Sync for claret::Keys"));
+    assert!(!is_of_all("impl<S> core::marker::Sync for claret::Set<S> where S: core::marker::Send"));
+    assert!(!is_of_all("impl core::clone::Clone for claret::Store"));
 }
 
 #[test]

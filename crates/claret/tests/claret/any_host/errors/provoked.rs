@@ -26,7 +26,11 @@ pub(crate) use matched;
 /// Provokes the error of this name. `None`: there is none such that both hosts give.
 pub(crate) async fn provoke(ground: &Ground<'_>, name: &str) -> Option<Provoked> {
     let key = format!("{}table:{name}", ground.prefix);
-    match of_a_store(ground, name, &key).await {
+    let provoked = match of_a_store(ground, name, &key).await {
+        Some(provoked) => Some(provoked),
+        None => of_a_beginning(ground, name, &key).await,
+    };
+    match provoked {
         Some(provoked) => Some(provoked),
         None => match of_levels(ground.store, name, &key).await {
             Some(provoked) => Some(provoked),
@@ -96,7 +100,7 @@ async fn of_levels(store: &Store, name: &str, key: &str) -> Option<Provoked> {
 }
 
 async fn of_a_store(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provoked> {
-    let Ground { store, small, closing, .. } = ground;
+    let Ground { store, small, .. } = ground;
     Some(match name {
         "Invalid" => {
             store.list(key).push_back("x").await.expect("pushed");
@@ -141,6 +145,21 @@ async fn of_a_store(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provok
             let error = matched!(tx.counter(key).add(1), Error::Handle(HandleError::Finished));
             Provoked::new(error, ["is over", "begin a new one"])
         }
+        "OtherTicket" => {
+            let (one, other) = (store.batch(), store.batch());
+            let _ = one.set(key).len();
+            let ticket = other.register(key).get::<Bytes>();
+            let replies = one.commit().await.expect("committed");
+            let error = matched!(replies.get(ticket), Error::Handle(HandleError::OtherTicket));
+            Provoked::new(error, ["the ticket is of another batch", "mend the program"])
+        }
+        _ => return None,
+    })
+}
+
+async fn of_a_beginning(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provoked> {
+    let Ground { store, closing, .. } = ground;
+    Some(match name {
         "AlreadyDone" => {
             store.register(format!("claret:done:{key}")).set("1").await.expect("set");
             let again = store.tx().once(key).run(|_| async { Ok(()) }).await;
@@ -157,14 +176,6 @@ async fn of_a_store(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provok
             Provoked::new(error, ["has no log", "; "])
         }
         "BlocksRuntime" => blocks_its_runtime(store, key).await,
-        "OtherTicket" => {
-            let (one, other) = (store.batch(), store.batch());
-            let _ = one.set(key).len();
-            let ticket = other.register(key).get::<Bytes>();
-            let replies = one.commit().await.expect("committed");
-            let error = matched!(replies.get(ticket), Error::Handle(HandleError::OtherTicket));
-            Provoked::new(error, ["the ticket is of another batch", "mend the program"])
-        }
         _ => return None,
     })
 }
