@@ -2,13 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use claret_types::{Bytes, Content, ExpiresAt, FromReply, KeyspaceOp, Moment, Operation, Ttl};
+use claret_types::{Bytes, Content, DataType, ExpiresAt, FromReply, KeyspaceOp, Moment, Operation, Ttl};
 
 use super::{AnswerIn, Record, RegisterRecord, Scope};
 use crate::decode::Decode;
 use crate::value::IntoValue;
 
-/// A record of whatever type. Typed records have the same methods.
+/// A record of whatever type: [`Records::key`](crate::Records::key), or `as_key` of a typed record.
 ///
 /// A record expires by the clock of its shard: of the process, or of the node. A relative time counts from when the shard
 /// hears of it: on a cluster that is the commit, for an operation that answers nothing; in the process it is the call.
@@ -145,12 +145,6 @@ impl<S: Scope> RegisterRecord<S> {
     }
 }
 
-impl<S: Clone, T> Record<S, T> {
-    pub(super) fn as_key(&self) -> KeyRecord<S> {
-        KeyRecord { scope: self.scope.clone(), key: self.key.clone() }
-    }
-}
-
 fn millis(time: Duration) -> u64 {
     time.as_micros().div_ceil(1000).try_into().unwrap_or(u64::MAX)
 }
@@ -164,79 +158,29 @@ fn unix_millis(time: SystemTime) -> u64 {
 macro_rules! living {
     ($($record:ident.$inner:tt),*) => {$(
         impl<S: $crate::records::Scope> $record<S> {
-            fn as_key(&self) -> $crate::records::KeyRecord<S> {
+            /// `DEL`: removes the record. It needs the record alone.
+            pub fn delete(&self) -> S::Void {
+                self.$inner.delete()
+            }
+
+            /// The same record as one of whatever type: whether it is there, when it expires, its end.
+            pub fn as_key(&self) -> $crate::records::KeyRecord<S> {
                 self.$inner.as_key()
             }
         }
-
-        living!(methods $record<S>);
     )*};
-    (methods $record:ident<S $(, $kind:ident)?>) => {
-        /// What every record has: see [`KeyRecord`](crate::handles::KeyRecord).
-        impl<S: $crate::records::Scope $(, $kind: claret_types::DataType)?> $record<S $(, $kind)?> {
-            /// See [`KeyRecord::delete`](crate::handles::KeyRecord::delete).
-            pub fn delete(&self) -> S::Void {
-                self.as_key().delete()
-            }
-
-            /// See [`KeyRecord::delete_returning`](crate::handles::KeyRecord::delete_returning).
-            pub fn delete_returning(&self) -> $crate::records::AnswerIn<S, bool> {
-                self.as_key().delete_returning()
-            }
-
-            /// See [`KeyRecord::exists`](crate::handles::KeyRecord::exists).
-            pub fn exists(&self) -> $crate::records::AnswerIn<S, bool> {
-                self.as_key().exists()
-            }
-
-            /// See [`KeyRecord::expire_in`](crate::handles::KeyRecord::expire_in).
-            pub fn expire_in(&self, time: std::time::Duration) -> S::Void {
-                self.as_key().expire_in(time)
-            }
-
-            /// See [`KeyRecord::expire_in_returning`](crate::handles::KeyRecord::expire_in_returning).
-            pub fn expire_in_returning(&self, time: std::time::Duration) -> $crate::records::AnswerIn<S, bool> {
-                self.as_key().expire_in_returning(time)
-            }
-
-            /// See [`KeyRecord::expire_at_returning`](crate::handles::KeyRecord::expire_at_returning).
-            pub fn expire_at_returning(&self, time: std::time::SystemTime) -> $crate::records::AnswerIn<S, bool> {
-                self.as_key().expire_at_returning(time)
-            }
-
-            /// See [`KeyRecord::persist_returning`](crate::handles::KeyRecord::persist_returning).
-            pub fn persist_returning(&self) -> $crate::records::AnswerIn<S, bool> {
-                self.as_key().persist_returning()
-            }
-
-            /// See [`KeyRecord::expires_at`](crate::handles::KeyRecord::expires_at).
-            pub fn expires_at(&self) -> $crate::records::AnswerIn<S, claret_types::ExpiresAt> {
-                self.as_key().expires_at()
-            }
-
-            /// See [`KeyRecord::expire_at`](crate::handles::KeyRecord::expire_at).
-            pub fn expire_at(&self, time: std::time::SystemTime) -> S::Void {
-                self.as_key().expire_at(time)
-            }
-
-            /// See [`KeyRecord::extend_expiry`](crate::handles::KeyRecord::extend_expiry).
-            pub fn extend_expiry(&self, time: std::time::Duration) -> S::Void {
-                self.as_key().extend_expiry(time)
-            }
-
-            /// See [`KeyRecord::persist`](crate::handles::KeyRecord::persist).
-            pub fn persist(&self) -> S::Void {
-                self.as_key().persist()
-            }
-
-            /// See [`KeyRecord::ttl`](crate::handles::KeyRecord::ttl).
-            pub fn ttl(&self) -> $crate::records::AnswerIn<S, claret_types::Ttl> {
-                self.as_key().ttl()
-            }
-        }
-    };
 }
 
 pub(super) use living;
 
-living!(methods Record<S, T>);
+impl<S: Scope, T: DataType> Record<S, T> {
+    /// `DEL`: removes the record. It needs the record alone.
+    pub fn delete(&self) -> S::Void {
+        self.as_key().delete()
+    }
+
+    /// The same record as one of whatever type: whether it is there, when it expires, its end.
+    pub fn as_key(&self) -> KeyRecord<S> {
+        KeyRecord { scope: self.scope.clone(), key: self.key.clone() }
+    }
+}

@@ -46,7 +46,7 @@ type OfWords = fn(Vec<Bytes>) -> Native;
 impl Family {
     fn of<T: BuiltIn>() -> Self {
         let content = |store: &Store, key: &str| {
-            let held = store.peek::<T>(key).filter(|state| !T::is_absent(state));
+            let held = store.peek::<T>(key).expect("in this process").filter(|state| !T::is_absent(state));
             held.map(|state| in_order(T::native(&state)))
         };
         let (read, of_words): (&[&str], OfWords) = match T::NATIVE {
@@ -260,7 +260,7 @@ async fn compare(seed: u64, embedded: &Store, cluster: &Store, plain: &Cluster, 
         for number in 0..RECORDS {
             let key = format!("{seed}:{}{number}", family.name);
             // Another family's operation may have made it.
-            let made = embedded.type_of(key.as_str());
+            let made = embedded.type_of(key.as_str()).expect("in this process");
             let is_of =
                 |family: &&Family| family.operations.iter().any(|op| Some(op.type_info().name) == made);
             let family = families.iter().find(is_of).unwrap_or(family);
@@ -295,5 +295,5 @@ async fn both_hosts_answer_the_same_and_plain_reads_find_the_same() {
     let missing: Vec<_> = builtin_examples().map(|(kind, _)| kind.name).filter(is_missing).collect();
     assert!(missing.is_empty(), "nothing was done with {missing:?}");
     assert!(counted.refused > 0 && counted.refused < counted.transactions / 2, "{counted:?}");
-    cluster.close().await;
+    cluster.close().await.expect("it closes");
 }
