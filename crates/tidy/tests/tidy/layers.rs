@@ -332,7 +332,7 @@ fn an_upward_import_is_found_however_it_is_written() {
     let mut sources = fine;
     sources[5].1 = "fn a() {}\n#[cfg(test)]\nmod tests {\n use crate::top::T;\n fn b() {}\n}\n";
     assert_eq!(found(order, &sources), [] as [String; 0], "a test may look at what uses its subject");
-    let in_a_file = [&sources[..], &[("crates/x/src/bottom/tests.rs", "use crate::top::T;")]].concat();
+    let in_a_file = [&sources[..], &[("low/tests", "use crate::top::T;")]].concat();
     assert_eq!(found(order, &in_a_file), [] as [String; 0], "also in a file of its own");
     sources[5].1 = "fn a() {}\n#[cfg(test)]\nmod tests;\nuse crate::top::T;";
     assert_eq!(found(order, &sources).len(), 1);

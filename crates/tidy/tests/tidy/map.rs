@@ -1,5 +1,4 @@
-//! ARCHITECTURE.md as a map: every folder of sources is named, crates use what it says, and no file but those of its list names all
-//! types.
+//! ARCHITECTURE.md as a map: crates use what it says, and no file but those of its list names all types.
 
 use std::collections::BTreeSet;
 
@@ -34,25 +33,6 @@ pub(crate) fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     let rank = heading.split(' ').next().unwrap_or_default();
     let (_, rest) = document.split_once(&format!("\n{heading}\n")).unwrap_or(("", ""));
     rest.split(&format!("\n{rank} ")).next().unwrap_or_default()
-}
-
-/// Folders with sources, tests apart, into which the document has no link and which it does not name as `folder/`.
-pub(crate) fn unnamed_folders(document: &str, sources: &[File]) -> Vec<String> {
-    let folders: BTreeSet<&str> = sources
-        .iter()
-        .filter(|file| file.path.starts_with("crates/") && !file.path.contains("/fuzz/"))
-        .filter(|file| !file.path.ends_with("/tests.rs") && !file.path.contains("/tests/"))
-        .filter_map(|file| Some((&file.path[..], file.path.split_once("/src/")?.1)))
-        .filter_map(|(path, inside)| Some(&path[..path.len() - inside.len() + inside.rfind('/')?]))
-        .collect();
-    let is_named = |folder: &str| {
-        let (_, inside) = folder.split_once("/src/").unwrap_or_default();
-        document.contains(&format!("({folder}/")) || document.contains(&format!("`{inside}/`"))
-    };
-    let forgotten = folders.into_iter().filter(|folder| !is_named(folder));
-    forgotten
-        .map(|folder| format!("ARCHITECTURE.md: name {folder}, with a link to a file there or as `folder/`"))
-        .collect()
 }
 
 /// Rows of the table of crates (`| core | what | types |`) that are not what the manifests say, and crates without a row.
@@ -142,20 +122,6 @@ pub(crate) fn types_without_a_row(page: &File, types: &[&str]) -> Vec<String> {
 #[cfg(test)]
 fn file(path: &str, text: &str) -> File {
     File { path: path.into(), text: text.into() }
-}
-
-#[test]
-fn folders_that_no_map_names_are_found() {
-    let sources = [
-        file("crates/a/src/lib.rs", ""),
-        file("crates/a/src/one/two/x.rs", ""),
-        file("crates/a/src/three/y.rs", ""),
-        file("crates/a/tests/four/z.rs", ""),
-    ];
-    let found = |document| unnamed_folders(document, &sources).len();
-    assert_eq!(found("nothing"), 2);
-    assert_eq!(found("[y](crates/a/src/three/y.rs), `one/two/`"), 0);
-    assert_eq!(found("[y](crates/a/src/three/y.rs), `one/`"), 1);
 }
 
 #[test]
