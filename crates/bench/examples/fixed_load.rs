@@ -20,7 +20,10 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use claret::{Abort, AtCommit, Error, Mode, Reply, Store, Tx, TxOptions};
+use claret::{
+    Abort, AtCommit, Error, Reply, Store, Tx, TxOptions,
+    lab::{Mode, StoreLab},
+};
 use claret_bench::workload::{Call, Client, Stage, Workload, hot, ops, rawmix, tpcc};
 use claret_bench::{BenchMode, Engine};
 use claret_types::{Bytes, Operation};
@@ -236,7 +239,7 @@ async fn staged(store: Store, client: Box<dyn Client>, count: u64, may_look: boo
         let looks = may_look && client_of().looks();
         let options = TxOptions::new().deadline(Duration::from_secs(60)); // Under a tool servers are slow.
         let options = if looks { options.optimistic() } else { options };
-        let done = store.transaction_with(options, |tx| stages(tx, &client)).await;
+        let done = store.tx().options(options).run(|tx| stages(tx, &client)).await;
         match done {
             Ok(last) => client_of().committed(&last.replies().expect("it committed").into_inner()),
             Err(Error::Aborted(_)) if client_of().rolls_back() => client_of().gave_up(),
@@ -298,7 +301,7 @@ fn run(words: &[String]) -> Result<(), String> {
         load.run(&store, clients, each, before).await;
         let restarts = store.stats().restarts - restarts;
         stop(&format!("{{\"transactions\":{},\"restarts\":{restarts}}}", each * CLIENTS));
-        store.close().await;
+        store.close().await.expect("it closes");
         Ok(())
     })
 }

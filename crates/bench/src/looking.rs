@@ -1,7 +1,7 @@
 //! How transactions of the modes `optimistic` and `sinfonia` look, and what has to stay as it was until they commit.
 
 use claret::types::{BoundedCounter, BoundedCounterOp, Counter, Register, RegisterOp, Set};
-use claret::{Abort, Operation, Tx, TxOptions};
+use claret::{Abort, Operation, Tx, TxOptions, lab::TxLab};
 
 use crate::workload::{Call, ops};
 

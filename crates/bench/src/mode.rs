@@ -1,6 +1,6 @@
 //! The modes that can be compared, by name.
 
-use claret::Mode;
+use claret::lab::Mode;
 
 use crate::ways;
 

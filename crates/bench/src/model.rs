@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use claret::Mode;
+use claret::lab::Mode;
 use claret_sim::model::{self, Costs, Latencies, Measured, Model, Ordered, Setup};
 use serde::Serialize;
 

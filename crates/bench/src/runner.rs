@@ -199,7 +199,7 @@ impl StoreRunner {
             let looking = if looks { Looking::AtAnswers } else { self.looking };
             let shared = Mutex::new(&mut *work);
             let body = |tx| attempt(tx, &shared, (pace, looking));
-            let result = self.store.transaction_with(looking.options(), body).await;
+            let result = self.store.tx().options(looking.options()).run(body).await;
             // Those of the last stage, if it ran with the commit.
             let told = |last: Option<AtCommit>| {
                 if let Some(last) = last {

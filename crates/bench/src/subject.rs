@@ -6,7 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use claret::{Limits, Mode, Store, stats::Stats};
+use claret::{
+    Store,
+    lab::{Limits, Mode, StoreLab},
+    stats::Stats,
+};
 use claret_sim::model::INTERVALS;
 
 use crate::baseline::mutex::{self, MutexBaseline};
@@ -327,7 +331,9 @@ impl Subject {
         if let (Instance::Store { stores, .. }, Reach::Network) = (&self.instance, self.threads.reach()) {
             // The servers hear that these processes are done, before their keys are deleted.
             let stores = stores.clone();
-            self.threads.run_all(stores.into_iter().map(|store| async move { store.close().await }));
+            self.threads.run_all(stores.into_iter().map(|store| async move {
+                store.close().await.expect("a store on a cluster closes");
+            }));
         }
         Check::new(self.mode.name, promise, violations)
     }
@@ -340,6 +346,7 @@ fn instance(
     threads: &mut ClientThreads,
 ) -> Result<Instance, String> {
     let isolation = mode.store_mode().unwrap_or_default();
+    let own = || Store::builder().shards(plan.shards).mode(isolation).protocol_limits(limits(mode));
     match (mode.engine, &plan.place) {
         (_, Place::Embedded | Place::Folder(_)) if plan.processes > 1 => {
             Err("an embedded store is of one process: several are of real servers".into())
@@ -352,13 +359,10 @@ fn instance(
             Err("its transactions go over a network: say --store cluster, redis://HOST:PORT or sim".into())
         }
         (Engine::Store(_) | Engine::Optimistic | Engine::Sinfonia, Place::Embedded) => {
-            let store = Store::builder().shards(plan.shards).mode(isolation).limits(limits(mode)).build();
-            Ok(Instance::Store { stores: vec![store], run: workload.run() })
+            Ok(Instance::Store { stores: vec![own().build()], run: workload.run() })
         }
         (Engine::Store(_) | Engine::Optimistic | Engine::Sinfonia, Place::Folder(folder)) => {
-            let folder = new_folder(folder, mode)?;
-            let store =
-                Store::builder().shards(plan.shards).mode(isolation).limits(limits(mode)).open(folder);
+            let store = own().open(new_folder(folder, mode)?);
             let store = store.map_err(|error| error.to_string())?;
             Ok(Instance::Store { stores: vec![store], run: workload.run() })
         }
@@ -377,7 +381,9 @@ fn instance(
                 async move {
                     let store = Store::cluster(url).mode(isolation);
                     let store = match mode.engine {
-                        Engine::Sinfonia => store.limits(Limits { resend_us: RESEND_US, ..limits(mode) }),
+                        Engine::Sinfonia => {
+                            store.protocol_limits(Limits { resend_us: RESEND_US, ..limits(mode) })
+                        }
                         Engine::InWay(way) => ways::set(way, store),
                         _ => store,
                     };

@@ -171,7 +171,9 @@ async fn move_if_enough(client: &mut Client, from: &str, to: &str, amount: i64) 
     let options = client.draw_way();
     let result = client
         .store
-        .transaction_with(options, |tx| async move {
+        .tx()
+        .options(options)
+        .run(|tx| async move {
             if tx.counter(from).get().await? < amount {
                 return Ok(());
             }
@@ -191,7 +193,9 @@ async fn overwrite(client: &mut Client, from: &str, to: &str, amount: i64) -> Re
     let options = client.draw_way();
     let result = client
         .store
-        .transaction_with(options, |tx| async move {
+        .tx()
+        .options(options)
+        .run(|tx| async move {
             let left = tx.counter(from).get().await? - amount;
             pause(pauses[0]).await;
             let grown = tx.counter(to).get().await? + amount;
@@ -210,7 +214,9 @@ async fn audit(client: &mut Client, bank: &Bank) -> Result<Ended, String> {
     let options = client.draw_way();
     let total = client
         .store
-        .transaction_with(options, |tx| async move {
+        .tx()
+        .options(options)
+        .run(|tx| async move {
             let mut total = 0;
             for (number, account) in bank.accounts.iter().enumerate() {
                 if number == at {

@@ -124,7 +124,7 @@ async fn all_rounds(
         block_in_place(|| gateways.end());
         report.through_gateways = gateways.counts();
     }
-    run.store.close().await;
+    run.store.close().await.map_err(|error| error.to_string())?;
     Ok(report)
 }
 
@@ -270,6 +270,6 @@ pub async fn take_part(
         journal.end().map_err(|error| format!("writing {}: {error}", told.file.display()))?;
         say_rested(history.broken.as_deref());
     }
-    store.close().await;
+    store.close().await.map_err(|error| error.to_string())?;
     Ok(())
 }

@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use claret::{Mode, Store};
+use claret::{
+    Store,
+    lab::{Mode, StoreLab},
+};
 use claret_gateway::Behind;
 use claret_rig::{Cluster, Module, RigError, delete_keys_everywhere};
 

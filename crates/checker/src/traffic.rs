@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use claret::{Abort, Error, OpError, Store, TxOptions};
+use claret::{Abort, Error, OpError, Store, TxOptions, errors::ExecuteError};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -167,7 +167,9 @@ pub(crate) async fn one_by_one(
     last: Duration,
 ) -> Ended {
     let steps = store
-        .transaction_with(options, |tx| async move {
+        .tx()
+        .options(options)
+        .run(|tx| async move {
             let mut steps = Vec::with_capacity(intents.len());
             for intent in intents {
                 pause(intent.pause).await;
@@ -189,9 +191,15 @@ pub(crate) async fn one_by_one(
 pub(super) fn outcome_of(error: &Error) -> Result<Outcome, String> {
     match error {
         Error::Unknown(_) => Ok(Outcome::Unknown),
-        Error::Refused(reason) if reason.contains("NOPERM") => Ok(Outcome::Void(Why::Denied)),
-        Error::Refused(reason) if reason.starts_with("no memory") => Ok(Outcome::Void(Why::NoMemory)),
-        Error::Invalid { error: OpError::Missing { .. }, .. } => Ok(Outcome::Void(Why::Missing)),
+        Error::Execute(ExecuteError::Refused(reason)) if reason.contains("NOPERM") => {
+            Ok(Outcome::Void(Why::Denied))
+        }
+        Error::Execute(ExecuteError::Refused(reason)) if reason.starts_with("no memory") => {
+            Ok(Outcome::Void(Why::NoMemory))
+        }
+        Error::Execute(ExecuteError::Invalid { error: OpError::Missing { .. }, .. }) => {
+            Ok(Outcome::Void(Why::Missing))
+        }
         error if error.is_retryable() => Ok(Outcome::Void(Why::Later)),
         other => Err(format!("an error that nobody expects: {other}")),
     }

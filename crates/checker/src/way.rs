@@ -1,6 +1,6 @@
 //! How an interactive transaction goes: with locks, or looking without them. All ways are mixed on the same records.
 
-use claret::TxOptions;
+use claret::{TxOptions, lab::TxLab};
 use rand::{Rng, RngExt};
 
 /// One that never locks gives up after so many attempts: on hot records something changes most of the time.

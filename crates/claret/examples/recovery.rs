@@ -55,7 +55,7 @@ fn main() -> Result<(), Failed> {
         for _ in 0..SNAPSHOTS {
             let store = Store::builder().sync(sync).snapshot_after(SNAPSHOT_AFTER).open(folder)?;
             commit(&store, folder, operations, &mut seen)?;
-            pollster::block_on(store.close());
+            pollster::block_on(store.close()).expect("it closes");
         }
         println!("{THREADS} threads commit and {name}:");
         let [otherwise, in_snapshot] = seen;
@@ -94,7 +94,7 @@ fn make(builder: &StoreBuilder, folder: &Path, operations: u64) -> Result<(), Fa
             .collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("it does not panic"))
     })?;
-    pollster::block_on(store.close());
+    pollster::block_on(store.close()).expect("it closes");
     println!("{operations} operations committed in {:.1} s", began.elapsed().as_secs_f64());
     Ok(())
 }
@@ -112,7 +112,7 @@ fn open(name: &str, builder: &StoreBuilder, folder: &Path) -> Result<(), Failed>
         "opened ({name}; {:.1} MB, {entries} entries of the log carried out) in {time:.1} s",
         bytes as f64 / 1e6
     );
-    pollster::block_on(store.close());
+    pollster::block_on(store.close()).expect("it closes");
     Ok(())
 }
 

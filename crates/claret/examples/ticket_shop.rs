@@ -62,7 +62,7 @@ impl Shop {
 
     /// Turns a cart into an order, once for each request. Returns the number of the order.
     pub async fn check_out(&self, cart: i64, request: &str) -> Result<i64, ShopError> {
-        let ordered = self.store.try_transaction_once(request, async |tx| {
+        let ordered = self.store.tx().once(request).try_run(async |tx| {
             let seats = tx.counter(self.cart(cart)).get_for_update().await?;
             if seats == 0 {
                 return Err(ShopError::CartExpired);

@@ -59,10 +59,10 @@ impl AtCommit {
         }
     }
 
-    /// The answers, once the transaction has committed; of one that was rolled back, [`Error::RolledBack`]. O(operations here).
+    /// The answers, once the transaction has committed; of one that was rolled back, [`NestError::RolledBack`](crate::errors::NestError::RolledBack). O(operations here).
     ///
     /// # Errors
-    /// [`Error::NotCommitted`] before that, and, where the store has a log, before it is durable; what ended it, if that was no commit.
+    /// [`HandleError::NotCommitted`](crate::errors::HandleError::NotCommitted) before that, and, where the store has a log, before it is durable; what ended it, if that was no commit.
     pub fn replies(&self) -> Result<Replies, Error> {
         self.tx.answered_last().map(|(all, keys, undone)| Replies::of(all, keys, undone))
     }

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use crate::call::Call;
 use crate::durability::{BackupError, LogStatus};
-use crate::error::{BlockedOn, Error};
+use crate::error::{BeginError, BlockedOn, Error};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::outcome::{Outcome, OutcomeId};
@@ -31,6 +31,9 @@ pub(crate) type Behind = (Bytes, Option<AttemptId>);
 
 /// A future without a value.
 pub(crate) type Task<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// Ends when a store is closed.
+pub(crate) type Closing<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>>;
 
 /// Ends when what was committed is durable.
 pub(crate) type UntilDurable = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
@@ -92,8 +95,17 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// When an inner invariant does not hold.
     fn check_invariants(&self);
 
-    /// Looks at a record's committed content, outside any transaction. Elsewhere than in this process: never.
-    fn peek(&self, _key: &Bytes, _at: &mut dyn FnMut(&State)) {}
+    /// Looks at a record's committed content, outside any transaction.
+    ///
+    /// # Errors
+    /// The records are not in this process.
+    fn peek(&self, _key: &Bytes, _at: &mut dyn FnMut(&State)) -> Result<(), Error> {
+        Err(Error::Begin(BeginError::Unsupported {
+            asked: "view of records outside transactions",
+            host: "on a cluster",
+            instead: "read the record in a transaction, or ask the server",
+        }))
+    }
 
     /// Whether operations of this type can be done here.
     ///
@@ -142,9 +154,16 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
         false
     }
 
-    /// How the store's log stands, if it has one.
-    fn log_status(&self) -> Option<LogStatus> {
-        None
+    /// How the store's log stands.
+    ///
+    /// # Errors
+    /// It has none.
+    fn log_status(&self) -> Result<LogStatus, Error> {
+        Err(Error::Begin(BeginError::Unsupported {
+            asked: "log of its own",
+            host: "on a cluster",
+            instead: "ask the server (`INFO persistence`)",
+        }))
     }
 
     /// Copies the store into a folder. Elsewhere than in a folder of its own: never.
@@ -240,7 +259,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
     /// From now on [it is closed](Self::is_closed), and who waits for an answer is woken. Ends once what was committing is over
     /// and told, and connections are closed.
-    fn close(&self) -> Task<'_>;
+    fn close(&self) -> Closing<'_>;
 }
 
 /// Speaks to the shards for one transaction. It is made when there is something to hold or to wait for: a transaction

@@ -16,7 +16,7 @@ use crate::backend::{InstantOutcome, Sent, SentOutcome, UntilDurable};
 use crate::call::Call;
 use crate::deadline::Deadline;
 use crate::decode::{Decode, Keys};
-use crate::error::{Abort, Error};
+use crate::error::{Abort, BeginError, Error, ExecuteError, HandleError, NestError};
 use crate::nesting;
 use crate::observe::Observed;
 use crate::outcome::OutcomeId;
@@ -156,15 +156,15 @@ impl Replies {
     /// The answer of one operation.
     ///
     /// # Errors
-    /// [`Error::OtherTicket`] if the ticket belongs to another batch, [`Error::RolledBack`] if it is of an operation of
-    /// [`Tx::at_commit`](crate::Tx::at_commit) that was rolled back. [`Error::Value`] if the value is not of the type that
+    /// [`HandleError::OtherTicket`](crate::errors::HandleError::OtherTicket) if the ticket belongs to another batch, [`NestError::RolledBack`](crate::errors::NestError::RolledBack) if it is of an operation of
+    /// [`Tx::at_commit`](crate::Tx::at_commit) that was rolled back. [`ExecuteError::Value`](crate::errors::ExecuteError::Value) if the value is not of the type that
     /// was asked for; [`Replies::into_inner`] still has it.
     pub fn get<R>(&self, ticket: Ticket<R>) -> Result<R, Error> {
-        let reply = ticket.place.find(&self.all).ok_or(Error::OtherTicket)?;
+        let reply = ticket.place.find(&self.all).ok_or(Error::Handle(HandleError::OtherTicket))?;
         if ticket.place.first().is_some_and(|first| self.undone.binary_search(&first).is_ok()) {
-            return Err(Error::RolledBack);
+            return Err(Error::Nest(NestError::RolledBack));
         }
-        ticket.read.read(&self.keys_of(ticket.place), reply, || Error::OtherTicket)
+        ticket.read.read(&self.keys_of(ticket.place), reply, || Error::Handle(HandleError::OtherTicket))
     }
 
     fn keys_of(&self, place: Place) -> Keys {
@@ -236,21 +236,21 @@ impl Batch {
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// use claret::{Error, OpError, Records, Reply, Store};
+    /// use claret::{OpError, Records, Reply, Store};
     /// let store = Store::in_memory();
     /// let batch = store.batch();
     /// let owner = batch.register("lamp:owner").get::<String>();
     /// batch.expect(owner, "ann");
     /// batch.register("lamp:owner").set("bob");
-    /// let unmet = batch.commit().await;
-    /// // Nobody owns it: nothing was done, and the error has the key and what was found.
-    /// let Err(Error::Invalid { key, error: OpError::Unexpected { found, .. } }) = unmet else { panic!("{unmet:?}") };
-    /// assert_eq!((key.as_str(), *found), (Some("lamp:owner"), Reply::Nil));
+    /// let unmet = batch.commit().await.unwrap_err();
+    /// // Nobody owns it: nothing was done, and the error has what was found.
+    /// let Some(OpError::Unexpected { found, .. }) = unmet.op_error() else { panic!("{unmet:?}") };
+    /// assert_eq!(**found, Reply::Nil);
     /// # });
     /// ```
     ///
     /// # Errors
-    /// The commit answers [`Error::Invalid`] with the key: [`OpError::Unexpected`] has the answer that was found. It waits, as other
+    /// The commit answers [`ExecuteError::Invalid`](crate::errors::ExecuteError::Invalid) with the key: [`OpError::Unexpected`] has the answer that was found. It waits, as other
     /// errors do, until nobody else holds the record. It is refused for an operation that answers nothing or has its answer already,
     /// and in the mode `none`.
     pub fn expect<R>(&self, ticket: Ticket<R>, answer: impl Into<Reply>) {
@@ -263,13 +263,15 @@ impl Batch {
             (Place::From { .. }, _) | (Place::Nowhere, _) => {
                 let error =
                     OpError::Custom("as many answers have to be expected as there are operations".into());
-                calls.doomed.get_or_insert(Error::Invalid { key: Bytes::default(), error });
+                calls
+                    .doomed
+                    .get_or_insert(Error::Execute(ExecuteError::Invalid { key: Bytes::default(), error }));
                 return;
             }
         };
         let Calls { all, doomed, .. } = &mut *calls;
         let Some(asked) = all.get_mut(first..first.saturating_add(answers.len())) else {
-            doomed.get_or_insert(Error::OtherTicket);
+            doomed.get_or_insert(Error::Handle(HandleError::OtherTicket));
             return;
         };
         for (call, answer) in asked.iter_mut().zip(&answers) {
@@ -284,7 +286,7 @@ impl Batch {
                 "answers nothing that could be expected"
             };
             let error = OpError::Custom(format!("{method} {why}").into());
-            doomed.get_or_insert(Error::Invalid { key: call.key.clone(), error });
+            doomed.get_or_insert(Error::Execute(ExecuteError::Invalid { key: call.key.clone(), error }));
         }
     }
 
@@ -342,17 +344,17 @@ impl Store {
     pub(crate) async fn run(&self, mut calls: Vec<Call>) -> Result<Vec<Reply>, Error> {
         let limit = self.backend.limits().calls_max;
         if calls.len() > limit as usize {
-            return Err(Error::TooManyCalls { limit });
+            return Err(Error::Execute(ExecuteError::TooManyCalls { limit }));
         }
         if self.backend.is_closed() {
-            return Err(Error::Closed);
+            return Err(Error::Begin(BeginError::Closed));
         }
         for call in &mut calls {
             if call.op.is_timed() {
                 self.backend.resolve(&mut call.op);
             }
             check(&*self.backend, &call.key, &call.op)
-                .map_err(|error| Error::Invalid { key: call.key.clone(), error })?;
+                .map_err(|error| Error::Execute(ExecuteError::Invalid { key: call.key.clone(), error }))?;
         }
         nesting::check(&self.backend, &calls)?;
         if self.backend.has_log() {
@@ -379,7 +381,7 @@ impl Store {
             },
             InstantOutcome::Failed { key, error } => {
                 counts.end(Outcome::Failed, measure, None);
-                Err(Error::Invalid { key, error })
+                Err(Error::Execute(ExecuteError::Invalid { key, error }))
             }
             InstantOutcome::Blocked => {
                 let are_writing = are_writing(&calls);

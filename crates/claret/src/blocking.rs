@@ -4,7 +4,7 @@
 //! thread of its own. A blocking store made from an async store uses the latter's runtime.
 //!
 //! A call that would have to wait on the only thread of a tokio runtime would stop what it waits for: it answers
-//! [`Error::BlocksRuntime`] instead. On a cluster every call waits. Threads of `tokio::task::spawn_blocking` may wait.
+//! [`BeginError::BlocksRuntime`](crate::errors::BeginError::BlocksRuntime) instead. On a cluster every call waits. Threads of `tokio::task::spawn_blocking` may wait.
 
 use std::fmt;
 use std::future::{Future, Ready, poll_fn, ready};
@@ -24,7 +24,7 @@ use crate::caller::Caller;
 use crate::deadline::Deadline;
 use crate::decode::Decode;
 use crate::durability::{BackupError, LogStatus};
-use crate::error::{Abort, Error};
+use crate::error::{Abort, BeginError, Error};
 use crate::keys;
 use crate::mode::Mode;
 use crate::once::OnceOutcome;
@@ -58,9 +58,13 @@ pub struct Tx {
 
 impl Store {
     /// See [`crate::Store::close`].
-    pub fn close(self) {
-        pollster::block_on(self.inner.close());
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close(self) -> Result<(), Error> {
+        let closed = pollster::block_on(self.inner.close());
         drop(self.thread);
+        closed
     }
 
     /// See [`crate::Store::on_behalf_of`].
@@ -90,19 +94,22 @@ impl Store {
     /// # Ok::<_, claret::Error>(())
     /// ```
     pub fn transaction<T>(&self, mut body: impl FnMut(&Tx) -> Result<T, Abort>) -> Result<T, Error> {
-        self.transaction_with(self.inner.options, &mut body)
+        self.tx().run(&mut body)
     }
 
-    /// See [`crate::Store::transaction_with`].
+    /// See [`crate::Store::tx`].
     ///
-    /// # Errors
-    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
-    pub fn transaction_with<T>(
-        &self,
-        options: TxOptions,
-        body: impl FnMut(&Tx) -> Result<T, Abort>,
-    ) -> Result<T, Error> {
-        self.wait(self.inner.transaction_with(options, called(options, body)))
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use claret::{Records, Store};
+    ///
+    /// let store = Store::in_memory().blocking();
+    /// store.tx().deadline(Duration::from_secs(2)).run(|tx| Ok(tx.counter("visits").add(1)?))?;
+    /// # Ok::<_, claret::Error>(())
+    /// ```
+    pub fn tx(&self) -> TxBuilder<'_> {
+        TxBuilder { store: self, inner: self.inner.tx() }
     }
 
     /// See [`crate::Store::outcome`].
@@ -119,70 +126,7 @@ impl Store {
     /// The closure's, or what it makes of an [`Error`] of the store. Nothing was applied, except perhaps under
     /// [`Error::Unknown`].
     pub fn try_transaction<T, E: From<Error>>(&self, body: impl FnMut(&Tx) -> Result<T, E>) -> Result<T, E> {
-        self.try_transaction_with(self.inner.options, body)
-    }
-
-    /// See [`crate::Store::try_transaction_with`].
-    ///
-    /// # Errors
-    /// The closure's, or what it makes of an [`Error`] of the store. Nothing was applied, except perhaps under
-    /// [`Error::Unknown`].
-    pub fn try_transaction_with<T, E: From<Error>>(
-        &self,
-        options: TxOptions,
-        body: impl FnMut(&Tx) -> Result<T, E>,
-    ) -> Result<T, E> {
-        self.wait(self.inner.try_transaction_with(options, called(options, body)))
-    }
-
-    /// See [`crate::Store::transaction_once`].
-    ///
-    /// # Errors
-    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
-    pub fn transaction_once<T: IntoValue + FromValue>(
-        &self,
-        id: &str,
-        body: impl FnMut(&Tx) -> Result<T, Abort>,
-    ) -> Result<OnceOutcome<T>, Error> {
-        self.wait(self.inner.transaction_once(id, called(self.inner.options, body)))
-    }
-
-    /// See [`crate::Store::transaction_once_with`].
-    ///
-    /// # Errors
-    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
-    pub fn transaction_once_with<T: IntoValue + FromValue>(
-        &self,
-        options: TxOptions,
-        id: &str,
-        body: impl FnMut(&Tx) -> Result<T, Abort>,
-    ) -> Result<OnceOutcome<T>, Error> {
-        self.wait(self.inner.transaction_once_with(options, id, called(options, body)))
-    }
-
-    /// See [`crate::Store::try_transaction_once_with`].
-    ///
-    /// # Errors
-    /// The closure's, or what it makes of an [`Error`].
-    pub fn try_transaction_once_with<T: IntoValue + FromValue, E: From<Error>>(
-        &self,
-        options: TxOptions,
-        id: &str,
-        body: impl FnMut(&Tx) -> Result<T, E>,
-    ) -> Result<OnceOutcome<T>, E> {
-        self.wait(self.inner.try_transaction_once_with(options, id, called(options, body)))
-    }
-
-    /// See [`crate::Store::try_transaction_once`].
-    ///
-    /// # Errors
-    /// The closure's, or what it makes of an [`Error`].
-    pub fn try_transaction_once<T: IntoValue + FromValue, E: From<Error>>(
-        &self,
-        id: &str,
-        body: impl FnMut(&Tx) -> Result<T, E>,
-    ) -> Result<OnceOutcome<T>, E> {
-        self.wait(self.inner.try_transaction_once(id, called(self.inner.options, body)))
+        self.tx().try_run(body)
     }
 
     /// See [`crate::Store::run_all`].
@@ -201,8 +145,11 @@ impl Store {
         self.wait(self.inner.backup(folder))
     }
 
-    /// How the store's log stands. `None`: it has none.
-    pub fn log_status(&self) -> Option<LogStatus> {
+    /// See [`crate::Store::log_status`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn log_status(&self) -> Result<LogStatus, Error> {
         self.inner.log_status()
     }
 
@@ -215,17 +162,24 @@ impl Store {
     ///
     /// # Panics
     /// If one does not hold.
+    #[doc(hidden)]
     pub fn check_invariants(&self) {
         self.inner.check_invariants();
     }
 
     /// See [`crate::Store::peek`].
-    pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Option<T::State> {
+    ///
+    /// # Errors
+    /// As there.
+    pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Result<Option<T::State>, Error> {
         self.inner.peek::<T>(key)
     }
 
     /// See [`crate::Store::type_of`].
-    pub fn type_of(&self, key: impl Into<Bytes>) -> Option<&'static str> {
+    ///
+    /// # Errors
+    /// As there.
+    pub fn type_of(&self, key: impl Into<Bytes>) -> Result<Option<&'static str>, Error> {
         self.inner.type_of(key)
     }
 
@@ -244,6 +198,99 @@ impl Store {
     }
 }
 
+/// A transaction that is about to be run, blocking: [`Store::tx`]. See [`crate::TxBuilder`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is done before it is run"]
+pub struct TxBuilder<'a> {
+    store: &'a Store,
+    inner: crate::TxBuilder<'a>,
+}
+
+impl<'a> TxBuilder<'a> {
+    /// See [`crate::TxBuilder::deadline`].
+    pub fn deadline(self, deadline: Duration) -> Self {
+        TxBuilder { inner: self.inner.deadline(deadline), ..self }
+    }
+
+    /// See [`crate::TxBuilder::attempts`].
+    pub fn attempts(self, attempts: u32) -> Self {
+        TxBuilder { inner: self.inner.attempts(attempts), ..self }
+    }
+
+    /// See [`crate::TxBuilder::optimistic`].
+    pub fn optimistic(self) -> Self {
+        TxBuilder { inner: self.inner.optimistic(), ..self }
+    }
+
+    /// See [`crate::TxBuilder::options`].
+    pub fn options(self, options: TxOptions) -> Self {
+        TxBuilder { inner: self.inner.options(options), ..self }
+    }
+
+    /// See [`crate::TxBuilder::once`].
+    pub fn once(self, id: &'a str) -> OnceBuilder<'a> {
+        OnceBuilder { store: self.store, inner: self.inner.once(id) }
+    }
+
+    /// See [`crate::TxBuilder::run`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run<T>(self, body: impl FnMut(&Tx) -> Result<T, Abort>) -> Result<T, Error> {
+        self.store.wait(self.inner.run(called(self.inner.options, body)))
+    }
+
+    /// See [`crate::TxBuilder::try_run`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_run<T, E: From<Error>>(self, body: impl FnMut(&Tx) -> Result<T, E>) -> Result<T, E> {
+        self.store.wait(self.inner.try_run(called(self.inner.options, body)))
+    }
+}
+
+/// A transaction that commits at most once for an id, blocking: [`TxBuilder::once`]. See [`crate::OnceBuilder`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is done before it is run"]
+pub struct OnceBuilder<'a> {
+    store: &'a Store,
+    inner: crate::OnceBuilder<'a>,
+}
+
+impl OnceBuilder<'_> {
+    /// See [`crate::OnceBuilder::keep_answer`].
+    pub fn keep_answer(self, time: Duration) -> Self {
+        OnceBuilder { inner: self.inner.keep_answer(time), ..self }
+    }
+
+    /// See [`crate::OnceBuilder::keep_mark`].
+    pub fn keep_mark(self, time: Duration) -> Self {
+        OnceBuilder { inner: self.inner.keep_mark(time), ..self }
+    }
+
+    /// See [`crate::OnceBuilder::run`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run<T: IntoValue + FromValue>(
+        self,
+        body: impl FnMut(&Tx) -> Result<T, Abort>,
+    ) -> Result<OnceOutcome<T>, Error> {
+        self.store.wait(self.inner.run(called(self.inner.tx.options, body)))
+    }
+
+    /// See [`crate::OnceBuilder::try_run`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_run<T: IntoValue + FromValue, E: From<Error>>(
+        self,
+        body: impl FnMut(&Tx) -> Result<T, E>,
+    ) -> Result<OnceOutcome<T>, E> {
+        self.store.wait(self.inner.try_run(called(self.inner.tx.options, body)))
+    }
+}
+
 /// Waits on this thread, unless that would stop what it waits for.
 ///
 /// In the process most is done without a wait, and what has to wait can be dropped: it is aborted. Where a commit may be under
@@ -254,12 +301,12 @@ fn wait_on<T, E: From<Error>>(
 ) -> Result<T, E> {
     let can_be_dropped = !backend.checks_answers() && !matches!(backend.mode(), Mode::Way(_));
     if !can_be_dropped && runtime::stops_by_waiting() {
-        return Err(Error::BlocksRuntime.into());
+        return Err(Error::Begin(BeginError::BlocksRuntime).into());
     }
     let mut future = pin!(future);
     pollster::block_on(poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Pending if can_be_dropped && runtime::stops_by_waiting() => {
-            Poll::Ready(Err(Error::BlocksRuntime.into()))
+            Poll::Ready(Err(Error::Begin(BeginError::BlocksRuntime).into()))
         }
         poll => poll,
     }))
@@ -369,7 +416,7 @@ impl Tx {
             }
         };
         answered.map_err(|error| match error {
-            Error::BlocksRuntime => self.inner.fail_all(error),
+            Error::Begin(BeginError::BlocksRuntime) => self.inner.fail_all(error),
             error => error,
         })
     }

@@ -89,6 +89,7 @@ impl Caller {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::CommitError;
     use crate::{Error, Records, Store, TxOptions};
 
     /// What waits for a lock, alone and in a transaction, when its caller has left; with a deadline that never comes.
@@ -98,7 +99,7 @@ mod tests {
         let (caller, patient) = (Caller::new(), TxOptions::new().deadline(Duration::from_secs(86_400)));
         caller.leave();
         let theirs = store.on_behalf_of(&caller).with_options(patient);
-        let is_late = |error: Error| matches!(error, Error::Deadline { .. });
+        let is_late = |error: Error| matches!(error, Error::Commit(CommitError::Deadline { .. }));
         let waits = || {
             pollster::block_on(async {
                 let alone = theirs.counter("held").add_returning(1).await.unwrap_err();

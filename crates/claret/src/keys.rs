@@ -7,7 +7,7 @@ use std::task::Poll;
 use claret_types::{Bytes, OpError};
 
 use crate::backend::Backend;
-use crate::error::Error;
+use crate::error::{BeginError, Error, ExecuteError};
 pub use crate::glob::{Pattern, matches_pattern};
 use crate::pages::{PageFuture, Pages};
 use crate::store::Store;
@@ -40,7 +40,7 @@ impl Keys {
             0..=PATTERN_BYTES_MAX => Arc::clone(&backend).keys(pattern),
             size => {
                 let error = OpError::TooLarge { what: "pattern".into(), size, limit: PATTERN_BYTES_MAX };
-                Box::new(BadPattern(Error::Invalid { key: pattern, error }))
+                Box::new(BadPattern(Error::Execute(ExecuteError::Invalid { key: pattern, error })))
             }
         };
         Keys { backend, pages }
@@ -49,7 +49,7 @@ impl Keys {
     /// The next keys, some at least and a thousand or so at most, in no useful order; `None` when there are no more.
     ///
     /// # Errors
-    /// [`Error::Closed`]; on a cluster also [`Error::NoAnswer`] and [`Error::Refused`]. One may ask again.
+    /// [`BeginError::Closed`](crate::errors::BeginError::Closed); on a cluster also [`CommitError::NoAnswer`](crate::errors::CommitError::NoAnswer) and [`ExecuteError::Refused`](crate::errors::ExecuteError::Refused). One may ask again.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
         loop {
             match self.page().await? {
@@ -62,7 +62,7 @@ impl Keys {
 
     pub(crate) async fn page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
         if self.backend.is_closed() {
-            return Err(Error::Closed);
+            return Err(Error::Begin(BeginError::Closed));
         }
         self.pages.next_page().await
     }

@@ -40,9 +40,9 @@
 //!   awaited.
 //! - [`Batch`] is for operations that are all known up front: it commits in one step.
 //! - [`blocking`] is the same for plain threads.
-//! - [`TxOptions`] sets the deadline and the number of attempts.
+//! - [`Store::tx`] is a transaction with a deadline and a number of attempts of its own; [`TxOptions`] sets them for a store.
 //! - [`Store::stats`] counts what happened, and [`Tx::attempt`] says which attempt a closure is.
-//! - [`Store::transaction_once`] commits at most once for an id of yours, such as an order's number.
+//! - [`Store::tx`] with [`once`](TxBuilder::once) commits at most once for an id of yours, such as an order's number.
 //!
 //! Embedded stores work under any async runtime, stores on a cluster under tokio.
 //!
@@ -77,7 +77,7 @@
 //! |---|---|
 //! | [`Error::Aborted`] | your closure said so, by [`Abort::because`]: its reason is in it |
 //! | [`Error::is_retryable`] | nothing is done; the same may succeed later |
-//! | [`Error::Unknown`] | a node was lost while it committed, or its log was not written in time: ask [`Store::outcome`], look, or use [`Store::transaction_once`], which can be run again |
+//! | [`Error::Unknown`] | a node was lost while it committed, or its log was not written in time: ask [`Store::outcome`], look, or use [`TxBuilder::once`], which can be run again |
 //! | another one | nothing is done, and trying again does not help: the error says what would |
 //!
 //! A closure that returns an error type of your own takes [`Store::try_transaction`]:
@@ -145,6 +145,9 @@ mod embedded;
 mod error;
 mod glob;
 pub mod keys;
+#[doc(hidden)]
+pub mod lab;
+mod limits;
 mod mailbox;
 mod mode;
 mod nesting;
@@ -161,40 +164,34 @@ mod runtime;
 pub mod stats;
 mod store;
 mod tx;
+mod tx_builder;
 mod value;
 
 pub use answer::Answer;
 pub use at_commit::AtCommit;
 pub use batch::{Batch, Replies, Ticket};
 pub use caller::Caller;
-pub use claret_core::Limits;
 pub use claret_types as types;
 pub use claret_types::{Bytes, DataType, OpError, Operation, Reply, Schema};
 pub use error::{Abort, Error};
-pub use mode::{Mode, Way};
-pub use once::OnceOutcome;
+pub use limits::Limits;
+pub use once::{OnceBuilder, OnceOutcome};
 pub use open::StoreBuilder;
 pub use options::TxOptions;
 pub use outcome::{Outcome, OutcomeId};
-pub use records::{AsyncScope, BlockingScope, Records};
+pub use records::{AsyncScope, BlockingScope, Records, handles};
 pub use store::Store;
 pub use tx::{Savepoint, Tx};
+pub use tx_builder::TxBuilder;
 #[cfg(feature = "json")]
 pub use value::Json;
 pub use value::{FromValue, IntoValue};
 
-/// The handles of records, a type for each type of data: what [`Records`] gives. A program names them where it keeps one.
-pub mod handles {
-    pub use crate::records::{
-        AnswerIn, BoundedRecord, CounterRecord, DictRecord, DocumentRecord, FloatRecord, KeyRecord,
-        ListRecord, QueueRecord, Record, RegisterRecord, ScoredSetRecord, SetRecord, StackRecord,
-        SummaryBagRecord, TopKRecord, UidRecord,
-    };
-}
-
-/// What errors consist of, beside [`Error`] itself.
+/// Errors by what a program was about, of which [`Error`] is made, and those of single functions.
 pub mod errors {
-    pub use crate::error::{BlockedOn, Reason};
+    pub use crate::error::{
+        AttemptError, BeginError, BlockedOn, CommitError, ExecuteError, HandleError, NestError, Reason,
+    };
     pub use crate::open_url::OpenUrlError;
     pub use crate::outcome::NoOutcomeId;
     pub use crate::value::ValueError;

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::backend::Backend;
 use crate::call::Call;
-use crate::error::Error;
+use crate::error::{Error, ExecuteError};
 use crate::observe::AttemptSpan;
 use crate::tx::{Shared, Tx};
 
@@ -73,14 +73,16 @@ pub(crate) fn running() -> Option<Tx> {
 /// Whether calls that commit together would wait for the transaction whose closure this thread is in.
 ///
 /// # Errors
-/// [`Error::WaitsForItself`].
+/// [`ExecuteError::WaitsForItself`](crate::errors::ExecuteError::WaitsForItself).
 #[inline]
 pub(crate) fn check(backend: &Arc<dyn Backend>, calls: &[Call]) -> Result<(), Error> {
     match running() {
         None => Ok(()),
         Some(tx) => {
             let waits = calls.iter().find(|call| is_in_the_way(tx.clone(), backend, &call.key, &call.op));
-            waits.map_or(Ok(()), |call| Err(Error::WaitsForItself { key: call.key.clone() }))
+            waits.map_or(Ok(()), |call| {
+                Err(Error::Execute(ExecuteError::WaitsForItself { key: call.key.clone() }))
+            })
         }
     }
 }
@@ -145,7 +147,7 @@ impl Nested {
     /// An operation that is executed now, and with it what was issued on its record.
     ///
     /// # Errors
-    /// [`Error::WaitsForItself`].
+    /// [`ExecuteError::WaitsForItself`](crate::errors::ExecuteError::WaitsForItself).
     pub(crate) fn check_execute(
         &self,
         backend: &Arc<dyn Backend>,
@@ -156,7 +158,7 @@ impl Nested {
         let issued = self.issued.lock().clone();
         let issued = issued.iter().filter(|call| call.key == *key).map(|call| &call.op);
         match issued.chain([op]).any(|op| is_in_the_way(parent.clone(), backend, key, op)) {
-            true => Err(Error::WaitsForItself { key: key.clone() }),
+            true => Err(Error::Execute(ExecuteError::WaitsForItself { key: key.clone() })),
             false => Ok(()),
         }
     }
@@ -164,12 +166,14 @@ impl Nested {
     /// The commit, which executes all that was issued.
     ///
     /// # Errors
-    /// [`Error::WaitsForItself`].
+    /// [`ExecuteError::WaitsForItself`](crate::errors::ExecuteError::WaitsForItself).
     pub(crate) fn check_commit(&self, backend: &Arc<dyn Backend>) -> Result<(), Error> {
         let Some(parent) = self.parent() else { return Ok(()) };
         let issued = self.issued.lock().clone();
         let waits = issued.iter().find(|call| is_in_the_way(parent.clone(), backend, &call.key, &call.op));
-        waits.map_or(Ok(()), |call| Err(Error::WaitsForItself { key: call.key.clone() }))
+        waits.map_or(Ok(()), |call| {
+            Err(Error::Execute(ExecuteError::WaitsForItself { key: call.key.clone() }))
+        })
     }
 }
 

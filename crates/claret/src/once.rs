@@ -11,10 +11,11 @@ use std::time::Duration;
 use claret_types::{Bytes, KeyspaceOp, Moment, Operation, Register, RegisterOp, Reply};
 use parking_lot::Mutex;
 
-use crate::error::{Abort, Error};
+use crate::error::{Abort, BeginError, Error};
 use crate::options::TxOptions;
-use crate::store::{Store, doom_first, own_first};
+use crate::store::{doom_first, own_first};
 use crate::tx::Tx;
+use crate::tx_builder::TxBuilder;
 use crate::value::{FromValue, IntoValue};
 
 /// What a transaction with an id came to: its value, and whether this very call committed it.
@@ -44,114 +45,102 @@ impl<T> OnceOutcome<T> {
     }
 }
 
-impl Store {
-    /// Commits a transaction at most once for an id that the application chooses, such as an order number, over all
-    /// calls, processes and restarts that share the store. A later call with the same id does nothing, and answers what
-    /// the first one answered. The value may be any [`IntoValue`], such as a number, text, `()`, or `Json` of a type of
-    /// your own.
-    ///
-    /// What was done is an ordinary record, `claret:done:<id>`, which the transaction itself writes and which stays; delete it to forget
-    /// the id, or say when it goes ([`Store::transaction_once_with`], [`TxOptions::keep_mark`]). Its value is another one, `claret:answer:<id>`, which expires
-    /// ([`TxOptions::keep_answer`](crate::TxOptions::keep_answer), 24 hours by default). On a cluster the two are usually on
-    /// different nodes; with a hash tag in the id, as in `{order:17}`, they are on one, and on that of other keys with this tag.
-    ///
-    /// # Errors
-    /// [`Error::AlreadyDone`] if it was done and its value is gone, [`Error::Value`] if its value is of another type; else
-    /// see [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`]: then call again with the same id.
+/// A transaction that commits at most once for an id that the application chooses, such as an order number, over all calls, processes
+/// and restarts that share the store: [`TxBuilder::once`]. A later call with the same id does nothing, and answers what the first one
+/// answered. The value may be any [`IntoValue`], such as a number, text, `()`, or `Json` of a type of your own.
+///
+/// What was done is an ordinary record, `claret:done:<id>`, which the transaction itself writes and which stays; delete it to forget
+/// the id, or say when it goes ([`Self::keep_mark`]). Its value is another one, `claret:answer:<id>`, which expires
+/// ([`Self::keep_answer`]). On a cluster the two are usually on different nodes; with a hash tag in the id, as in
+/// `{order:17}`, they are on one, and on that of other keys with this tag.
+///
+/// ```
+/// # pollster::block_on(async {
+/// use claret::{OnceOutcome, Records, Store};
+///
+/// let store = Store::in_memory();
+/// let order = || {
+///     store.tx().once("order:ada:7").run(|tx| async move {
+///         tx.counter("income:cents").add(11_800)?;
+///         Ok(tx.counter("orders").add_returning(1).await?)
+///     })
+/// };
+/// assert_eq!(order().await?, OnceOutcome::First(1));
+/// assert_eq!(order().await?, OnceOutcome::Again(1));
+/// assert_eq!(store.counter("income:cents").get().await?, 11_800);
+/// # Ok::<_, claret::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is done before it is run"]
+pub struct OnceBuilder<'a> {
+    pub(crate) tx: TxBuilder<'a>,
+    id: &'a str,
+}
+
+impl<'a> OnceBuilder<'a> {
+    pub(crate) fn new(tx: TxBuilder<'a>, id: &'a str) -> Self {
+        OnceBuilder { tx, id }
+    }
+
+    /// For how long its answer is kept: see [`TxOptions::keep_answer`].
+    pub fn keep_answer(mut self, time: Duration) -> Self {
+        self.tx.options = self.tx.options.keep_answer(time);
+        self
+    }
+
+    /// For how long the store knows that it was done: see [`TxOptions::keep_mark`].
     ///
     /// ```
     /// # pollster::block_on(async {
     /// use claret::{OnceOutcome, Records, Store};
-    ///
-    /// let store = Store::in_memory();
-    /// let order = || {
-    ///     store.transaction_once("order:ada:7", |tx| async move {
-    ///         tx.counter("income:cents").add(11_800)?;
-    ///         Ok(tx.counter("orders").add_returning(1).await?)
-    ///     })
-    /// };
-    /// assert_eq!(order().await?, OnceOutcome::First(1));
-    /// assert_eq!(order().await?, OnceOutcome::Again(1));
-    /// assert_eq!(store.counter("income:cents").get().await?, 11_800);
-    /// # Ok::<_, claret::Error>(()) }).unwrap();
-    /// ```
-    pub async fn transaction_once<T, F, Fut>(&self, id: &str, body: F) -> Result<OnceOutcome<T>, Error>
-    where
-        T: IntoValue + FromValue,
-        F: FnMut(Tx) -> Fut,
-        Fut: Future<Output = Result<T, Abort>>,
-    {
-        self.transaction_once_with(self.options, id, body).await
-    }
-
-    /// [`Store::transaction_once`] with options of its own: bounds of attempts and time, for how long its answer and its mark are kept.
-    ///
-    /// # Errors
-    /// See [`Store::transaction_once`].
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// use claret::{OnceOutcome, Records, Store, TxOptions};
     /// use std::time::Duration;
     ///
     /// let store = Store::in_memory();
     /// // The queue delivers a message again for an hour at most.
     /// let day = Duration::from_secs(24 * 60 * 60);
-    /// let options = TxOptions::new().deadline(Duration::from_secs(2)).keep_mark(day);
-    /// let done = store.transaction_once_with(options, "message:17", async |tx| Ok(tx.counter("n").add_returning(1).await?));
+    /// let message = store.tx().deadline(Duration::from_secs(2)).once("message:17").keep_mark(day);
+    /// let done = message.run(async |tx| Ok(tx.counter("n").add_returning(1).await?));
     /// assert_eq!(done.await?, OnceOutcome::First(1));
     /// # Ok::<_, claret::Error>(()) }).unwrap();
     /// ```
-    pub async fn transaction_once_with<T, F, Fut>(
-        &self,
-        options: TxOptions,
-        id: &str,
-        body: F,
-    ) -> Result<OnceOutcome<T>, Error>
+    pub fn keep_mark(mut self, time: Duration) -> Self {
+        self.tx.options = self.tx.options.keep_mark(time);
+        self
+    }
+
+    /// Runs it, unless it was done.
+    ///
+    /// # Errors
+    /// [`BeginError::AlreadyDone`](crate::errors::BeginError::AlreadyDone) if it was done and its value is gone, [`ExecuteError::Value`](crate::errors::ExecuteError::Value) if its value is of another type; else
+    /// see [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`]: then call again with the same id.
+    pub async fn run<T, F, Fut>(self, body: F) -> Result<OnceOutcome<T>, Error>
     where
         T: IntoValue + FromValue,
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
+        let OnceBuilder { tx: TxBuilder { store, options }, id } = self;
         let body = Mutex::new(body);
         let once = |tx| once(id, tx, &body, options);
-        self.attempts(options, once, doom_first).await.map_err(Error::from)
+        store.attempts(options, once, doom_first).await.map_err(Error::from)
     }
 
-    /// [`Store::transaction_once`] for a closure with an error type of its own: see [`Store::try_transaction`]. An error
-    /// that it returns is not kept: a later call with the same id tries again.
+    /// Runs it, unless it was done, with a closure that has an error type of its own: see [`Store::try_transaction`](crate::Store::try_transaction). An error that the
+    /// closure returns is not kept: a later call with the same id tries again.
     ///
     /// # Errors
-    /// The closure's, or what it makes of an [`Error`] of [`Store::transaction_once`].
-    pub async fn try_transaction_once<T, E, F, Fut>(&self, id: &str, body: F) -> Result<OnceOutcome<T>, E>
+    /// The closure's, or what it makes of an [`Error`] of [`Self::run`].
+    pub async fn try_run<T, E, F, Fut>(self, body: F) -> Result<OnceOutcome<T>, E>
     where
         T: IntoValue + FromValue,
         E: From<Error>,
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        self.try_transaction_once_with(self.options, id, body).await
-    }
-
-    /// [`Store::try_transaction_once`] with options of its own: see [`Store::transaction_once_with`].
-    ///
-    /// # Errors
-    /// The closure's, or what it makes of an [`Error`] of [`Store::transaction_once`].
-    pub async fn try_transaction_once_with<T, E, F, Fut>(
-        &self,
-        options: TxOptions,
-        id: &str,
-        body: F,
-    ) -> Result<OnceOutcome<T>, E>
-    where
-        T: IntoValue + FromValue,
-        E: From<Error>,
-        F: FnMut(Tx) -> Fut,
-        Fut: Future<Output = Result<T, E>>,
-    {
+        let OnceBuilder { tx: TxBuilder { store, options }, id } = self;
         let body = Mutex::new(body);
         let once = |tx| once(id, tx, &body, options);
-        self.attempts(options, once, own_first).await
+        store.attempts(options, once, own_first).await
     }
 }
 
@@ -174,7 +163,7 @@ where
     let get = Operation::new::<Register>(RegisterOp::Get);
     if tx.execute_for_update(mark.clone(), get.clone()).await? != Reply::Nil {
         let Reply::Bytes(value) = tx.execute(answer.clone(), get).await? else {
-            return Err(tx.fail(Error::AlreadyDone { id: id.to_owned() }).into());
+            return Err(tx.fail(Error::Begin(BeginError::AlreadyDone { id: id.to_owned() })).into());
         };
         return Ok(OnceOutcome::Again(T::from_value(value).map_err(|error| error.at(answer))?));
     }

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use claret_core::Limits;
 use claret_types::Schema;
 
 use crate::blocking;
 use crate::durability::{BackupError, LogStatus, OpenError, Progress, SyncPolicy};
 use crate::embedded::{Embedded, backup_of_folder};
-use crate::error::Error;
+use crate::error::{BeginError, Error};
+use crate::limits::Limits;
 use crate::mode::Mode;
 use crate::options::TxOptions;
 use crate::store::Store;
@@ -25,7 +25,7 @@ impl Store {
         StoreBuilder {
             shards: 64,
             mode: Mode::default(),
-            limits: Limits::default(),
+            limits: claret_core::Limits::default(),
             options: TxOptions::default(),
             sync: SyncPolicy::default(),
             snapshot_after: 64 << 20,
@@ -39,13 +39,15 @@ impl Store {
     }
 
     /// Closes the store, for all its handles: whatever is begun from now on, and every operation that waits, answers
-    /// [`Error::Closed`] at once. On a cluster this waits until every shard knows the outcome of every
+    /// [`BeginError::Closed`](crate::errors::BeginError::Closed) at once. On a cluster this waits until every shard knows the outcome of every
     /// transaction, tells the shards that this process ends, and closes the connections. Dropping the last handle does that
-    /// without waiting. To close a store again does nothing.
+    /// without waiting, and says nothing of errors. To close a store again does nothing.
     ///
-    /// [`Error::Closed`]: crate::Error::Closed
-    pub async fn close(self) {
-        self.backend.close().await;
+    /// # Errors
+    /// Of a store in a folder: its log stopped, or what was committed last could not be written and synced
+    /// ([`CommitError::LogStopped`](crate::errors::CommitError::LogStopped)). It is closed all the same. With [`SyncPolicy::Every`] commits that were reported may be lost then.
+    pub async fn close(self) -> Result<(), Error> {
+        self.backend.close().await
     }
 }
 
@@ -55,7 +57,7 @@ impl Store {
 pub struct StoreBuilder {
     shards: u32,
     mode: Mode,
-    limits: Limits,
+    limits: claret_core::Limits,
     options: TxOptions,
     sync: SyncPolicy,
     snapshot_after: u64,
@@ -69,15 +71,21 @@ impl StoreBuilder {
         self
     }
 
-    /// How transactions are isolated; for measuring.
-    pub fn mode(mut self, mode: Mode) -> Self {
+    /// See [`crate::lab`].
+    pub(crate) fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Bounds of the protocol.
-    pub fn limits(mut self, limits: Limits) -> Self {
+    /// See [`crate::lab`].
+    pub(crate) fn protocol_limits(mut self, limits: claret_core::Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Bounds of what it takes.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits.within(self.limits);
         self
     }
 
@@ -92,12 +100,12 @@ impl StoreBuilder {
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// use claret::{Error, OpError, Records, Schema, Store, types::TypeName};
+    /// use claret::{OpError, Records, Schema, Store, types::TypeName};
     /// let schema = Schema::new().prefix("seen:", TypeName::Set)?;
     /// let store = Store::builder().schema(schema).build();
     /// store.set("seen:ada").add("book").await?;
     /// let refused = store.counter("seen:ada").add(1).await;
-    /// assert!(matches!(refused, Err(Error::Invalid { error: OpError::AgainstSchema { .. }, .. })));
+    /// assert!(matches!(refused.unwrap_err().op_error(), Some(OpError::AgainstSchema { .. })));
     /// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     pub fn schema(mut self, schema: Schema) -> Self {
@@ -129,11 +137,11 @@ impl Store {
     /// # let path = &folder;
     /// let store = Store::open(path)?;
     /// store.counter("visits").add(1).await?;
-    /// store.close().await;
+    /// store.close().await?;
     ///
     /// let store = Store::open(path)?;
     /// assert_eq!(store.counter("visits").get().await?, 1);
-    /// # store.close().await;
+    /// # store.close().await?;
     /// # std::fs::remove_dir_all(path)?;
     /// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
@@ -160,14 +168,14 @@ impl Store {
     ///
     /// let copy = Store::open(copy)?;
     /// assert_eq!(copy.counter("visits").get().await?, 1);
-    /// # copy.close().await;
-    /// # store.close().await;
+    /// # copy.close().await?;
+    /// # store.close().await?;
     /// # std::fs::remove_dir_all(folder)?;
     /// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     pub async fn backup(&self, folder: impl AsRef<Path>) -> Result<(), BackupError> {
         if self.backend.is_closed() {
-            return Err(BackupError::Store(Error::Closed));
+            return Err(BackupError::Store(Error::Begin(BeginError::Closed)));
         }
         self.backend.back_up(folder.as_ref()).await
     }
@@ -190,7 +198,7 @@ impl Store {
     /// store.counter("visits").add(1).await?;
     /// Store::backup_of(path, copy)?;
     /// assert_eq!(Store::open(copy)?.counter("visits").get().await?, 1);
-    /// # store.close().await;
+    /// # store.close().await?;
     /// # std::fs::remove_dir_all(folder)?;
     /// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
@@ -198,8 +206,11 @@ impl Store {
         backup_of_folder(store.as_ref(), folder.as_ref())
     }
 
-    /// How the store's log stands. `None`: it has none.
-    pub fn log_status(&self) -> Option<LogStatus> {
+    /// How the log of a store in a folder stands.
+    ///
+    /// # Errors
+    /// [`BeginError::Unsupported`](crate::errors::BeginError::Unsupported): the store has no log, since it is in memory or on a cluster.
+    pub fn log_status(&self) -> Result<LogStatus, Error> {
         self.backend.log_status()
     }
 }

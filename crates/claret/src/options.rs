@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Bounds of a transaction: attempts, and time; and for how long `transaction_once` keeps its answer.
+/// Bounds of a transaction: attempts, and time; and for how long a transaction that is done once keeps its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct TxOptions {
@@ -48,9 +48,9 @@ impl TxOptions {
         self
     }
 
-    /// For how long [`Store::transaction_once`](crate::Store::transaction_once) can be asked again for the answer; 24 hours by
+    /// For how long a transaction with an id ([`TxBuilder::once`](crate::TxBuilder::once)) can be asked again for the answer; 24 hours by
     /// default, with `Duration::MAX` for ever. After that a call with the same id answers
-    /// [`Error::AlreadyDone`](crate::Error::AlreadyDone): that it was done is not forgotten, unless [`Self::keep_mark`] says so.
+    /// [`BeginError::AlreadyDone`](crate::errors::BeginError::AlreadyDone): that it was done is not forgotten, unless [`Self::keep_mark`] says so.
     pub fn keep_answer(mut self, time: Duration) -> Self {
         self.keep_answer = time;
         self
@@ -75,11 +75,10 @@ impl TxOptions {
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// use claret::{Records, Store, TxOptions};
+    /// use claret::{Records, Store};
     /// let store = Store::in_memory();
     /// store.bounded_counter("seats").create(10, 0, 10).await?;
-    /// let patient = TxOptions::new().optimistic();
-    /// let bought = store.transaction_with(patient, async |tx| {
+    /// let bought = store.tx().optimistic().run(async |tx| {
     ///     let bought = tx.bounded_counter("seats").try_take(2).await?;
     ///     // Here a person thinks, or a payment is made: others buy meanwhile.
     ///     Ok(bought)
@@ -92,10 +91,8 @@ impl TxOptions {
         self
     }
 
-    /// As [`Self::optimistic`], and the transaction locks nothing before it commits, however often something has changed. Where that
-    /// is too often, the error ([`Error::Attempts`](crate::Error::Attempts)) names the key. Only where a lock or the commit shows that
-    /// an operation cannot be done is everything locked in the next attempt: otherwise the error might tell of what has changed.
-    pub fn optimistic_only(mut self) -> Self {
+    /// See [`crate::lab`].
+    pub(crate) fn optimistic_only(mut self) -> Self {
         (self.is_optimistic, self.optimistic_only) = (true, true);
         self
     }

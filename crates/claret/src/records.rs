@@ -18,17 +18,24 @@ use std::marker::PhantomData;
 
 use claret_types::{Bytes, DataType, Few, FromReply, Operation, Register, RegisterOp, few};
 
-pub use collections::{DictRecord, SetRecord};
-pub use documents::DocumentRecord;
-pub use lists::{ListRecord, QueueRecord, StackRecord};
-pub use living::KeyRecord;
-pub use numbers::{BoundedRecord, CounterRecord, FloatRecord, RegisterRecord, UidRecord};
-pub use scope::{AnswerIn, AsyncScope, BlockingScope};
+use handles::*;
+pub use scope::{AsyncScope, BlockingScope};
 pub(crate) use scope::{Scope, Ticketed, TxScope, Waited};
-pub use scored::{ScoredSetRecord, SummaryBagRecord, TopKRecord};
 
 use crate::decode::{self, Decode};
 use crate::value::{FromValue, IntoValue, ValueError};
+
+/// The handles of records, a type for each type of data: what [`Records`] gives. A program names them where it keeps one.
+pub mod handles {
+    pub use super::Record;
+    pub use super::collections::*;
+    pub use super::documents::*;
+    pub use super::lists::*;
+    pub use super::living::KeyRecord;
+    pub use super::numbers::*;
+    pub use super::scope::AnswerIn;
+    pub use super::scored::*;
+}
 
 /// A record of any type, your own included: issue its operations as they are.
 pub struct Record<S, T> {

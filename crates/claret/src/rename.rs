@@ -46,7 +46,7 @@ impl Tx {
     /// [`ListRecord`](crate::handles::ListRecord)); later transactions are free.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the record is of a custom type, or over 1 MiB: each of its words counts, and 16 bytes beside.
+    /// [`ExecuteError::Invalid`](crate::errors::ExecuteError::Invalid) if the record is of a custom type, or over 1 MiB: each of its words counts, and 16 bytes beside.
     /// Otherwise see [`Error`]. O(size).
     pub async fn rename(&self, from: impl Into<Bytes>, to: impl Into<Bytes>) -> Result<bool, Error> {
         let (from, to) = (from.into(), to.into());

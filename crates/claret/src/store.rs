@@ -16,7 +16,7 @@ use crate::backend::{Backend, UntilDurable};
 use crate::batch::Batch;
 use crate::caller::Caller;
 use crate::deadline::Deadline;
-use crate::error::{Abort, Error};
+use crate::error::{Abort, AttemptError, BeginError, CommitError, Error};
 use crate::nesting;
 use crate::observe::{AttemptSpan, Observed};
 use crate::options::TxOptions;
@@ -41,7 +41,7 @@ pub struct Store {
 impl Store {
     /// Runs a transaction: the closure reads and writes through its [`Tx`], and when it returns `Ok` the transaction
     /// commits. If the transaction must run again (it gave way to an older one) the store calls the closure again
-    /// with a fresh `Tx`. So the closure must not have side effects outside the store.
+    /// with a fresh `Tx`. So the closure must not have side effects outside the store. [`Store::tx`] has bounds for one transaction.
     ///
     /// An `async` closure borrows what it uses, so nothing is cloned for it; it works inside `tokio::spawn` too. A function
     /// that takes a `Tx`, and a closure that gives back a future (`|tx| async move { ... }`), do as well. Such a future cannot
@@ -69,19 +69,7 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
-        self.transaction_with(self.options, body).await
-    }
-
-    /// [`Store::transaction`] with its own bounds.
-    ///
-    /// # Errors
-    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
-    pub async fn transaction_with<T, F, Fut>(&self, options: TxOptions, body: F) -> Result<T, Error>
-    where
-        F: FnMut(Tx) -> Fut,
-        Fut: Future<Output = Result<T, Abort>>,
-    {
-        self.attempts(options, body, doom_first).await.map_err(Error::from)
+        self.attempts(self.options, body, doom_first).await.map_err(Error::from)
     }
 
     /// [`Store::transaction`] for a closure with an error type of its own, which can be made from the store's: then `?`
@@ -131,21 +119,7 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        self.try_transaction_with(self.options, body).await
-    }
-
-    /// [`Store::try_transaction`] with its own bounds.
-    ///
-    /// # Errors
-    /// The closure's, or what it makes of an [`Error`] of the store. Nothing was applied, except perhaps under
-    /// [`Error::Unknown`].
-    pub async fn try_transaction_with<T, E, F, Fut>(&self, options: TxOptions, body: F) -> Result<T, E>
-    where
-        E: From<Error>,
-        F: FnMut(Tx) -> Fut,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.attempts(options, body, own_first).await
+        self.attempts(self.options, body, own_first).await
     }
 }
 
@@ -180,7 +154,7 @@ impl Store {
         Fut: Future<Output = Result<T, E>>,
     {
         if self.backend.is_closed() {
-            return Err(Error::Closed.into());
+            return Err(Error::Begin(BeginError::Closed).into());
         }
         self.go_on(Begun::new(self, options, None), options, body, both).await
     }
@@ -283,10 +257,10 @@ impl Store {
         deadline: &mut Deadline<'_>,
     ) -> Result<(), Error> {
         if self.backend.is_closed() {
-            return Err(Error::Closed);
+            return Err(Error::Begin(BeginError::Closed));
         }
         if made >= options.attempts {
-            return Err(Error::Attempts { made, last: describe(cause) });
+            return Err(Error::Commit(CommitError::Attempts { made, last: AttemptError::of(cause) }));
         }
         if deadline.race_while(self.pause(cause, made), || true).await.is_none() {
             return Err(self.backend.too_late(options.deadline));
@@ -444,7 +418,7 @@ impl Store {
     /// whoever opens it next. `docs/unknown-outcomes.md` says for how long it is remembered.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the store is closed. A node that does not answer is no error, but [`Outcome::NotYet`](crate::Outcome::NotYet).
+    /// [`BeginError::Closed`](crate::errors::BeginError::Closed) if the store is closed. A node that does not answer is no error, but [`Outcome::NotYet`](crate::Outcome::NotYet).
     ///
     /// ```no_run
     /// use claret::{Error, Outcome, Records, Store};
@@ -459,7 +433,7 @@ impl Store {
     /// ```
     pub async fn outcome(&self, id: &OutcomeId) -> Result<Outcome, Error> {
         match self.backend.outcome(id) {
-            _ if self.backend.is_closed() => Err(Error::Closed),
+            _ if self.backend.is_closed() => Err(Error::Begin(BeginError::Closed)),
             asking => asking.await,
         }
     }
@@ -474,26 +448,32 @@ impl Store {
     ///
     /// # Panics
     /// If one does not hold.
+    #[doc(hidden)]
     pub fn check_invariants(&self) {
         self.backend.check_invariants();
     }
 
-    /// Reads a record's committed content outside any transaction and without waiting; for tests and tools. `None` on
-    /// a cluster: ask Redis there.
-    pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Option<T::State> {
-        self.look(key.into(), |state| state.downcast::<T>().cloned()).flatten()
+    /// Reads a record's committed content outside any transaction and without waiting; for tests and tools. `None` if there is no
+    /// record, or one of another type.
+    ///
+    /// # Errors
+    /// [`BeginError::Unsupported`](crate::errors::BeginError::Unsupported) on a cluster: ask the server there.
+    pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Result<Option<T::State>, Error> {
+        Ok(self.look(key.into(), |state| state.downcast::<T>().cloned())?.flatten())
     }
 
-    /// The name of the type that made a committed record, read as by [`Store::peek`]; for tools. `None` if there is
-    /// no record, and on a cluster: ask Redis there.
-    pub fn type_of(&self, key: impl Into<Bytes>) -> Option<&'static str> {
+    /// The name of the type that made a committed record, read as by [`Store::peek`]; for tools. `None` if there is no record.
+    ///
+    /// # Errors
+    /// [`BeginError::Unsupported`](crate::errors::BeginError::Unsupported) on a cluster: ask the server there.
+    pub fn type_of(&self, key: impl Into<Bytes>) -> Result<Option<&'static str>, Error> {
         self.look(key.into(), |state| state.type_info().name)
     }
 
-    fn look<T>(&self, key: Bytes, at: impl FnOnce(&State) -> T) -> Option<T> {
+    fn look<T>(&self, key: Bytes, at: impl FnOnce(&State) -> T) -> Result<Option<T>, Error> {
         let (mut at, mut seen) = (Some(at), None);
-        self.backend.peek(&key, &mut |state| seen = at.take().map(|at| at(state)));
-        seen
+        self.backend.peek(&key, &mut |state| seen = at.take().map(|at| at(state)))?;
+        Ok(seen)
     }
 }
 
@@ -572,13 +552,4 @@ pub(crate) fn doom_first(_: Abort, doom: Error) -> Abort {
 /// The error that a closure returns comes back as it is.
 pub(crate) fn own_first<E>(own: E, _: Error) -> E {
     own
-}
-
-fn describe(cause: &Cause) -> String {
-    match cause {
-        Cause::GaveWay => "gave way to an elder transaction".into(),
-        Cause::Busy => "a lock was busy too often".into(),
-        Cause::Parted => "was taken out of the group it shared locks with".into(),
-        Cause::Refused(refusal) => refusal.to_string(),
-    }
 }

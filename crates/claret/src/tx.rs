@@ -2,7 +2,7 @@
 //!
 //! [`Tx`] is an owned, cheaply cloned handle, so that it can be moved into tasks. All clones of one attempt share the
 //! coordinator behind a mutex; the mutex is never held across an await. Once an attempt is decided (committed,
-//! aborted, restarted) every clone answers [`Error::Finished`] or [`Error::Restart`].
+//! aborted, restarted) every clone answers [`HandleError::Finished`](crate::errors::HandleError::Finished) or [`Error::Restart`].
 //!
 //! The decision may come at any time, for example while the closure waits for something else. So every call, and the
 //! commit, first reads what has arrived, and names its attempt to the driver, which may know more by then (P61).
@@ -39,12 +39,12 @@ use crate::backend::{Backend, Behind, Driver, InstantOutcome};
 use crate::by_call::ByCall;
 use crate::call::Call;
 use crate::decode::{Decode, Keys};
-use crate::error::Error;
+use crate::error::{BeginError, Error, ExecuteError, HandleError};
 use crate::mailbox::Mailbox;
 use crate::nesting::Nested;
 use crate::observe::{AttemptSpan, WaitEvents};
 use crate::outcome::OutcomeId;
-pub(crate) use errors::{as_error, key_of};
+pub(crate) use errors::{as_error, key_of, strange};
 use last::Last;
 use levels::Levels;
 pub use nested::Savepoint;
@@ -262,7 +262,7 @@ impl Tx {
         }
         if self.shared.backend.applies_at_once() {
             return match self.shared.backend.instant(&[call]) {
-                InstantOutcome::Failed { key, error } => Err(Error::Invalid { key, error }),
+                InstantOutcome::Failed { key, error } => Err(Error::invalid(key, error)),
                 InstantOutcome::Done(_) | InstantOutcome::Blocked => Ok(()),
             };
         }
@@ -306,7 +306,7 @@ impl Tx {
         if self.shared.backend.applies_at_once() {
             return Started::Ready(match self.shared.backend.instant(&[call]) {
                 InstantOutcome::Done(mut replies) => Ok(replies.pop().expect("one call")),
-                InstantOutcome::Failed { key, error } => Err(Error::Invalid { key, error }),
+                InstantOutcome::Failed { key, error } => Err(Error::invalid(key, error)),
                 InstantOutcome::Blocked => unreachable!("without locks nothing blocks"),
             });
         }
@@ -343,14 +343,14 @@ impl Tx {
         let is_closed = |state: &State| !state.committing && self.shared.backend.is_closed();
         self.shared.poll(cx, timer, Some(no), |state| {
             if state.attempt != self.attempt {
-                return Some(Err(Error::Finished));
+                return Some(Err(Error::Handle(HandleError::Finished)));
             }
             if let Some(answer) = state.answer(no) {
                 return Some(answer);
             }
             match &state.end {
                 Some(end) => Some(Err(self.shared.after(end))),
-                None => is_closed(state).then_some(Err(Error::Closed)),
+                None => is_closed(state).then_some(Err(Error::Begin(BeginError::Closed))),
             }
         })
     }
@@ -363,7 +363,7 @@ impl Tx {
             return true;
         }
         if self.shared.backend.is_closed() {
-            self.shared.end_by(&mut state, End::Failed(Error::Closed));
+            self.shared.end_by(&mut state, End::Failed(Error::Begin(BeginError::Closed)));
             return true;
         }
         if !state.unanswered.is_empty() {
@@ -484,14 +484,14 @@ impl Tx {
         }
         let limit = self.shared.backend.limits().calls_max;
         let error = match check(&*self.shared.backend, &key, &op) {
-            _ if self.shared.backend.is_closed() => Error::Closed,
+            _ if self.shared.backend.is_closed() => Error::Begin(BeginError::Closed),
             Ok(()) if state.calls < limit => {
                 state.calls += 1;
                 state.writes |= writes(&op);
                 return Ok(Call { key, op });
             }
-            Ok(()) => Error::TooManyCalls { limit },
-            Err(error) => Error::Invalid { key, error },
+            Ok(()) => Error::Execute(ExecuteError::TooManyCalls { limit }),
+            Err(error) => Error::invalid(key, error),
         };
         self.shared.doom(state, error.clone());
         Err(error)
@@ -506,7 +506,7 @@ impl Tx {
     /// Whether this attempt runs, by all that has come of it.
     fn check_attempt(&self, state: &mut State) -> Result<(), Error> {
         if state.attempt != self.attempt {
-            return Err(Error::Finished);
+            return Err(Error::Handle(HandleError::Finished));
         }
         self.shared.pump(state);
         match &state.end {
@@ -514,7 +514,7 @@ impl Tx {
                 let doom = state.optimistic.as_ref().and_then(|it| it.doomed.as_ref());
                 doom.map_or(Ok(()), |error| Err(error.clone()))
             }
-            None => Err(Error::Finished),
+            None => Err(Error::Handle(HandleError::Finished)),
             Some(end) => Err(self.shared.after(end)),
         }
     }
@@ -523,19 +523,11 @@ impl Tx {
     fn closed(&self, state: &mut State) -> Error {
         let known = self.check_attempt(state).err();
         known.unwrap_or_else(|| {
-            self.shared.end_by(state, End::Failed(Error::Finished));
-            Error::Finished
+            self.shared.end_by(state, End::Failed(Error::Handle(HandleError::Finished)));
+            Error::Handle(HandleError::Finished)
         })
     }
 }
-
-/// What a committed transaction answers whose answer is of no kind that the operation has: a mistake of the type's author,
-/// or of a server.
-pub(crate) fn strange(writes: bool) -> Error {
-    if writes { Error::Unknown(OutcomeId::nobody()) } else { Error::Refused(STRANGE.into()) }
-}
-
-const STRANGE: &str = "the answer is of no kind that the operation has";
 
 /// Whether an operation may change its record. What only reads leaves nothing that could be unknown (P65).
 pub(crate) fn writes(op: &Operation) -> bool {
@@ -561,10 +553,10 @@ impl Shared {
     fn after(&self, end: &End) -> Error {
         match end {
             // It will not.
-            End::Restart(_) if self.backend.is_closed() => Error::Closed,
+            End::Restart(_) if self.backend.is_closed() => Error::Begin(BeginError::Closed),
             End::Restart(_) => Error::Restart,
             End::Failed(error) => error.clone(),
-            End::Committed | End::Aborted | End::Unknown => Error::Finished,
+            End::Committed | End::Aborted | End::Unknown => Error::Handle(HandleError::Finished),
         }
     }
 

@@ -16,7 +16,7 @@ use claret_types::Bytes;
 #[cfg(feature = "json")]
 pub use json::Json;
 
-use crate::error::Error;
+use crate::error::{Error, ExecuteError};
 
 /// A Rust value that can be written to a record.
 ///
@@ -63,7 +63,7 @@ pub trait FromValue: Sized + 'static {
     /// The value of these bytes: always the same, for it may be asked twice.
     ///
     /// # Errors
-    /// If they are not of this type. The caller gets [`Error::Value`](crate::Error::Value), which names the key.
+    /// If they are not of this type. The caller gets [`ExecuteError::Value`](crate::errors::ExecuteError::Value), which names the key.
     fn from_value(value: Bytes) -> Result<Self, ValueError>;
 }
 
@@ -82,7 +82,7 @@ impl ValueError {
 
     /// The error of an operation on this key.
     pub(crate) fn at(self, key: Bytes) -> Error {
-        Error::Value { key, found: self.found, asked: self.asked }
+        Error::Execute(ExecuteError::Value { key, found: self.found, asked: self.asked })
     }
 
     /// Says what kind of value was found. It names its kind and length and keeps its content to itself, because errors

@@ -13,7 +13,12 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use claret::{Abort, Error, Mode, Records, Store, TxOptions, stats::Stats};
+use claret::{
+    Abort, Error, Records, Store, TxOptions,
+    errors::{BeginError, CommitError, ExecuteError},
+    lab::{Mode, StoreLab},
+    stats::Stats,
+};
 use tokio::sync::Notify;
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing::{Dispatch, Level, Span, Subscriber};
@@ -197,9 +202,12 @@ async fn end_in_every_way(store: &Store) {
     let aborted = store.transaction(async |_| Err::<(), _>(Abort::because("sold out"))).await;
     assert!(matches!(aborted, Err(Error::Aborted(_))));
     store.list("list").push_back("x").await.expect("pushed");
-    assert!(matches!(store.counter("list").add(1).await, Err(Error::Invalid { .. })), "refused at once");
+    assert!(
+        matches!(store.counter("list").add(1).await, Err(Error::Execute(ExecuteError::Invalid { .. }))),
+        "refused at once"
+    );
     let refused = store.transaction(async |tx| Ok(tx.counter("list").get().await?)).await;
-    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Execute(ExecuteError::Invalid { .. }))), "{refused:?}");
 
     let (holds, is_over) = (Notify::new(), Notify::new());
     let holder = store.transaction(async |tx| {
@@ -211,8 +219,8 @@ async fn end_in_every_way(store: &Store) {
     let waiters = async {
         holds.notified().await;
         let options = TxOptions::new().deadline(Duration::from_millis(20));
-        let late = store.transaction_with(options, async |tx| Ok(tx.counter("held").get().await?)).await;
-        assert!(matches!(late, Err(Error::Deadline { .. })), "{late:?}");
+        let late = store.tx().options(options).run(async |tx| Ok(tx.counter("held").get().await?)).await;
+        assert!(matches!(late, Err(Error::Commit(CommitError::Deadline { .. }))), "{late:?}");
         let dropped = store.transaction(async |tx| {
             tx.counter("other").add(1)?;
             pending::<Result<(), Abort>>().await
@@ -310,7 +318,7 @@ async fn a_subscriber_may_use_the_store_that_it_hears_of() {
             let store = self.0.blocking();
             store.counter("lines").add(1).map_err(io::Error::other)?;
             // The record that the transactions of the example hold in turn.
-            assert!(!matches!(store.counter("lamps").get(), Err(Error::Closed)));
+            assert!(!matches!(store.counter("lamps").get(), Err(Error::Begin(BeginError::Closed))));
             Ok(bytes.len())
         }
 
@@ -328,7 +336,7 @@ async fn a_subscriber_may_use_the_store_that_it_hears_of() {
     let long = TxOptions::new().deadline(Duration::from_secs(20));
     let _listening = listen(subscriber);
     let transaction =
-        store.transaction_with(long, async |tx| Ok(tx.counter("other").add_returning(1).await?));
+        store.tx().options(long).run(async |tx| Ok(tx.counter("other").add_returning(1).await?));
     assert_eq!(in_time(transaction).await, Ok(1));
     assert!(store.counter("lines").get().await.expect("read") >= 2);
 }

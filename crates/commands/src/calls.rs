@@ -1,6 +1,6 @@
 //! A command as operations that are known up front, and what it answers.
 
-use claret::{Error, Tx};
+use claret::{Error, Tx, errors::ExecuteError};
 use claret_types::{Bytes, Counter, CounterOp, FromReply, OpError, Operation, Reply};
 use smallvec::SmallVec;
 
@@ -124,7 +124,7 @@ impl Calls {
 impl Shape {
     fn fault(self, error: Error) -> Fault {
         match (self, &error) {
-            (Shape::Field, Error::Invalid { error: OpError::NotNumeric(..), .. }) => {
+            (Shape::Field, Error::Execute(ExecuteError::Invalid { error: OpError::NotNumeric(..), .. })) => {
                 Fault::told("ERR hash value is not an integer")
             }
             _ => Fault::Store(error),

@@ -1,6 +1,6 @@
 //! Why a command was not done, in the words that clients of Redis know.
 
-use claret::{Error, OpError};
+use claret::{Error, OpError, errors::ExecuteError};
 use claret_types::Bytes;
 
 use crate::answer::Answer;
@@ -70,9 +70,9 @@ pub fn of_changed(key: &Bytes) -> String {
 /// The line for an error of the store. What may be tried again says so by its code, as servers do: `TRYAGAIN`.
 pub fn of_store(error: &Error) -> String {
     match error {
-        Error::Invalid { error, .. } => of_operation(error),
+        Error::Execute(ExecuteError::Invalid { error, .. }) => of_operation(error),
         Error::Unknown(id) => format!("UNKNOWN it is not known whether {id} was done"),
-        Error::Refused(reason) => match reason.split_once(' ') {
+        Error::Execute(ExecuteError::Refused(reason)) => match reason.split_once(' ') {
             Some((code, _)) if code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase()) => {
                 reason.clone()
             }

@@ -1,6 +1,6 @@
 //! Commands that are carried out together: all or nothing.
 
-use claret::{AtCommit, Error, OpError, Store, Tx};
+use claret::{AtCommit, Error, OpError, Store, Tx, errors::ExecuteError};
 use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Operation, Reply};
 
@@ -209,7 +209,9 @@ impl Step {
 /// What the store says of what was expected.
 fn changed(error: Error) -> Fault {
     match error {
-        Error::Invalid { key, error: OpError::Unexpected { .. } } => Fault::Changed(key),
+        Error::Execute(ExecuteError::Invalid { key, error: OpError::Unexpected { .. } }) => {
+            Fault::Changed(key)
+        }
         other => Fault::Store(other),
     }
 }

@@ -1,6 +1,7 @@
 //! What commands are made of: reads, reads under a lock for a write that follows, and writes, in one transaction.
 
-use claret::{Error, Limits, Tx};
+use claret::{Error, Tx};
+use claret::{errors::ExecuteError, lab::Limits};
 use claret_types::{
     Bytes, CONTENT_BYTES_MAX, Dict, DictOp, Few, FromReply, KeyspaceOp, List, ListOp, Moment, OpError,
     Operation, Register, RegisterOp, Reply, ScoredSet, ScoredSetOp, Set, SetOp, TypeInfo, builtin_types,
@@ -181,7 +182,10 @@ impl Steps<'_> {
             false => self.tx.execute(key.clone(), ask).await,
         };
         let error = match reply {
-            Err(Error::Invalid { error: error @ OpError::AgainstSchema { .. }, .. }) => {
+            Err(Error::Execute(ExecuteError::Invalid {
+                error: error @ OpError::AgainstSchema { .. },
+                ..
+            })) => {
                 self.tx.rollback_to(&before)?;
                 error
             }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use claret::errors::CommitError;
 use claret::{Caller, Error};
 use claret_commands::Plan;
 use claret_planted::{Bug, is_planted};
@@ -102,5 +103,10 @@ async fn pass_locks(
 
 /// Whether a transaction had to give way, or was too late: nothing of it was done.
 fn is_given_way(ended: &Ended) -> bool {
-    matches!(ended, Err(Fault::Store(Error::Restart | Error::Attempts { .. } | Error::Deadline { .. })))
+    matches!(
+        ended,
+        Err(Fault::Store(
+            Error::Restart | Error::Commit(CommitError::Attempts { .. } | CommitError::Deadline { .. })
+        ))
+    )
 }

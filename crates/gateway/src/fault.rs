@@ -1,7 +1,10 @@
 //! Why a command was not done, in the words that clients of Redis know.
 
-use claret::cluster::ConnectError;
 use claret::{Caller, Error};
+use claret::{
+    cluster::ConnectError,
+    errors::{BeginError, CommitError},
+};
 use claret_commands::{Answer, of_changed};
 use claret_types::Bytes;
 
@@ -29,7 +32,7 @@ impl Fault {
 
     /// Whether it waited for as long as a client may wait.
     pub(crate) fn is_late(&self) -> bool {
-        matches!(self, Fault::Late(_) | Fault::Store(Error::Deadline { .. }))
+        matches!(self, Fault::Late(_) | Fault::Store(Error::Commit(CommitError::Deadline { .. })))
     }
 
     /// As a server tells it.
@@ -98,7 +101,7 @@ fn of_store(error: &Error) -> String {
         Error::Unknown(id) => {
             format!("UNKNOWN it is not known whether it was done; ask with GATEWAY OUTCOME {id}")
         }
-        Error::Closed => "ERR the gateway is closing".to_owned(),
+        Error::Begin(BeginError::Closed) => "ERR the gateway is closing".to_owned(),
         error => claret_commands::of_store(error),
     }
 }

@@ -90,13 +90,13 @@ impl Nodes {
     /// A connection to whichever node answers.
     async fn raw(&self, builder: Builder) -> Result<Raw, ConnectError> {
         let builder = builder.resp2();
-        let failed = match builder.clone().raw(None).await {
+        let failed = match builder.raw(None).await {
             Err(error) if error.is_retryable() => error,
             done => return done,
         };
         let open = self.home.nodes().and_then(|nodes| nodes.open_plain(crate::resp::Protocol::Resp2));
         for node in open.map(|plain| plain.nodes()).unwrap_or_default() {
-            match builder.clone().raw(Some(&node)).await {
+            match builder.raw(Some(&node)).await {
                 Err(error) if error.is_retryable() => {}
                 done => return done,
             }

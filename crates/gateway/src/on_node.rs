@@ -240,7 +240,7 @@ async fn is_as_watched(
     let versions = watched.iter().map(|(key, seen)| (key.clone(), version().demanding(seen)));
     match store.run_all(versions.chain(expected.iter().cloned())).await {
         Ok(_) => Ok(true),
-        Err(claret::Error::Invalid { .. }) => Ok(false),
+        Err(error) if error.op_error().is_some() => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

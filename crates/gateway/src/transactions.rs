@@ -1,6 +1,7 @@
 //! What the gateway has commands do beside what they are: the operation that WATCH asks, an EXEC that is done once, and what its end means.
 
 use bytes::BytesMut;
+use claret::errors::ExecuteError;
 use claret::{Error, Store};
 use claret_commands::{Answer, Plan};
 use claret_types::{Bytes, Operation};
@@ -21,7 +22,7 @@ pub(crate) fn version() -> Operation {
 /// has changed, by that very plan.
 pub(crate) async fn once(store: &Store, id: &[u8], plan: &Plan, protocol: Protocol, work: &Work) -> Ended {
     let id = String::from_utf8_lossy(id);
-    let done = store.try_transaction_once(&id, |tx| async move {
+    let done = store.tx().once(&id).try_run(|tx| async move {
         let answer = Answer::Array(plan.again().run_now(&tx, work).await?);
         Ok::<_, Fault>(claret_types::Bytes::from(kept(&answer)))
     });
@@ -52,7 +53,9 @@ fn of_kept(kept: &[u8], protocol: Protocol) -> Result<bytes::Bytes, Fault> {
 /// error of one of these keys it is asked whether all that was expected is still so.
 pub(crate) async fn change_or(ended: Ended, store: &Store, expected: Vec<(Bytes, Operation)>) -> Ended {
     let key = match &ended {
-        Err(Fault::Store(Error::Invalid { key, .. })) if expected.iter().any(|(known, _)| known == key) => {
+        Err(Fault::Store(Error::Execute(ExecuteError::Invalid { key, .. })))
+            if expected.iter().any(|(known, _)| known == key) =>
+        {
             key.clone()
         }
         _ => return ended,

@@ -132,7 +132,9 @@ async fn run(
     // Waiting for the keys, holding them, and the commit. As long as it has not all of them, it may have to give way.
     let options = TxOptions::new().deadline((wait * 3 / 4).max(3 * time));
     store
-        .try_transaction_with(options, |tx| {
+        .tx()
+        .options(options)
+        .try_run(|tx| {
             let begin = Rc::clone(&begin);
             async move { turn(&tx, work, &begin, time).await }
         })

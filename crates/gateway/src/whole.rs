@@ -309,10 +309,14 @@ async fn in_process(store: &Store, command: &Command, words: &[Word]) -> Result<
                 _ => Vec::new(),
             };
             if let Some(kind) = scan.kind {
-                found.retain(|key| {
-                    let its = store.type_of(key.clone()).map(Kind::of);
-                    its.is_some_and(|its| kind.eq_ignore_ascii_case(its.word().as_bytes()))
-                });
+                let mut of_kind = Vec::new();
+                for key in found {
+                    let its = store.type_of(key.clone())?.map(Kind::of);
+                    if its.is_some_and(|its| kind.eq_ignore_ascii_case(its.word().as_bytes())) {
+                        of_kind.push(key);
+                    }
+                }
+                found = of_kind;
             }
             Ok(Answer::Array(vec![Answer::text("0"), Answer::strings(found)]))
         }

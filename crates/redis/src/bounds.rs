@@ -9,8 +9,9 @@ pub(crate) const HOST_BYTES_MAX: usize = 255;
 pub(crate) const ERROR_BYTES_MAX: usize = 1_024;
 
 /// Bounds on what a server may send. All of them are enforced. See
-/// [`Builder::reply_limits`](crate::Builder::reply_limits).
+/// [`Builder::reply_limits`](crate::Builder::reply_limits): change those of [`ReplyLimits::default`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReplyLimits {
     /// One reply or push, in bytes. By default 1 GiB: the largest value that Redis keeps, twice.
     pub reply_bytes_max: usize,

@@ -1,4 +1,4 @@
-//! Cluster Redis commands on a cluster, by themselves and as the operations of transactions of mode `none`.
+//! Redis commands on a cluster, over connections that the whole process shares.
 
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -17,7 +17,8 @@
 // | `forward`, `pool`, `gather`, `cluster` | who passes commands on; queues of commands for each node; commands that are waited for together; all of it |
 // | `dedicated`, `raw` | connections to one node: decoded, and as bytes |
 //
-// A connection's task never waits for earlier replies before it writes. Lock order: whoever sends commands, then the queues.
+// A connection's task never waits for earlier replies before it writes. Lock order: the queues, then whatever a
+// `Receiver` or a `Forward` locks to append a command.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,4 +1,4 @@
-//! Cluster commands, multiplexed: every node has one queue for the commands of the whole process, and replies come in
+//! Commands, multiplexed: every node has one queue for the commands of the whole process, and replies come in
 //! the same order.
 //!
 //! Commands gather in a queue, as the bytes that are sent, until its connection takes all of them. A command that a

@@ -24,6 +24,8 @@ pub struct Config {
     pub keys: u32,
     /// How many of the type families in `workload.rs` the keys are spread over.
     pub families: u32,
+    /// How many of a thousand keys are of types that were added since seeds are drawn (`workload.rs`).
+    pub added_permille: u64,
     /// How many of a thousand keys are records for the judge of observed results instead (`observed.rs`).
     pub probes_permille: u64,
     /// Reader/writer instead of abstract locks.
@@ -179,6 +181,7 @@ impl Config {
             transactions: random.between(2, 12) as u32,
             keys: random.between(1, 10) as u32,
             families: random.between(1, 5) as u32,
+            added_permille: 0,
             probes_permille: *random.pick(&[0, 0, 300, 1000, 1000]),
             reader_writer: random.chance(250),
             phasing: random.chance(800),
@@ -223,18 +226,23 @@ impl Config {
             _ => {}
         }
         config.programs.keyspace_permille = *random.pick(&[0, 0, 100, 400]);
-        config.ordering = *random.pick(&[0, 0, 0, 1, 2]);
-        config.limits.ordered_meets_min = *random.pick(&[0, 1, 2, 4]);
-        config.limits.ordered_period_us = *random.pick(&[500, 5_000, 100_000]);
-        config.limits.skew_us_max = *random.pick(&[0, 10_000_000]);
-        if config.faults.clocks {
-            config.limits.skew_us_max = SKEW_US_MAX;
-        }
+        config.draw_ordering(random);
         if (6..14).contains(&devoted) {
             config.devote_to_timestamps();
         }
         config.draw_latest(random);
         config
+    }
+
+    /// Ordered calls.
+    fn draw_ordering(&mut self, random: &mut Random) {
+        self.ordering = *random.pick(&[0, 0, 0, 1, 2]);
+        self.limits.ordered_meets_min = *random.pick(&[0, 1, 2, 4]);
+        self.limits.ordered_period_us = *random.pick(&[500, 5_000, 100_000]);
+        self.limits.skew_us_max = *random.pick(&[0, 10_000_000]);
+        if self.faults.clocks {
+            self.limits.skew_us_max = SKEW_US_MAX;
+        }
     }
 
     /// What came last: of what a seed draws before, nothing changes.
@@ -250,6 +258,7 @@ impl Config {
         self.programs.savepoints_permille = *random.pick(&[0, 0, 0, 600]);
         ways::draw_latest(self, random);
         self.programs.demands_permille = *random.pick(&[0, 0, 0, 0, 100, 500]);
+        self.added_permille = *random.pick(&[0, 0, 0, 300, 1_000]);
     }
 
     /// A node leaves under load, often with the answer to a commit that is on its way.

@@ -21,7 +21,6 @@ mod clock;
 mod config;
 mod connections;
 /// Partial states as small as each type allows: a link to what the tests of `claret-types` use.
-mod cut;
 mod demands;
 mod drive;
 mod driven;

@@ -47,6 +47,8 @@ pub(crate) enum Stream {
     Moves,
     /// When replicas have what was sent to them, and who is promoted.
     Replicas,
+    /// Which keys are of types that were added later.
+    Added,
     /// A client process of the performance model.
     Model(u64),
 }
@@ -70,6 +72,7 @@ impl Random {
             Stream::Frames => 8,
             Stream::Moves => 9,
             Stream::Replicas => 10,
+            Stream::Added => 11,
             Stream::Clock { end } => 1 << 60 | end,
             Stream::Program { session, sequence } => (session + 1) << 32 | sequence,
             Stream::Savepoints { session, sequence } => 1 << 61 | (session + 1) << 32 | sequence,

@@ -9,7 +9,6 @@ use claret_core::message::Refusal;
 use claret_core::{Applied, HeldEnd, Records, ShardId};
 use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo, Unique};
 
-use crate::cut::cut;
 use crate::moves::Moves;
 use crate::world::slot_of;
 
@@ -119,7 +118,7 @@ impl Records for Store {
 
     /// No more of it than each type says will do.
     fn partial_state(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
-        Ok(self.content().records.get(key).map(|state| cut(state, op, own)))
+        Ok(self.content().records.get(key).map(|state| state.part(op, own)))
     }
 
     fn may_order(&self, key: &Bytes, op: &Operation) -> bool {

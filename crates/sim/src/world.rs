@@ -91,7 +91,7 @@ impl World {
         in_words: bool,
     ) -> Self {
         let mut setup = Random::new(seed, Stream::Setup);
-        let workload = Workload::random(&config, &mut setup);
+        let workload = Workload::random(seed, &config, &mut setup);
         let moves = Moves::new(&config);
         let hosts = (0..config.shards).map(|number| Host::new(ShardId(number), &config, &moves));
         let until = Time(config.faults.until_us);

@@ -44,6 +44,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::builtin::{BuiltIn, Native};
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
@@ -467,5 +468,28 @@ impl Examples for BoundedCounter {
         // Within the range, the whole range of one state, and more than any.
         operations.extend([1, 4, 7].map(BoundedCounterOp::TakeWrapping));
         operations
+    }
+}
+
+impl BuiltIn for BoundedCounter {
+    const SHARING: &'static str = "withdrawals and deposits that all fit";
+
+    fn native(state: &Option<Bounded>) -> Native {
+        let fields = |Bounded { value, min, max }: Bounded| [("value", value), ("min", min), ("max", max)];
+        let fields = state.iter().copied().flat_map(fields);
+        Native::Hash(fields.map(|(name, number)| (name.into(), arguments::of_int(number))).collect())
+    }
+
+    fn words(state: &Option<Bounded>) -> Vec<Bytes> {
+        let numbers = |Bounded { value, min, max }: Bounded| [value, min, max].map(arguments::of_int).into();
+        state.map(numbers).unwrap_or_default()
+    }
+
+    fn of_words(words: &[Bytes]) -> Result<Option<Option<Bounded>>, OpError> {
+        let [value, min, max] = words else { return Ok(None) };
+        let [value, min, max] = [value, min, max].map(arguments::int);
+        let bounded = Bounded { value: value?, min: min?, max: max? };
+        Self::check(&BoundedCounterOp::Create(bounded))?;
+        Ok(Some(Some(bounded)))
     }
 }

@@ -17,13 +17,10 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::data_type::{DataType, arguments};
+use crate::builtin::{ROWS, Row};
+use crate::data_type::arguments;
 use crate::erased::State;
-use crate::{
-    Best, Bounded, BoundedCounter, BoundedCounterOp, Bytes, Dict, DictState, DictValue, Document,
-    DocumentState, Expiry, FromReply, Issued, List, OpError, Ranking, Register, Reply, ScoredSet, Set,
-    SetState, Summary, SummaryBag, Text, TopK, UidGenerator,
-};
+use crate::{Bytes, Expiry, FromReply, OpError, Ranking, Register, Reply, TopK};
 
 /// A record with more bytes cannot be moved: the words are counted, and 16 for each.
 pub const CONTENT_BYTES_MAX: usize = 1 << 20;
@@ -160,10 +157,9 @@ pub fn check_digestible(elements: usize, bytes: usize) -> Result<(), OpError> {
 
 /// How many bytes a record has that is one string. O(1).
 fn bytes_of(state: &State) -> usize {
-    match (state.downcast::<Register>(), state.foreign()) {
-        (Some(Text::Bytes(bytes)), _) => bytes.len(),
-        (_, Some(dump)) => dump.len(),
-        _ => 0,
+    match state.foreign() {
+        Some(dump) => dump.len(),
+        None => ROWS.iter().find_map(|row| (row.bytes)(state)).unwrap_or(0),
     }
 }
 
@@ -183,19 +179,7 @@ fn check_size(words: &[Bytes]) -> Result<(), OpError> {
 
 /// How many elements a record has, if it may have many. O(1).
 fn elements_of(state: &State) -> usize {
-    if let Some(set) = state.downcast::<Set>() {
-        return set.len();
-    }
-    if let Some(list) = state.downcast::<List>() {
-        return list.len();
-    }
-    if let Some(dict) = state.downcast::<Dict>() {
-        return dict.len();
-    }
-    if let Some(document) = state.downcast::<Document>() {
-        return document.len();
-    }
-    state.downcast::<ScoredSet>().map_or(1, Ranking::len)
+    ROWS.iter().find_map(|row| (row.elements)(state)).unwrap_or(1)
 }
 
 /// [`words_of`] without a bound.
@@ -203,54 +187,10 @@ fn elements_of(state: &State) -> usize {
 /// # Errors
 /// It has a type that is not built in.
 pub(crate) fn any_words_of(state: &State) -> Result<Vec<Bytes>, OpError> {
-    let of = |name: &'static str, rest: Vec<Bytes>| {
-        let mut words = vec![Bytes::from(name)];
-        words.extend(rest);
-        words
-    };
-    if let Some(text) = state.downcast::<Register>() {
-        return Ok(of(Register::NAME, text.to_bytes().into_iter().collect()));
-    }
-    if let Some(Some(Bounded { value, min, max })) = state.downcast::<BoundedCounter>() {
-        return Ok(of(BoundedCounter::NAME, [*value, *min, *max].map(arguments::of_int).into()));
-    }
-    if let Some(set) = state.downcast::<Set>() {
-        return Ok(of(Set::NAME, set.sorted().into_iter().cloned().collect()));
-    }
-    if let Some(list) = state.downcast::<List>() {
-        return Ok(of(List::NAME, list.iter().cloned().collect()));
-    }
-    if let Some(dict) = state.downcast::<Dict>() {
-        let pairs = dict.sorted().into_iter().flat_map(|(field, value)| [field.clone(), value.to_bytes()]);
-        return Ok(of(Dict::NAME, pairs.collect()));
-    }
-    if let Some(document) = state.downcast::<Document>() {
-        let pairs = document.fields().flat_map(|(field, node)| [field.clone(), node.to_bytes()]);
-        return Ok(of(Document::NAME, pairs.collect()));
-    }
-    if let Some(ranking) = state.downcast::<ScoredSet>() {
-        return Ok(of(ScoredSet::NAME, scored(ranking).collect()));
-    }
-    if let Some(best) = state.downcast::<TopK>() {
-        let capacity = arguments::of_unsigned(best.capacity().into());
-        return Ok(of(TopK::NAME, [capacity].into_iter().chain(scored(best.ranking())).collect()));
-    }
-    if let Some(Summary { count, sum, min, max }) = state.downcast::<SummaryBag>() {
-        let floats = [*sum, *min, *max].map(arguments::of_float);
-        return Ok(of(
-            SummaryBag::NAME,
-            [arguments::of_unsigned(*count)].into_iter().chain(floats).collect(),
-        ));
-    }
-    if let Some(Issued(count)) = state.downcast::<UidGenerator>() {
-        return Ok(of(UidGenerator::NAME, vec![arguments::of_unsigned(*count)]));
-    }
-    let (found, expected) = (state.type_info().name.into(), "record of a built-in type".into());
-    Err(OpError::WrongType { found, expected, method: "RECORD.CONTENT".into() })
-}
-
-fn scored(ranking: &Ranking) -> impl Iterator<Item = Bytes> {
-    ranking.iter().flat_map(|(member, score)| [arguments::of_float(score), member.clone()])
+    ROWS.iter().find_map(|row| (row.words)(state)).ok_or_else(|| {
+        let (found, expected) = (state.type_info().name.into(), "record of a built-in type".into());
+        OpError::WrongType { found, expected, method: "RECORD.CONTENT".into() }
+    })
 }
 
 /// The record that words describe.
@@ -269,54 +209,29 @@ pub(crate) fn state_of(words: &[Bytes]) -> Result<State, OpError> {
 pub(crate) fn any_state_of(words: &[Bytes]) -> Result<State, OpError> {
     let [name, rest @ ..] = words else { return Err(malformed("nothing")) };
     let name = name.as_str().unwrap_or_default();
-    let state = match (name, rest) {
-        (Register::NAME, [text]) => State::new::<Register>(Text::Bytes(text.clone())),
-        (BoundedCounter::NAME, [value, min, max]) => {
-            let [value, min, max] = [value, min, max].map(arguments::int);
-            let bounded = Bounded { value: value?, min: min?, max: max? };
-            BoundedCounter::check(&BoundedCounterOp::Create(bounded))?;
-            State::new::<BoundedCounter>(Some(bounded))
-        }
-        (Set::NAME, [_, ..]) => State::new::<Set>(SetState::partial(rest.iter().cloned(), 0)),
-        (List::NAME, [_, ..]) => State::new::<List>(rest.iter().cloned().collect()),
-        (Dict::NAME, [_, ..]) => {
-            let pair = |pair: &[Bytes]| (pair[0].clone(), DictValue::Bytes(pair[1].clone()));
-            State::new::<Dict>(DictState::partial(pairs(rest)?.map(pair), 0))
-        }
-        (Document::NAME, [_, ..]) => {
-            let fields = pairs(rest)?.map(|pair| (pair[0].clone(), pair[1].clone()));
-            State::new::<Document>(DocumentState::whole(fields)?)
-        }
-        (ScoredSet::NAME, [_, ..]) => State::new::<ScoredSet>(ranking(rest)?),
-        (TopK::NAME, [capacity, members @ ..]) if !members.is_empty() => topk(capacity, members)?,
-        (SummaryBag::NAME, [count, sum, least, greatest]) => {
-            let [sum, min, max] = [sum, least, greatest].map(finite);
-            let summary = Summary { count: positive(count)?, sum: sum?, min: min?, max: max? };
-            if summary.min > summary.max {
-                return Err(malformed(format_args!("a least of {least} and a greatest of {greatest}")));
-            }
-            State::new::<SummaryBag>(summary)
-        }
-        (UidGenerator::NAME, [count]) => State::new::<UidGenerator>(Issued(positive(count)?)),
-        _ => return Err(malformed(format_args!("{name} with {} words", rest.len()))),
-    };
-    Ok(state)
+    match ROWS.iter().find(|row| row.info.name == name && row.is_described_by_itself()) {
+        Some(row) => of_row(row, words),
+        None => Err(malformed(format_args!("{name} with {} words", rest.len()))),
+    }
 }
 
-fn topk(capacity: &Bytes, members: &[Bytes]) -> Result<State, OpError> {
-    let asked = u32::try_from(arguments::unsigned(capacity)?).ok().filter(|it| (1..=65_535).contains(it));
-    let capacity = asked.ok_or_else(|| malformed(format_args!("topk of capacity {capacity}")))?;
-    Ok(State::new::<TopK>(Best::new(
-        capacity,
-        ranking(members)?.iter().map(|(it, score)| (it.clone(), score)),
-    )))
+/// The record of a type that words describe, of which the first is the name by which the type is described.
+///
+/// # Errors
+/// They describe none.
+pub(crate) fn of_row(row: &Row, words: &[Bytes]) -> Result<State, OpError> {
+    let rest = words.get(1..).unwrap_or_default();
+    let none = || malformed(format_args!("{} with {} words", row.described_as, rest.len()));
+    (row.of_words)(rest)?.ok_or_else(none)
 }
 
-fn ranking(words: &[Bytes]) -> Result<Ranking, OpError> {
+/// The members that words describe, each after its score.
+pub(crate) fn ranking(words: &[Bytes]) -> Result<Ranking, OpError> {
     pairs(words)?.map(|pair| Ok((pair[1].clone(), arguments::float(&pair[0], "score")?))).collect()
 }
 
-fn pairs(words: &[Bytes]) -> Result<std::slice::ChunksExact<'_, Bytes>, OpError> {
+/// Words two by two.
+pub(crate) fn pairs(words: &[Bytes]) -> Result<std::slice::ChunksExact<'_, Bytes>, OpError> {
     match words.len() % 2 {
         0 => Ok(words.chunks_exact(2)),
         _ => Err(malformed(format_args!("{} words, which are no pairs", words.len()))),
@@ -326,7 +241,8 @@ fn pairs(words: &[Bytes]) -> Result<std::slice::ChunksExact<'_, Bytes>, OpError>
 /// What is counted one by one never gets there.
 const COUNT_MAX: u64 = 1 << 62;
 
-fn positive(word: &Bytes) -> Result<u64, OpError> {
+/// What is counted one by one, and not nothing.
+pub(crate) fn positive(word: &Bytes) -> Result<u64, OpError> {
     let number = arguments::unsigned(word)?;
     if number == 0 || number > COUNT_MAX {
         return Err(malformed(format_args!("a count of {number}")));
@@ -334,12 +250,14 @@ fn positive(word: &Bytes) -> Result<u64, OpError> {
     Ok(number)
 }
 
-fn finite(word: &Bytes) -> Result<f64, OpError> {
+/// A float that is a number.
+pub(crate) fn finite(word: &Bytes) -> Result<f64, OpError> {
     let number = arguments::float(word, "sum")?;
     if number.is_finite() { Ok(number) } else { Err(malformed(format_args!("a sum of {number}"))) }
 }
 
-fn malformed(given: impl std::fmt::Display) -> OpError {
+/// What is given is no content of a record.
+pub(crate) fn malformed(given: impl std::fmt::Display) -> OpError {
     OpError::Argument { given: given.to_string(), expected: "the content of a record".into() }
 }
 
@@ -347,9 +265,9 @@ fn malformed(given: impl std::fmt::Display) -> OpError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Examples;
+    use crate::{BuiltIn, List, Set, SetState, Text};
 
-    fn there_and_back<T: Examples>() {
+    fn there_and_back<T: BuiltIn>() {
         for content in T::states().into_iter().filter(|content| !T::is_absent(content)) {
             let state = State::new::<T>(content);
             let words = words_of(&state).expect("it is built in, and small");
@@ -363,18 +281,10 @@ mod tests {
 
     #[test]
     fn every_content_is_the_same_after_it_was_words() {
-        there_and_back::<Register>();
-        there_and_back::<crate::Counter>();
-        there_and_back::<crate::FloatCounter>();
-        there_and_back::<BoundedCounter>();
-        there_and_back::<Set>();
-        there_and_back::<List>();
-        there_and_back::<Dict>();
-        there_and_back::<Document>();
-        there_and_back::<ScoredSet>();
-        there_and_back::<TopK>();
-        there_and_back::<SummaryBag>();
-        there_and_back::<UidGenerator>();
+        macro_rules! each {
+            ($($place:literal $kind:ident),* $(,)?) => { $(there_and_back::<crate::$kind>();)* };
+        }
+        crate::with_types!(each);
     }
 
     #[test]
@@ -417,7 +327,7 @@ mod tests {
         digest_of(state).expect("it is built in, and small")
     }
 
-    fn digests_of<T: Examples>() -> Vec<([u8; 32], String)> {
+    fn digests_of<T: BuiltIn>() -> Vec<([u8; 32], String)> {
         let there = T::states().into_iter().filter(|content| !T::is_absent(content));
         let ends = [None, Expiry::at_ms(1), Expiry::at_ms(1 << 40)];
         let states = there.flat_map(|content| ends.map(|end| State::new::<T>(content.clone()).expiring(end)));
@@ -427,19 +337,11 @@ mod tests {
     /// Whatever differs in type, content or expiry differs in its digest, and nothing else does.
     #[test]
     fn digests_are_the_same_where_the_records_are() {
-        let all = [
-            digests_of::<Register>(),
-            digests_of::<BoundedCounter>(),
-            digests_of::<Set>(),
-            digests_of::<List>(),
-            digests_of::<Dict>(),
-            digests_of::<Document>(),
-            digests_of::<ScoredSet>(),
-            digests_of::<TopK>(),
-            digests_of::<SummaryBag>(),
-            digests_of::<UidGenerator>(),
-        ]
-        .concat();
+        macro_rules! each {
+            ($($place:literal $kind:ident),* $(,)?) => { [$(digests_of::<crate::$kind>()),*] };
+        }
+        // A type that is described as another one has its records, too.
+        let all = crate::with_types!(each).concat();
         for (digest, shown) in &all {
             for (other, other_shown) in &all {
                 assert_eq!(digest == other, shown == other_shown, "{shown} and {other_shown}");

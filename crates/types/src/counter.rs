@@ -24,11 +24,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::builtin::{BuiltIn, Native};
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
 use crate::text::{self, MOVE, MOVE_SEEN, READ, Text};
-use crate::{Bytes, Claims, Draw, Modes, OpError, Reply, Room};
+use crate::{Bytes, Claims, Draw, Modes, OpError, Register, Reply, Room};
 
 /// An integer that many add to. All void additions share the lock; those that answer the sum, and reads, wait for them.
 ///
@@ -253,5 +254,24 @@ impl Examples for Counter {
             CounterOp::AddReturning(1),
             CounterOp::AddReturning(-2),
         ]
+    }
+}
+
+/// As the content of a [`Register`].
+impl BuiltIn for Counter {
+    const SHARING: &'static str = "increments";
+    const READS_ALL: &'static [&'static str] = &["GET"];
+    const DESCRIBED_AS: &'static str = Register::NAME;
+
+    fn native(text: &Text) -> Native {
+        Register::native(text)
+    }
+
+    fn of_words(words: &[Bytes]) -> Result<Option<Text>, OpError> {
+        Register::of_words(words)
+    }
+
+    fn bytes(text: &Text) -> usize {
+        Register::bytes(text)
     }
 }

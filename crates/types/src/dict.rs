@@ -43,11 +43,14 @@
 //! An increment of more than `NEAR` draws all the room in its direction: others in the same direction come before or
 //! after it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
+use crate::builtin::{BuiltIn, Native};
+use crate::content;
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
@@ -709,5 +712,52 @@ impl Examples for Dict {
         operations.push(DictOp::GetMany(few(&["x", "y"])));
         operations.push(DictOp::Add("y".into(), 1));
         operations
+    }
+}
+
+impl BuiltIn for Dict {
+    const SHARING: &'static str = "different fields; increments of one field";
+    const READS_ALL: &'static [&'static str] = &["HGETALL"];
+
+    fn native(state: &DictState) -> Native {
+        let pairs = state.sorted().into_iter();
+        Native::Hash(pairs.map(|(field, value)| (field.clone(), value.to_bytes())).collect())
+    }
+
+    fn of_words(words: &[Bytes]) -> Result<Option<DictState>, OpError> {
+        let pair = |pair: &[Bytes]| (pair[0].clone(), DictValue::Bytes(pair[1].clone()));
+        let state = DictState::partial(content::pairs(words)?.map(pair), 0);
+        Ok((!words.is_empty()).then_some(state))
+    }
+
+    fn elements(state: &DictState) -> usize {
+        state.len()
+    }
+
+    fn part(whole: &DictState, op: &DictOp, own: &[&DictEffect]) -> DictState {
+        let mut names: BTreeSet<&Bytes> = match op {
+            DictOp::Set(list) | DictOp::SetReturning(list) => list.iter().map(|(field, _)| field).collect(),
+            DictOp::Remove(list) | DictOp::RemoveReturning(list) | DictOp::GetMany(list) => {
+                list.iter().collect()
+            }
+            DictOp::Add(field, _)
+            | DictOp::AddReturning(field, _)
+            | DictOp::Get(field)
+            | DictOp::Contains(field) => BTreeSet::from([field]),
+            DictOp::Len => BTreeSet::new(),
+            DictOp::Fields | DictOp::All => return whole.clone(),
+        };
+        for effect in own {
+            match effect {
+                DictEffect::Add(field, _) => drop(names.insert(field)),
+                DictEffect::Change { put, removed } => {
+                    names.extend(put.iter().map(|(field, _)| field).chain(removed));
+                }
+            }
+        }
+        let here: Vec<_> =
+            names.into_iter().filter_map(|name| Some((name.clone(), whole.get(name)?.clone()))).collect();
+        let elsewhere = whole.len() - here.len();
+        DictState::partial(here, elsewhere)
     }
 }

@@ -57,6 +57,7 @@ use serde::{Deserialize, Serialize};
 use crate::data_type::{Access, Arguments, DataType, Execution, Few, Method, Unique, few};
 use crate::{Bytes, Claims, Draw, Mode, Modes, OpError, Reply, Room, modes};
 
+mod built_in;
 mod deciding;
 mod examples;
 mod json;

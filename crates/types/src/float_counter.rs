@@ -30,11 +30,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::builtin::{BuiltIn, Native};
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
 use crate::text::{self, MOVE_FLOAT, READ, Text, WRITE};
-use crate::{Bytes, Claims, Draw, Modes, OpError, Reply, Room, Scope};
+use crate::{Bytes, Claims, Draw, Modes, OpError, Register, Reply, Room, Scope};
 
 /// A float that many add to. Additions share the lock while nothing is rounded, that is among whole numbers up to 2^53; others
 /// run alone.
@@ -270,5 +271,24 @@ impl Examples for FloatCounter {
             FloatCounterOp::AddReturning(1.0),
             FloatCounterOp::AddReturning(0.2),
         ]
+    }
+}
+
+/// As the content of a [`Register`].
+impl BuiltIn for FloatCounter {
+    const SHARING: &'static str = "increments that need no rounding";
+    const READS_ALL: &'static [&'static str] = &["GET"];
+    const DESCRIBED_AS: &'static str = Register::NAME;
+
+    fn native(text: &Text) -> Native {
+        Register::native(text)
+    }
+
+    fn of_words(words: &[Bytes]) -> Result<Option<Text>, OpError> {
+        Register::of_words(words)
+    }
+
+    fn bytes(text: &Text) -> usize {
+        Register::bytes(text)
     }
 }

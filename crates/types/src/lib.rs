@@ -39,7 +39,7 @@ mod uid;
 mod version;
 
 pub use bounded_counter::{Bounded, BoundedCounter, BoundedCounterEffect, BoundedCounterOp};
-pub use builtin::{BUILTIN, builtin_types};
+pub use builtin::{BUILTIN, BuiltIn, Native, builtin_examples, builtin_types};
 pub use bytes::Bytes;
 pub use claim::{Claim, Claims, Draw, Held, MODES_MAX, Mode, Modes, Room, Scope, modes};
 pub use content::{
@@ -73,3 +73,26 @@ pub use summary_bag::{Summary, SummaryBag, SummaryBagEffect, SummaryBagOp};
 pub use text::{Text, is_canonical_integer, no_number};
 pub use topk::{Best, TopK, TopKEffect, TopKOp};
 pub use uid::{Issued, UidEffect, UidGenerator, UidOp};
+
+/// The registry: calls the macro `$then!` with all built-in types, each with its place on the wire (the place that is left out is that
+/// of operations on records of any type). Add types at the end.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_types {
+    ($then:ident) => {
+        $then! {
+            0 Register,
+            1 Counter,
+            2 FloatCounter,
+            3 BoundedCounter,
+            4 Set,
+            5 Dict,
+            6 ScoredSet,
+            7 TopK,
+            8 SummaryBag,
+            9 List,
+            10 UidGenerator,
+            12 Document,
+        }
+    };
+}

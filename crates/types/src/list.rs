@@ -40,6 +40,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::builtin::{BuiltIn, Native};
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,
 };
@@ -523,5 +524,50 @@ impl Examples for List {
             Op::Index(1),
             Op::Index(-1),
         ]
+    }
+}
+
+impl BuiltIn for List {
+    const SHARING: &'static str = "one end and the other";
+    const READS_ALL: &'static [&'static str] = &["LRANGE", "0", "-1"];
+
+    fn native(state: &ListState) -> Native {
+        Native::List(state.iter().cloned().collect())
+    }
+
+    fn of_words(words: &[Bytes]) -> Result<Option<ListState>, OpError> {
+        Ok((!words.is_empty()).then(|| words.iter().cloned().collect()))
+    }
+
+    fn elements(state: &ListState) -> usize {
+        state.len()
+    }
+
+    fn part(whole: &ListState, op: &ListOp, own: &[&ListEffect]) -> ListState {
+        let len = whole.len();
+        let (mut left, mut right) = (0, 0);
+        for effect in own {
+            match effect {
+                ListEffect::Take(End::Front, values) => left += values.len(),
+                ListEffect::Take(End::Back, values) => right += values.len(),
+                ListEffect::Push(..) => {}
+            }
+        }
+        match op {
+            ListOp::Push(..) | ListOp::PushReturning(..) | ListOp::Len => {}
+            ListOp::Pop(End::Front) => left += 1,
+            ListOp::Pop(End::Back) => right += 1,
+            ListOp::Index(stop @ 0..) | ListOp::Range { start: 0.., stop: stop @ 0.. } => {
+                left += *stop as usize + 1;
+            }
+            ListOp::Index(start) | ListOp::Range { start: start @ ..0, stop: ..0 } => {
+                right += start.unsigned_abs() as usize;
+            }
+            ListOp::Range { .. } => left = len,
+        }
+        let left = left.min(len);
+        let right = right.min(len - left);
+        let values = || whole.iter().cloned();
+        ListState::partial(values().take(left), len - left - right, values().skip(len - right))
     }
 }

@@ -108,6 +108,14 @@ impl Ranking {
         self.len() == 0
     }
 
+    /// Of all members only these, and how many others there are.
+    pub(crate) fn only<'a>(&self, members: impl IntoIterator<Item = &'a Bytes>) -> Self {
+        let members = members.into_iter();
+        let here: Vec<_> = members.filter_map(|it| Some((it.clone(), self.score(it)?))).collect();
+        let elsewhere = self.len() - here.len();
+        Ranking::partial(here, 0, elsewhere)
+    }
+
     /// A member's score. O(1).
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         self.scores.get(member).map(|score| score.value())

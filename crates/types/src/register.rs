@@ -23,6 +23,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::builtin::{BuiltIn, Native};
 use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, few};
 use crate::text::{self, READ, Text, WRITE};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Scope};
@@ -302,5 +303,22 @@ impl Examples for Register {
             operations.push(RegisterOp::SetIfAbsentReturning(value.into()));
         }
         operations
+    }
+}
+
+impl BuiltIn for Register {
+    const SHARING: &'static str = "reads; writing the value it already has";
+    const READS_ALL: &'static [&'static str] = &["GET"];
+
+    fn native(text: &Text) -> Native {
+        Native::String(text.to_bytes())
+    }
+
+    fn of_words(words: &[Bytes]) -> Result<Option<Text>, OpError> {
+        Ok(if let [text] = words { Some(Text::Bytes(text.clone())) } else { None })
+    }
+
+    fn bytes(text: &Text) -> usize {
+        if let Text::Bytes(bytes) = text { bytes.len() } else { 0 }
     }
 }

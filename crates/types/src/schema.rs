@@ -16,10 +16,7 @@ use thiserror::Error;
 use crate::data_type::Access;
 use crate::erased::{Operation, TypeInfo};
 use crate::keyspace::KeyspaceOp;
-use crate::{
-    BoundedCounter, Bytes, Content, Counter, Dict, Document, FloatCounter, List, OpError, Register,
-    ScoredSet, Set, SummaryBag, TopK, UidGenerator,
-};
+use crate::{Bytes, Content, Dict, Document, OpError, Register};
 
 mod fields;
 mod text;
@@ -39,11 +36,11 @@ pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
 const FIELD_BYTES_MAX: usize = crate::DOCUMENT_PATH_BYTES_MAX;
 
 macro_rules! type_names {
-    ($($(#[$doc:meta])* $name:ident),*) => {
+    ($($place:literal $name:ident),* $(,)?) => {
         /// A built-in type, as a schema names it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum TypeName {
-            $($(#[$doc])* $name),*
+            $(#[doc = concat!("[`", stringify!($name), "`](crate::", stringify!($name), ").")] $name),*
         }
 
         impl TypeName {
@@ -53,39 +50,14 @@ macro_rules! type_names {
             /// The type.
             pub fn info(self) -> &'static TypeInfo {
                 match self {
-                    $(TypeName::$name => TypeInfo::of::<$name>()),*
+                    $(TypeName::$name => TypeInfo::of::<crate::$name>()),*
                 }
             }
         }
     };
 }
 
-type_names! {
-    /// [`Register`].
-    Register,
-    /// [`Counter`].
-    Counter,
-    /// [`FloatCounter`].
-    FloatCounter,
-    /// [`BoundedCounter`].
-    BoundedCounter,
-    /// [`Dict`].
-    Dict,
-    /// [`Document`].
-    Document,
-    /// [`Set`].
-    Set,
-    /// [`ScoredSet`].
-    ScoredSet,
-    /// [`TopK`].
-    TopK,
-    /// [`SummaryBag`].
-    SummaryBag,
-    /// [`List`], which queues and stacks are, too.
-    List,
-    /// [`UidGenerator`].
-    UidGenerator
-}
+crate::with_types!(type_names);
 
 impl TypeName {
     /// As in `claret check-type NAME`: `scored-set`.

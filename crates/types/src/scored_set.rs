@@ -41,9 +41,14 @@
 //! transactions cannot hold the pins of a present and an absent member at once, because the change between them
 //! conflicts with both.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 
+use crate::builtin::{BuiltIn, Native};
+use crate::content;
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,
 };
@@ -602,4 +607,62 @@ impl Examples for ScoredSet {
             Op::Rank(x),
         ]
     }
+}
+
+impl BuiltIn for ScoredSet {
+    const SHARING: &'static str = "different members; whole increments of one";
+    const READS_ALL: &'static [&'static str] = &["ZRANGE", "0", "-1"];
+
+    fn native(ranking: &Ranking) -> Native {
+        Native::Zset(ranking.iter().map(|(member, score)| (member.clone(), score)).collect())
+    }
+
+    fn of_words(words: &[Bytes]) -> Result<Option<Ranking>, OpError> {
+        let ranking = content::ranking(words)?;
+        Ok((!words.is_empty()).then_some(ranking))
+    }
+
+    fn elements(ranking: &Ranking) -> usize {
+        ranking.len()
+    }
+
+    fn part(whole: &Ranking, op: &ScoredSetOp, own: &[&ScoredSetEffect]) -> Ranking {
+        let mut names: BTreeSet<&Bytes> = match op {
+            ScoredSetOp::Add(list) | ScoredSetOp::AddReturning(list) => {
+                list.iter().map(|(member, _)| member).collect()
+            }
+            ScoredSetOp::Remove(list) | ScoredSetOp::RemoveReturning(list) => list.iter().collect(),
+            ScoredSetOp::Increment { member, .. }
+            | ScoredSetOp::IncrementReturning { member, .. }
+            | ScoredSetOp::Score(member) => BTreeSet::from([member]),
+            ScoredSetOp::Len => BTreeSet::new(),
+            ScoredSetOp::RangeByScore { min, max, .. } | ScoredSetOp::Count { min, max } => {
+                whole.between(*min, *max).map(|(_, member)| member).collect()
+            }
+            ScoredSetOp::Range { .. } | ScoredSetOp::Rank(_) if !own.is_empty() => return whole.clone(),
+            ScoredSetOp::Range { start, stop, reverse, .. } => {
+                return window(whole, span(*start, *stop, whole.len()), *reverse);
+            }
+            ScoredSetOp::Rank(member) => {
+                let at = whole.iter().position(|(other, _)| other == member);
+                return window(whole, at.map_or(0..0, |at| at..at + 1), false);
+            }
+        };
+        for effect in own {
+            match effect {
+                ScoredSetEffect::Set(list) => names.extend(list.iter().map(|(member, _)| member)),
+                ScoredSetEffect::Shift(member, _) => drop(names.insert(member)),
+            }
+        }
+        whole.only(names)
+    }
+}
+
+/// One run of positions, counted from the high end if `reverse`.
+fn window(whole: &Ranking, span: Range<usize>, reverse: bool) -> Ranking {
+    let below = if reverse { whole.len() - span.end } else { span.start };
+    let here = whole.iter().skip(below).take(span.len());
+    let here: Vec<_> = here.map(|(member, score)| (member.clone(), score)).collect();
+    let elsewhere = whole.len() - here.len();
+    Ranking::partial(here, below, elsewhere)
 }

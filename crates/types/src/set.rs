@@ -36,11 +36,13 @@
 //! For void operations a host may skip looking the member up. `SADD x` then claims `add` and `SREM x` claims
 //! `remove`, which conflict with everything that the pins conflict with.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 
+use crate::builtin::{BuiltIn, Native};
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, few, method_named,
 };
@@ -435,6 +437,39 @@ impl Examples for Set {
         }
         operations.push(SetOp::RemoveReturning(few(&["x", "y"])));
         operations
+    }
+}
+
+impl BuiltIn for Set {
+    const SHARING: &'static str = "different members; adds of one member";
+    const READS_ALL: &'static [&'static str] = &["SMEMBERS"];
+
+    fn native(state: &SetState) -> Native {
+        Native::Set(state.sorted().into_iter().cloned().collect())
+    }
+
+    fn of_words(words: &[Bytes]) -> Result<Option<SetState>, OpError> {
+        Ok((!words.is_empty()).then(|| SetState::partial(words.iter().cloned(), 0)))
+    }
+
+    fn elements(state: &SetState) -> usize {
+        state.len()
+    }
+
+    fn part(whole: &SetState, op: &SetOp, own: &[&SetEffect]) -> SetState {
+        let mut names: BTreeSet<&Bytes> = match op {
+            SetOp::Add(list)
+            | SetOp::AddReturning(list)
+            | SetOp::Remove(list)
+            | SetOp::RemoveReturning(list) => list.iter().collect(),
+            SetOp::Contains(member) => BTreeSet::from([member]),
+            SetOp::Len => BTreeSet::new(),
+            SetOp::Members => return whole.clone(),
+        };
+        names.extend(own.iter().flat_map(|effect| effect.added().iter().chain(effect.removed())));
+        let here: Vec<Bytes> = names.into_iter().filter(|name| whole.contains(name)).cloned().collect();
+        let elsewhere = whole.len() - here.len();
+        SetState::partial(here, elsewhere)
     }
 }
 

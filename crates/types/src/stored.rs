@@ -11,22 +11,20 @@ use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::ser::{Error as _, SerializeTuple};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::builtin::{ROWS, Row};
 use crate::carried::long_list;
-use crate::content::{any_state_of, any_words_of};
+use crate::content::{any_state_of, any_words_of, of_row};
 use crate::keyspace::KeyspaceEffect;
-use crate::{
-    BoundedCounter, Bytes, Counter, DataType, Dict, Document, Effect, Expiry, FloatCounter, List, OpError,
-    Register, ScoredSet, Set, State, SummaryBag, TopK, UidGenerator,
-};
+use crate::{Bytes, DataType, Effect, Expiry, OpError, State};
 
 macro_rules! effects_of {
-    ($($place:literal $kind:ident),*) => {
+    ($($place:literal $kind:ident),* $(,)?) => {
         impl Serialize for Effect {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 if let Some(effect) = self.keyspace() {
                     return (KEYSPACE_PLACE, effect).serialize(serializer);
                 }
-                $(if let Some(effect) = self.downcast::<$kind>() {
+                $(if let Some(effect) = self.downcast::<crate::$kind>() {
                     return ($place as u8, effect).serialize(serializer);
                 })*
                 let name = self.type_info().name;
@@ -40,34 +38,21 @@ macro_rules! effects_of {
                 parts.next_element()?.ok_or_else(|| A::Error::custom("an effect has two parts"))
             }
             match place {
-                $($place => next::<A, <$kind as DataType>::Effect>(parts).map(Effect::new::<$kind>),)*
+                $($place => next::<A, <crate::$kind as DataType>::Effect>(parts).map(Effect::new::<crate::$kind>),)*
                 KEYSPACE_PLACE => next::<A, KeyspaceEffect>(parts).map(Effect::from),
                 _ => Err(A::Error::custom(format_args!("there is no type number {place}"))),
             }
         }
 
         #[cfg(test)]
-        const PLACES: &[(usize, &str)] = &[$(($place, <$kind as DataType>::NAME)),*];
+        const PLACES: &[(usize, &str)] = &[$(($place, <crate::$kind as DataType>::NAME)),*];
     };
 }
 
 /// The place of operations on records of any type in [`BUILTIN`](crate::BUILTIN).
 const KEYSPACE_PLACE: u8 = 11;
 
-effects_of!(
-    0 Register,
-    1 Counter,
-    2 FloatCounter,
-    3 BoundedCounter,
-    4 Set,
-    5 Dict,
-    6 ScoredSet,
-    7 TopK,
-    8 SummaryBag,
-    9 List,
-    10 UidGenerator,
-    12 Document
-);
+crate::with_types!(effects_of);
 
 impl<'de> Deserialize<'de> for Effect {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -104,7 +89,7 @@ impl State {
 impl Serialize for State {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let words = any_words_of(self).map_err(S::Error::custom)?;
-        let number = NUMBERS.iter().position(|name| *name == self.type_info().name);
+        let number = shared().position(|row| row.info.name == self.type_info().name);
         let mut parts = serializer.serialize_tuple(3)?;
         // Texts and numbers have the same words, and not the same type.
         parts.serialize_element(&number.map_or(0, |at| at as u8 + 1))?;
@@ -114,8 +99,10 @@ impl Serialize for State {
     }
 }
 
-/// Types whose records are texts, beside [`Register`].
-const NUMBERS: [&str; 2] = [Counter::NAME, FloatCounter::NAME];
+/// Types whose records are described by the name of another one. Their order is that of the registry.
+fn shared() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().filter(|row| !row.is_described_by_itself())
+}
 
 impl<'de> Deserialize<'de> for State {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -123,13 +110,17 @@ impl<'de> Deserialize<'de> for State {
         struct Parts(u8, Option<Expiry>, #[serde(deserialize_with = "long_list")] Vec<Bytes>);
 
         let Parts(number, expiry, words) = Parts::deserialize(deserializer)?;
-        let state = any_state_of(&words).map_err(D::Error::custom)?;
-        let state = match (number, state.downcast::<Register>()) {
-            (0, _) => state,
-            (1, Some(text)) => State::new::<Counter>(text.clone()),
-            (2, Some(text)) => State::new::<FloatCounter>(text.clone()),
-            _ => return Err(D::Error::custom(format_args!("number {number} is no type of such a record"))),
+        let state = match number.checked_sub(1) {
+            None => any_state_of(&words),
+            Some(at) => {
+                let row = shared().nth(usize::from(at));
+                let row = row
+                    .filter(|row| words.first().is_some_and(|name| name[..] == *row.described_as.as_bytes()));
+                let none = || D::Error::custom(format_args!("number {number} is no type of such a record"));
+                of_row(row.ok_or_else(none)?, &words)
+            }
         };
+        let state = state.map_err(D::Error::custom)?;
         Ok(state.expiring(expiry))
     }
 }

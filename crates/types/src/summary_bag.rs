@@ -33,6 +33,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::builtin::{BuiltIn, Native};
+use crate::content::{finite, malformed, positive};
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
@@ -350,5 +352,33 @@ impl Examples for SummaryBag {
             Op::Max,
             Op::Summary,
         ]
+    }
+}
+
+impl BuiltIn for SummaryBag {
+    const SHARING: &'static str = "adds of integers";
+
+    fn native(summary: &Summary) -> Native {
+        let Summary { count, sum, min, max } = summary;
+        let numbers = [("sum", sum), ("min", min), ("max", max)];
+        let numbers = numbers.map(|(name, number)| (name.into(), number.to_string().into()));
+        let count = ("count".into(), arguments::of_unsigned(*count));
+        Native::Hash([count].into_iter().chain(numbers).filter(|_| summary.count > 0).collect())
+    }
+
+    fn words(summary: &Summary) -> Vec<Bytes> {
+        let Summary { count, sum, min, max } = summary;
+        let numbers = [*sum, *min, *max].map(arguments::of_float);
+        [arguments::of_unsigned(*count)].into_iter().chain(numbers).collect()
+    }
+
+    fn of_words(words: &[Bytes]) -> Result<Option<Summary>, OpError> {
+        let [count, sum, least, greatest] = words else { return Ok(None) };
+        let [sum, min, max] = [sum, least, greatest].map(finite);
+        let summary = Summary { count: positive(count)?, sum: sum?, min: min?, max: max? };
+        if summary.min > summary.max {
+            return Err(malformed(format_args!("a least of {least} and a greatest of {greatest}")));
+        }
+        Ok(Some(summary))
     }
 }

@@ -38,8 +38,12 @@
 //! eight base-4 digits of its capacity, digit i on element i, and two capacities differ in at least one digit. An add
 //! with another capacity than the record's is refused; the error names both.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
+use crate::builtin::{BuiltIn, Native, scored};
+use crate::content::{malformed, ranking};
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
@@ -447,5 +451,52 @@ impl Examples for TopK {
         }
         operations.push(Op::Add { capacity: 3, score: 2.0, member: "a".into() });
         operations
+    }
+}
+
+/// On a server the capacity is in a string beside the members.
+impl BuiltIn for TopK {
+    const SHARING: &'static str = "all adds";
+
+    fn native(best: &Best) -> Native {
+        Native::Zset(best.ranking().iter().map(|(member, score)| (member.clone(), score)).collect())
+    }
+
+    fn words(best: &Best) -> Vec<Bytes> {
+        let mut words = vec![arguments::of_unsigned(best.capacity().into())];
+        words.extend(scored(best.ranking().iter().map(|(member, score)| (member.clone(), score))));
+        words
+    }
+
+    fn of_words(words: &[Bytes]) -> Result<Option<Best>, OpError> {
+        let [capacity, members @ ..] = words else { return Ok(None) };
+        if members.is_empty() {
+            return Ok(None);
+        }
+        let asked = u32::try_from(arguments::unsigned(capacity)?).ok().filter(|it| (1..=65_535).contains(it));
+        let capacity = asked.ok_or_else(|| malformed(format_args!("topk of capacity {capacity}")))?;
+        let members = ranking(members)?;
+        Ok(Some(Best::new(capacity, members.iter().map(|(member, score)| (member.clone(), score)))))
+    }
+
+    fn part(whole: &Best, op: &TopKOp, own: &[&TopKEffect]) -> Best {
+        let ranking = whole.ranking();
+        let shown = match op {
+            TopKOp::List { count } => usize::try_from(*count).unwrap_or(usize::MAX),
+            TopKOp::Add { .. } | TopKOp::Max | TopKOp::Count => 1,
+        };
+        let mut names: BTreeSet<&Bytes> =
+            ranking.iter().rev().take(shown).map(|(member, _)| member).collect();
+        names.extend(ranking.iter().take(own.len() + 1).map(|(member, _)| member));
+        if let TopKOp::Add { member, .. } = op {
+            names.insert(member);
+        }
+        for effect in own {
+            match effect {
+                TopKEffect::Offer { member, .. } => drop(names.insert(member)),
+                TopKEffect::Restore { .. } => unreachable!("never pending"),
+            }
+        }
+        Best::partial(whole.capacity(), ranking.only(names))
     }
 }

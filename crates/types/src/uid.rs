@@ -18,7 +18,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique};
+use crate::builtin::{BuiltIn, Native};
+use crate::content::positive;
+use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, modes};
 
 /// Unique numbers without order. All who draw share the lock.
@@ -159,5 +161,22 @@ impl Examples for UidGenerator {
 
     fn operations() -> Vec<UidOp> {
         vec![UidOp::Next, UidOp::Issued]
+    }
+}
+
+impl BuiltIn for UidGenerator {
+    const SHARING: &'static str = "drawing numbers";
+
+    fn native(Issued(count): &Issued) -> Native {
+        Native::String((*count > 0).then(|| arguments::of_unsigned(*count)))
+    }
+
+    fn words(Issued(count): &Issued) -> Vec<Bytes> {
+        vec![arguments::of_unsigned(*count)]
+    }
+
+    fn of_words(words: &[Bytes]) -> Result<Option<Issued>, OpError> {
+        let [count] = words else { return Ok(None) };
+        Ok(Some(Issued(positive(count)?)))
     }
 }

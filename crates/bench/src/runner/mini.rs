@@ -5,7 +5,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use claret::Error;
+use claret::{Error, errors::CommitError};
 
 use super::{StoreRunner, attempt};
 use crate::items;
@@ -36,7 +36,9 @@ impl StoreRunner {
                     self.work.client.gave_up();
                     return Outcome::Committed { kind, attempts: Some(tries) };
                 }
-                Error::Attempts { .. } if tries < TRIES_MAX && began.elapsed() < DEADLINE => {
+                Error::Commit(CommitError::Attempts { .. })
+                    if tries < TRIES_MAX && began.elapsed() < DEADLINE =>
+                {
                     self.counts.begun_again += 1;
                     let pause = self.backoff.as_mut().map_or(Duration::ZERO, |backoff| backoff.after(tries));
                     if pause < TICK {
@@ -65,7 +67,7 @@ impl StoreRunner {
         work.attempts = 0;
         let shared = Mutex::new(&mut *work);
         let body = |tx| attempt(tx, &shared, (pace, Looking::AtItems));
-        self.store.transaction_with(Looking::AtItems.options(), body).await?;
+        self.store.tx().options(Looking::AtItems.options()).run(body).await?;
         work.client.committed(&work.replies);
         Ok(())
     }

@@ -101,7 +101,7 @@ fn finish(run: &mut Run<'_>, report: &mut TortureReport) -> Result<(), String> {
             }
         }
     }
-    runtime.block_on(Store::close(store));
+    runtime.block_on(Store::close(store)).map_err(|error| error.to_string())?;
     run.clock.check()?;
     for (generation, contents) in &contents {
         run.spool.keep(&format!("read-{generation:04}.json"), &contents.entry)?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use claret::types::{Counter, CounterOp};
-use claret::{Bytes, Error, Operation, Store};
+use claret::{Bytes, Error, Operation, Store, errors::ExecuteError};
 
 use super::records::Records;
 use crate::bank::sum;
@@ -90,5 +90,5 @@ pub(super) async fn read(
 }
 
 fn is_passing(error: &Error) -> bool {
-    error.is_retryable() || matches!(error, Error::Refused(_))
+    error.is_retryable() || matches!(error, Error::Execute(ExecuteError::Refused(_)))
 }

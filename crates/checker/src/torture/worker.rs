@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use claret::types::{Counter, CounterOp, Few, Set, SetOp};
-use claret::{Bytes, Error, Operation, OutcomeId, Records as _, Store, TxOptions};
+use claret::{
+    Bytes, Error, Operation, OutcomeId, Records as _, Store, TxOptions,
+    errors::{CommitError, ExecuteError},
+};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
@@ -113,7 +116,7 @@ async fn work(tortured: Tortured) -> Result<(), String> {
     for asked in asking.join_all().await {
         asked?;
     }
-    store.close().await;
+    store.close().await.map_err(|error| error.to_string())?;
     say(DONE);
     Ok(())
 }
@@ -320,7 +323,7 @@ impl Client {
             Ok(())
         };
         let options = way::drawn(options(), &mut self.random);
-        self.work.store.transaction_with(options, pay).await
+        self.work.store.tx().options(options).run(pay).await
     }
 
     /// Tells what is going to be written. It begins later than the last one ended, on this coarse clock, too.
@@ -369,12 +372,12 @@ impl Client {
 /// An error that nobody expects.
 fn because(error: &Error) -> Result<&'static str, String> {
     Ok(match error {
-        Error::Deadline { .. } => "deadline",
-        Error::NoAnswer { .. } => "no answer",
-        Error::Attempts { .. } => "attempts",
-        Error::Crowded(_) => "crowded",
-        Error::NoRoom { .. } => "no room",
-        Error::Refused(_) => "refused by a node",
+        Error::Commit(CommitError::Deadline { .. }) => "deadline",
+        Error::Commit(CommitError::NoAnswer { .. }) => "no answer",
+        Error::Commit(CommitError::Attempts { .. }) => "attempts",
+        Error::Execute(ExecuteError::Crowded(_)) => "crowded",
+        Error::Commit(CommitError::NoRoom { .. }) => "no room",
+        Error::Execute(ExecuteError::Refused(_)) => "refused by a node",
         other => return Err(format!("an error that nobody expects: {other}")),
     })
 }

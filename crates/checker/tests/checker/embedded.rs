@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use claret::Mode;
+use claret::lab::Mode;
 use claret_checker::{Plan, Progress, Report, Target, Worker, check};
 
 fn plan(seed: u64) -> Plan {

@@ -11,7 +11,10 @@ mod book;
 use std::time::{Duration, Instant};
 
 use book::{BidBook, BidOp};
-use claret::{Bytes, Error, Mode, Records, Store};
+use claret::{
+    Bytes, Error, Records, Store,
+    lab::{Mode, StoreLab},
+};
 
 const BIDDERS: u64 = 64;
 const BIDS_EACH: u64 = 10;

@@ -21,9 +21,9 @@ use super::machine::Machine;
 use super::outcomes;
 use super::settings::Settings;
 use super::timers::Timers;
-use crate::backend::{Asking, Backend, Behind, Driver, InstantOutcome, Task, keys_of};
+use crate::backend::{Asking, Backend, Behind, Closing, Driver, InstantOutcome, Task, keys_of};
 use crate::call::Call;
-use crate::error::{BlockedOn, Error};
+use crate::error::{BeginError, BlockedOn, CommitError, Error, Reason};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::outcome::{Named, Outcome, OutcomeId};
@@ -195,7 +195,8 @@ impl Backend for Cluster {
         self.is_closed.load(Ordering::Acquire) || self.timers.are_over()
     }
 
-    fn close(&self) -> Task<'_> {
+    /// What a shard did not hear in time it asks the others.
+    fn close(&self) -> Closing<'_> {
         self.is_closed.store(true, Ordering::Release);
         self.client.look(|machine| machine.mailboxes()).iter().for_each(|mailbox| mailbox.wake());
         let (client, net, patience) = (Arc::clone(&self.client), Arc::clone(&self.net), self.patience);
@@ -211,6 +212,7 @@ impl Backend for Cluster {
             over.await;
             self.leave();
             self.timers.run(patience + GRACE, closed).await;
+            Ok(())
         })
     }
 }
@@ -409,11 +411,11 @@ pub(super) fn too_late(
     away: impl FnOnce() -> Option<ConnectError>,
 ) -> Error {
     if is_closed {
-        return Error::Closed;
+        return Error::Begin(BeginError::Closed);
     }
     match away() {
-        Some(error) => Error::NoAnswer { after, reason: error.to_string() },
-        None => Error::Deadline { after, wait: None },
+        Some(error) => Error::Commit(CommitError::NoAnswer { after, reason: Reason::new(error) }),
+        None => Error::Commit(CommitError::Deadline { after, blocked_on: None }),
     }
 }
 

@@ -5,7 +5,6 @@ mod ways;
 use std::sync::Arc;
 use std::time::Duration;
 
-use claret_core::Limits;
 use claret_redis::{Builder, Cluster as Connections, ConnectError, ReplyLimits};
 use claret_types::Schema;
 
@@ -14,6 +13,7 @@ use super::settings::{Grants, Settings};
 use super::unlocked::Unlocked;
 use super::ways::{PARAMETERS, WaySettings};
 use crate::backend::Backend;
+use crate::limits::Limits;
 use crate::mode::Mode;
 use crate::options::TxOptions;
 
@@ -23,17 +23,17 @@ const RESEND_US: u64 = 500_000;
 /// Settings of a store on a cluster. Made by [`Store::cluster`](crate::Store::cluster).
 ///
 /// URLs look like `redis://user:password@host:port,host2:port2/?connect-timeout-ms=3000`. Several hosts are several
-/// nodes that are asked for the others. `rediss://` is TLS. Parameters: `connect-timeout-ms`, `response-timeout-ms`,
-/// `grants` (`push` or `poll`), `batches` (`on` or `off`, [`Self::batches`]), `tls-ca` (a file of certificates to trust
+/// nodes that are asked for the others. `rediss://` is TLS. Parameters: `connect-timeout-ms`, `response-timeout-ms`, `tls-ca` (a file of certificates to trust
 /// instead of the system's), `tls-name` (the name in the servers' certificates, where it is not their address), `tls-cert` and `tls-key` (files with this
 /// process's own certificate and its private key, as PEM, for servers that ask for one; or
-/// [`Self::client_certificate`]).
+/// [`Self::client_certificate`]). For measuring: `grants` (`push` or `poll`), `batches` (`on` or `off`, `docs/batches.md`), `chains`
+/// (`never`, `hot` or `always`, `docs/chains.md`).
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ClusterBuilder {
     redis: Builder,
     mode: Mode,
-    limits: Limits,
+    limits: claret_core::Limits,
     options: TxOptions,
     grants: Option<Grants>,
     batches: Option<bool>,
@@ -46,7 +46,7 @@ impl ClusterBuilder {
         ClusterBuilder {
             redis: Builder::new(url).with_parameters(PARAMETERS),
             mode: Mode::default(),
-            limits: Limits { resend_us: RESEND_US, ..Limits::default() },
+            limits: claret_core::Limits { resend_us: RESEND_US, ..claret_core::Limits::default() },
             options: TxOptions::default(),
             grants: None,
             batches: None,
@@ -80,15 +80,21 @@ impl ClusterBuilder {
         self
     }
 
-    /// How transactions are isolated; for measuring.
-    pub fn mode(mut self, mode: Mode) -> Self {
+    /// See [`crate::lab`].
+    pub(crate) fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Bounds of the protocol on this side. The servers have their own (`CONFIG GET claret.*`).
-    pub fn limits(mut self, limits: Limits) -> Self {
+    /// See [`crate::lab`].
+    pub(crate) fn protocol_limits(mut self, limits: claret_core::Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Bounds of what it takes. The servers have their own (`CONFIG GET claret.*`).
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits.within(self.limits);
         self
     }
 
@@ -112,16 +118,15 @@ impl ClusterBuilder {
         self
     }
 
-    /// How later grants reach this process.
-    pub fn grants(mut self, grants: Grants) -> Self {
+    /// See [`crate::lab`].
+    pub(crate) fn grants(mut self, grants: Grants) -> Self {
         self.grants = Some(grants);
         self
     }
 
-    /// Whether one-shot transactions of this process may leave in batches, each of which is one transaction for the shards
-    /// (docs/batches.md). They do by default, where it pays.
-    pub fn batches(mut self, are_on: bool) -> Self {
-        self.batches = Some(are_on);
+    /// See [`crate::lab`].
+    pub(crate) fn without_batches(mut self) -> Self {
+        self.batches = Some(false);
         self
     }
 

@@ -9,7 +9,7 @@ use claret_redis::{Address, ConnectError, Settings};
 use claret_types::{Bytes, Reply};
 use tokio::runtime::Handle;
 
-use crate::error::Error;
+use crate::error::{BeginError, CommitError, Error, ExecuteError, Reason};
 use crate::pages::{PAGE, PageFuture, Pages};
 
 /// A listing, on whatever runtime its user is. A page that was given up halfway is fetched again.
@@ -42,7 +42,7 @@ impl Listing {
             self.cursor.clone(),
         );
         // A runtime that has ended answers nothing.
-        let answered = self.runtime.spawn(ask).await.map_err(|_| Error::Closed)?;
+        let answered = self.runtime.spawn(ask).await.map_err(|_| Error::Begin(BeginError::Closed))?;
         let (connection, page) = answered?;
         self.cursor = page.cursor;
         self.connection = Some(connection);
@@ -75,8 +75,11 @@ async fn ask(
     cursor: Bytes,
 ) -> Result<(Connection, Page), Error> {
     let began = Instant::now();
-    let silent = |error: ConnectError| Error::NoAnswer { after: began.elapsed(), reason: error.to_string() };
-    let refused = |why: &dyn std::fmt::Display| Error::Refused(format!("{node}: {why}"));
+    let silent = |error: ConnectError| {
+        Error::Commit(CommitError::NoAnswer { after: began.elapsed(), reason: Reason::new(error) })
+    };
+    let refused =
+        |why: &dyn std::fmt::Display| Error::Execute(ExecuteError::Refused(format!("{node}: {why}")));
     let mut connection = match connection {
         Some(connection) => connection,
         None => {

@@ -249,6 +249,8 @@ fn name_of(node: &Address) -> Node {
 #[cfg(test)]
 mod tests {
     use claret_core::Delivery;
+    use claret_redis::fuzzing::{Dice, LIMITS, damaged, samples};
+    use claret_redis::resp::{Message, Reader};
 
     use super::*;
     use crate::mode::Mode;
@@ -273,6 +275,28 @@ mod tests {
             let due = machine.promise().expect("a heartbeat");
             assert!(due <= Time(lease_us / 3), "{due:?}");
         }
+    }
+
+    #[test]
+    fn damaged_replies_to_cluster_slots_are_adopted_or_refused() {
+        let (samples, mut dice) = (samples(), Dice::new(0x5eed_0003));
+        let asked = Address::new("h", 1);
+        let mut taken = 0;
+        for _ in 0..60_000 {
+            let bytes = damaged(&mut dice, &samples[1..2]);
+            let Ok(Some((Message::Reply(value), _))) = Reader::new(LIMITS.of_topology()).next(&bytes) else {
+                continue;
+            };
+            let Ok(reply) = value.reply() else { continue };
+            let Ok(topology) = Topology::parse(&reply, &asked, &LIMITS) else { continue };
+            taken += 1;
+            let switches = Mode::CommutingPhased.switches(Delivery::Network);
+            let mut machine = Machine::new(SessionId(7), switches, Limits::default());
+            machine.connected(Time(0), 1, (&asked, ShardId(0)), (ShardId(0), Incarnation(5)), 1_000_000);
+            machine.adopt(Time(1), &topology);
+            machine.client.check_invariants();
+        }
+        assert!(taken > 1_000, "{taken}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! A [`ConnectError`] names the node, what is wrong with it and what to do.
 //!
 //! Threads and tasks share a store by cloning it. It has one connection for each node (one more where a user may not subscribe
-//! to its channel, see [`Grants`]), which comes back by itself when it breaks. Requests of all transactions that go to one node
+//! to its channel), which comes back by itself when it breaks. Requests of all transactions that go to one node
 //! at one time leave as one command.
 //!
 //! Nothing that a server sends costs more than [`ReplyLimits`] allow.
@@ -48,11 +48,11 @@ mod ticks;
 mod timers;
 mod together;
 mod unlocked;
-mod ways;
+#[doc(hidden)]
+pub mod ways;
 
 pub use builder::ClusterBuilder;
 pub use claret_redis::{ConnectError, ReplyLimits};
 pub(crate) use runtime_thread::RuntimeThread;
+#[doc(hidden)]
 pub use settings::Grants;
-#[allow(unused_imports, unreachable_pub, reason = "there may be no ways")]
-pub use ways::*;

@@ -10,7 +10,7 @@ use claret_types::Reply;
 use tokio::time::timeout;
 
 use crate::backend::Asking;
-use crate::error::Error;
+use crate::error::{BeginError, Error};
 use crate::outcome::Outcome;
 
 /// Asks, on whatever runtime the user is.
@@ -19,7 +19,7 @@ pub(super) fn ask<S: Service>(net: &Net<S>, asked: Asked) -> Asking {
     let patience = settings.response_timeout();
     let asking = net.runtime().spawn(ask_all(settings, nodes, asked, patience));
     // A runtime that has ended answers nothing.
-    Box::pin(async { asking.await.map_err(|_| Error::Closed) })
+    Box::pin(async { asking.await.map_err(|_| Error::Begin(BeginError::Closed)) })
 }
 
 async fn ask_all(settings: Settings, nodes: Vec<Address>, asked: Asked, patience: Duration) -> Outcome {

@@ -21,7 +21,7 @@ use super::backend::{GRACE, instant, knows, listing, pause_after, too_late};
 use super::refused::refusal_of;
 use super::timers::Timers;
 use super::together::Together;
-use crate::backend::{Backend, Driver, InstantOutcome, Sent as SentCalls, Task};
+use crate::backend::{Backend, Closing, Driver, InstantOutcome, Sent as SentCalls, Task};
 use crate::call::Call;
 use crate::error::Error;
 use crate::mailbox::{Mailbox, Wakers};
@@ -138,14 +138,18 @@ impl Backend for Unlocked {
     }
 
     /// What is under way is answered, or told that it was not sent.
-    fn close(&self) -> Task<'_> {
+    fn close(&self) -> Closing<'_> {
         self.is_closed.store(true, Ordering::Release);
         self.timers.stop();
         let net = Arc::clone(self.connections.net());
         net.close();
         self.connections.pool().farewell();
         let patience = net.settings().response_timeout();
-        Box::pin(self.timers.run(patience + GRACE, async move { net.closed(patience).await }))
+        let closed = self.timers.run(patience + GRACE, async move { net.closed(patience).await });
+        Box::pin(async move {
+            closed.await;
+            Ok(())
+        })
     }
 }
 

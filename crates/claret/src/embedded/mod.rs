@@ -40,10 +40,10 @@ use claret_types::{Bytes, Expiry, OpError, Operation, Reply, Schema, State};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use crate::backend::{Asking, Backend, Backup, Driver, InstantOutcome, Task, UntilDurable};
+use crate::backend::{Asking, Backend, Backup, Closing, Driver, InstantOutcome, UntilDurable};
 use crate::call::Call;
 use crate::durability::{BackupError, LogStatus, OpenError, Progress, SyncPolicy};
-use crate::error::{BlockedOn, Error};
+use crate::error::{BeginError, BlockedOn, CommitError, Error};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::outcome::{Named, Outcome, OutcomeId};
@@ -243,12 +243,13 @@ impl Backend for Embedded {
         self.shards.iter().for_each(|shard| shard.lock().check_invariants());
     }
 
-    fn peek(&self, key: &Bytes, at: &mut dyn FnMut(&State)) {
+    fn peek(&self, key: &Bytes, at: &mut dyn FnMut(&State)) -> Result<(), Error> {
         let shard = self.shards[self.shard_of(key).0 as usize].lock();
         let is_over = |state: &State| state.expiry().is_some_and(|expiry| expiry.ms() <= unix_ms());
         if let Some(state) = shard.state(key).filter(|state| !is_over(state)) {
             at(state);
         }
+        Ok(())
     }
 
     fn is_closed(&self) -> bool {
@@ -256,15 +257,18 @@ impl Backend for Embedded {
     }
 
     fn too_late(&self, after: Duration) -> Error {
-        if self.is_closed() { Error::Closed } else { Error::Deadline { after, wait: None } }
+        if self.is_closed() {
+            Error::Begin(BeginError::Closed)
+        } else {
+            Error::Commit(CommitError::Deadline { after, blocked_on: None })
+        }
     }
 
-    fn close(&self) -> Task<'_> {
+    fn close(&self) -> Closing<'_> {
         self.is_closed.store(true, Ordering::Release);
         self.registry.wake();
         self.ways.wake();
-        self.log.iter().for_each(Durable::close);
-        Box::pin(ready(()))
+        Box::pin(ready(self.log.as_ref().map_or(Ok(()), Durable::close)))
     }
 
     fn schema(&self) -> Option<&Schema> {
@@ -314,8 +318,12 @@ impl Backend for Embedded {
         self.log.is_some()
     }
 
-    fn log_status(&self) -> Option<LogStatus> {
-        self.log.as_ref().map(Durable::status)
+    fn log_status(&self) -> Result<LogStatus, Error> {
+        self.log.as_ref().map(Durable::status).ok_or(Error::Begin(BeginError::Unsupported {
+            asked: "log",
+            host: "in memory",
+            instead: "open one in a folder with Store::open",
+        }))
     }
 
     fn back_up(&self, folder: &Path) -> Backup {

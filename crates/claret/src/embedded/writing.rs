@@ -10,6 +10,7 @@ use claret_planted::{Bug, is_planted};
 
 use super::durable::{Shared, Trouble, WAITING_BYTES_MAX};
 use crate::durability::SyncPolicy;
+use crate::error::Reason;
 
 /// How long there is nothing to write before the log says that all of it is synced.
 const MARK_AFTER: Duration = Duration::from_secs(1);
@@ -20,18 +21,12 @@ const FULL_PAUSE: Duration = Duration::from_millis(200);
 /// The log ends, and those hear of it who wait.
 struct EndOfLog {
     shared: Arc<Shared>,
-    reason: Option<String>,
-}
-
-impl EndOfLog {
-    fn says(mut self, reason: String) {
-        self.reason = Some(reason);
-    }
+    why: Trouble,
 }
 
 impl Drop for EndOfLog {
     fn drop(&mut self) {
-        self.shared.set_trouble(self.reason.take().map(Trouble::Stopped));
+        self.shared.set_trouble(Some(self.why.clone()));
     }
 }
 
@@ -45,15 +40,14 @@ pub(super) struct Writing<D> {
 impl<D: Disk> Writing<D> {
     pub(super) fn run(mut self) {
         // However it ends, nobody waits for it from then on.
-        let end = EndOfLog {
+        let mut end = EndOfLog {
             shared: Arc::clone(&self.shared),
-            reason: Some("the thread that writes it panicked".into()),
+            why: Trouble::Stopped(Reason::new("the thread that writes it panicked")),
         };
-        let reason = match self.write_on() {
-            Ok(()) => "the store was closed".to_owned(),
-            Err(error) => error.to_string(),
+        end.why = match self.write_on() {
+            Ok(()) => Trouble::Closed,
+            Err(error) => Trouble::Stopped(Reason::new(error)),
         };
-        end.says(reason);
     }
 
     fn write_on(&mut self) -> Result<(), LogError> {
@@ -140,7 +134,7 @@ impl<D: Disk> Writing<D> {
             match self.writer.write(&self.group) {
                 Ok(()) => break,
                 Err(error) if error.is_full() && !self.shared.is_closing() => {
-                    self.shared.set_trouble(Some(Trouble::Full(error.to_string())));
+                    self.shared.set_trouble(Some(Trouble::Full(Reason::new(error))));
                     self.writer.sync()?;
                     self.shared.synced_up_to(self.writer.synced());
                     self.remove_what_is_not_needed();

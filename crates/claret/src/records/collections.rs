@@ -2,9 +2,12 @@
 
 use claret_types::{Bytes, Dict, DictOp, Pairs, Set, SetOp, few};
 
+use super::living::living;
 use super::{AnswerIn, Record, Scope, many, one};
 use crate::decode;
 use crate::value::{FromValue, IntoValue, ValueError};
+
+living!(SetRecord.0, DictRecord.0);
 
 fn pair((field, value): (impl IntoValue, impl IntoValue)) -> Result<(Bytes, Bytes), ValueError> {
     Ok((field.into_value()?, value.into_value()?))

@@ -2,11 +2,14 @@
 
 use claret_types::{Bytes, Document, DocumentOp, JsonNumber};
 
+use super::living::living;
 use super::{AnswerIn, Record, Scope};
 use crate::decode;
 use crate::value::FromValue;
 #[cfg(feature = "json")]
 use crate::value::{IntoValue, Json, ValueError};
+
+living!(DocumentRecord.0);
 
 /// A JSON value whose places are read and written one by one. See [`Document`].
 ///

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use claret_types::{Bytes, Content, FromReply, Operation, Reply, ScoreBound, builtin_types};
+use claret_types::{Bytes, Content, FromReply, Method, Operation, Reply, ScoreBound, builtin_types};
 
 use super::Records;
 use super::scope::{AnswerIn, Answers, Scope, TxScope};
@@ -215,6 +215,13 @@ fn any_type(scope: &Recorder) {
     scope.bounded_counter("k").resize(0, 9);
 }
 
+/// What the files of `src/records` say.
+fn sources_of_handles() -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/records");
+    let files = std::fs::read_dir(folder).expect("the handles").map(|entry| entry.expect("a file").path());
+    files.map(|path| std::fs::read_to_string(path).expect("a source")).collect()
+}
+
 #[test]
 fn every_operation_of_every_type_has_a_method_on_a_handle() {
     let recorder = Recorder::default();
@@ -224,7 +231,16 @@ fn every_operation_of_every_type_has_a_method_on_a_handle() {
     any_type(&recorder);
     let issued = recorder.0.lock().unwrap().clone();
     let mut missing = Vec::new();
+    let handles = sources_of_handles();
     for info in builtin_types() {
+        // A type that nobody calls above: its handle says at each method which operation that is.
+        if issued.iter().all(|(name, _)| *name != info.name) {
+            let is_said = |method: &&Method| handles.contains(&format!("/// `{}`", method.name));
+            missing.extend(
+                info.methods.iter().filter(|it| !is_said(it)).map(|it| format!("{} {}", info.name, it.name)),
+            );
+            continue;
+        }
         for method in info.methods {
             // Short forms, such as INCR, are other operations once they are read.
             let arguments = examples(method.arguments);

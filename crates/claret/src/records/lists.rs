@@ -3,9 +3,12 @@
 
 use claret_types::{End, List, ListOp};
 
+use super::living::living;
 use super::{AnswerIn, Record, Scope, many, one};
 use crate::decode;
 use crate::value::{FromValue, IntoValue};
+
+living!(ListRecord.0, QueueRecord.0, StackRecord.0);
 
 /// Values in order, with two ends. See [`List`].
 #[derive(Clone, Debug)]

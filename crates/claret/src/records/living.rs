@@ -2,17 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use claret_types::{Bytes, Content, ExpiresAt, FromReply, KeyspaceOp, Moment, Operation, Ttl};
+use claret_types::{Bytes, Content, DataType, ExpiresAt, FromReply, KeyspaceOp, Moment, Operation, Ttl};
 
-use super::{
-    AnswerIn, BoundedRecord, CounterRecord, DictRecord, DocumentRecord, FloatRecord, ListRecord, QueueRecord,
-    Record, RegisterRecord, Scope, ScoredSetRecord, SetRecord, StackRecord, SummaryBagRecord, TopKRecord,
-    UidRecord,
-};
+use super::{AnswerIn, Record, RegisterRecord, Scope};
 use crate::decode::Decode;
 use crate::value::IntoValue;
 
-/// A record of whatever type. Typed records have the same methods.
+/// A record of whatever type: [`Records::key`](crate::Records::key), or `as_key` of a typed record.
 ///
 /// A record expires by the clock of its shard: of the process, or of the node. A relative time counts from when the shard
 /// hears of it: on a cluster that is the commit, for an operation that answers nothing; in the process it is the call.
@@ -149,12 +145,6 @@ impl<S: Scope> RegisterRecord<S> {
     }
 }
 
-impl<S: Clone, T> Record<S, T> {
-    fn as_key(&self) -> KeyRecord<S> {
-        KeyRecord { scope: self.scope.clone(), key: self.key.clone() }
-    }
-}
-
 fn millis(time: Duration) -> u64 {
     time.as_micros().div_ceil(1000).try_into().unwrap_or(u64::MAX)
 }
@@ -164,96 +154,33 @@ fn unix_millis(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis)
 }
 
+/// Gives handles these methods: their names, and the field of each that is a [`Record`].
 macro_rules! living {
     ($($record:ident.$inner:tt),*) => {$(
-        impl<S: Scope> $record<S> {
-            fn as_key(&self) -> KeyRecord<S> {
+        impl<S: $crate::records::Scope> $record<S> {
+            /// `DEL`: removes the record. It needs the record alone.
+            pub fn delete(&self) -> S::Void {
+                self.$inner.delete()
+            }
+
+            /// The same record as one of whatever type: whether it is there, when it expires, its end.
+            pub fn as_key(&self) -> $crate::records::KeyRecord<S> {
                 self.$inner.as_key()
             }
         }
-
-        living!(methods $record<S>);
     )*};
-    (methods $record:ident<S $(, $kind:ident)?>) => {
-        /// What every record has: see [`KeyRecord`].
-        impl<S: Scope $(, $kind: claret_types::DataType)?> $record<S $(, $kind)?> {
-            /// See [`KeyRecord::delete`].
-            pub fn delete(&self) -> S::Void {
-                self.as_key().delete()
-            }
-
-            /// See [`KeyRecord::delete_returning`].
-            pub fn delete_returning(&self) -> AnswerIn<S, bool> {
-                self.as_key().delete_returning()
-            }
-
-            /// See [`KeyRecord::exists`].
-            pub fn exists(&self) -> AnswerIn<S, bool> {
-                self.as_key().exists()
-            }
-
-            /// See [`KeyRecord::expire_in`].
-            pub fn expire_in(&self, time: Duration) -> S::Void {
-                self.as_key().expire_in(time)
-            }
-
-            /// See [`KeyRecord::expire_in_returning`].
-            pub fn expire_in_returning(&self, time: Duration) -> AnswerIn<S, bool> {
-                self.as_key().expire_in_returning(time)
-            }
-
-            /// See [`KeyRecord::expire_at_returning`].
-            pub fn expire_at_returning(&self, time: SystemTime) -> AnswerIn<S, bool> {
-                self.as_key().expire_at_returning(time)
-            }
-
-            /// See [`KeyRecord::persist_returning`].
-            pub fn persist_returning(&self) -> AnswerIn<S, bool> {
-                self.as_key().persist_returning()
-            }
-
-            /// See [`KeyRecord::expires_at`].
-            pub fn expires_at(&self) -> AnswerIn<S, ExpiresAt> {
-                self.as_key().expires_at()
-            }
-
-            /// See [`KeyRecord::expire_at`].
-            pub fn expire_at(&self, time: SystemTime) -> S::Void {
-                self.as_key().expire_at(time)
-            }
-
-            /// See [`KeyRecord::extend_expiry`].
-            pub fn extend_expiry(&self, time: Duration) -> S::Void {
-                self.as_key().extend_expiry(time)
-            }
-
-            /// See [`KeyRecord::persist`].
-            pub fn persist(&self) -> S::Void {
-                self.as_key().persist()
-            }
-
-            /// See [`KeyRecord::ttl`].
-            pub fn ttl(&self) -> AnswerIn<S, Ttl> {
-                self.as_key().ttl()
-            }
-        }
-    };
 }
 
-living!(
-    BoundedRecord.0,
-    CounterRecord.0,
-    DictRecord.0,
-    DocumentRecord.0,
-    FloatRecord.0,
-    ListRecord.0,
-    QueueRecord.0,
-    RegisterRecord.0,
-    ScoredSetRecord.0,
-    SetRecord.0,
-    StackRecord.0,
-    SummaryBagRecord.0,
-    TopKRecord.record,
-    UidRecord.0
-);
-living!(methods Record<S, T>);
+pub(super) use living;
+
+impl<S: Scope, T: DataType> Record<S, T> {
+    /// `DEL`: removes the record. It needs the record alone.
+    pub fn delete(&self) -> S::Void {
+        self.as_key().delete()
+    }
+
+    /// The same record as one of whatever type: whether it is there, when it expires, its end.
+    pub fn as_key(&self) -> KeyRecord<S> {
+        KeyRecord { scope: self.scope.clone(), key: self.key.clone() }
+    }
+}

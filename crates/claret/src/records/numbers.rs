@@ -5,9 +5,12 @@ use claret_types::{
     RegisterOp, UidGenerator, UidOp,
 };
 
+use super::living::living;
 use super::{AnswerIn, Record, Scope, TxScope};
 use crate::decode::{self, Decode};
 use crate::value::{FromValue, IntoValue};
+
+living!(RegisterRecord.0, CounterRecord.0, FloatRecord.0, BoundedRecord.0, UidRecord.0);
 
 /// A value that is read and overwritten. See [`Register`].
 #[derive(Clone, Debug)]

@@ -4,9 +4,12 @@ use claret_types::{
     Bytes, Pairs, ScoreBound, ScoredSet, ScoredSetOp, Summary, SummaryBag, SummaryBagOp, TopK, TopKOp, few,
 };
 
+use super::living::living;
 use super::{AnswerIn, Record, Scope, many, one};
 use crate::decode;
 use crate::value::{FromValue, IntoValue, ValueError};
+
+living!(ScoredSetRecord.0, TopKRecord.record, SummaryBagRecord.0);
 
 fn scored((member, score): (impl IntoValue, f64)) -> Result<(Bytes, f64), ValueError> {
     Ok((member.into_value()?, score))

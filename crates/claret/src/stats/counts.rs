@@ -19,7 +19,7 @@ use super::latency::Histogram;
 use super::metrics::Metrics;
 use super::restart_keys::RestartKeys;
 use super::{RestartReasons, Stats};
-use crate::error::Error;
+use crate::error::{CommitError, Error};
 
 /// One of so many transactions that wait for nothing is measured.
 const SAMPLE: u64 = 64;
@@ -56,7 +56,7 @@ impl Outcome {
     /// That of a transaction which answers this error of the store.
     pub(crate) fn of(error: &Error) -> Self {
         match error {
-            Error::Deadline { .. } | Error::NoAnswer { .. } => Outcome::Deadline,
+            Error::Commit(CommitError::Deadline { .. } | CommitError::NoAnswer { .. }) => Outcome::Deadline,
             Error::Unknown(_) => Outcome::Unknown,
             Error::Aborted(_) => Outcome::Aborted,
             _ => Outcome::Failed,

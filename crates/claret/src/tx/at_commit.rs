@@ -5,7 +5,7 @@ use claret_types::{Bytes, Operation};
 
 use super::last::Answered;
 use super::{End, State, Tx, strange};
-use crate::error::Error;
+use crate::error::{Error, HandleError};
 
 impl Tx {
     /// Whether what it commits is still to be made durable: until then its answers are not told.
@@ -43,7 +43,7 @@ impl Tx {
     /// not commit without it, as long as it can be ended. Other refusals have ended the innermost nested transaction.
     fn note_missing(&self, state: &mut State, error: &Error) {
         let runs = state.attempt == self.attempt && state.end.is_none() && !state.committing;
-        if runs && matches!(error, Error::Finished) {
+        if runs && matches!(error, Error::Handle(HandleError::Finished)) {
             self.shared.doom_all(state, error.clone());
         }
     }
@@ -52,16 +52,16 @@ impl Tx {
     pub(crate) fn answered_last(&self) -> Result<Answered, Error> {
         let state = self.shared.state.lock();
         if state.attempt != self.attempt {
-            return Err(Error::Finished);
+            return Err(Error::Handle(HandleError::Finished));
         }
         match &state.end {
             // A server lies.
             Some(End::Committed) if !state.is_untold => {
                 state.last.replies(&state.committed).ok_or_else(|| strange(true))
             }
-            Some(End::Committed) => Err(Error::NotCommitted),
+            Some(End::Committed) => Err(Error::Handle(HandleError::NotCommitted)),
             Some(end) => Err(self.shared.after(end)),
-            None => Err(Error::NotCommitted),
+            None => Err(Error::Handle(HandleError::NotCommitted)),
         }
     }
 }

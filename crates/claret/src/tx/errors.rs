@@ -4,7 +4,8 @@ use claret_core::Cause;
 use claret_core::message::Refusal;
 use claret_types::Bytes;
 
-use crate::error::Error;
+use crate::error::{Error, ExecuteError};
+use crate::outcome::OutcomeId;
 
 /// The error that a refusal is to an operation.
 pub(crate) fn as_error(refusal: &Refusal) -> Error {
@@ -12,11 +13,11 @@ pub(crate) fn as_error(refusal: &Refusal) -> Error {
         Refusal::Operation { key, error }
         | Refusal::OperationBehind { key, error, .. }
         | Refusal::AgainstSchema { key, error } => {
-            Error::Invalid { key: key.clone(), error: (**error).clone() }
+            Error::Execute(ExecuteError::Invalid { key: key.clone(), error: (**error).clone() })
         }
-        Refusal::Crowded(key) => Error::Crowded(key.clone()),
+        Refusal::Crowded(key) => Error::Execute(ExecuteError::Crowded(key.clone())),
         Refusal::Denied { .. } | Refusal::NoMemory { .. } | Refusal::Resolved | Refusal::TooMuch { .. } => {
-            Error::Refused(refusal.to_string())
+            Error::Execute(ExecuteError::Refused(refusal.to_string()))
         }
         Refusal::Elsewhere { .. }
         | Refusal::ReadOnly
@@ -31,6 +32,18 @@ pub(crate) fn as_error(refusal: &Refusal) -> Error {
         | Refusal::OnlyRounds
         | Refusal::Changed { .. }
         | Refusal::Stale => Error::Restart,
+    }
+}
+
+const STRANGE: &str = "the answer is of no kind that the operation has";
+
+/// What a committed transaction answers whose answer is of no kind that the operation has: a mistake of the type's author,
+/// or of a server.
+pub(crate) fn strange(writes: bool) -> Error {
+    if writes {
+        Error::Unknown(OutcomeId::nobody())
+    } else {
+        Error::Execute(ExecuteError::Refused(STRANGE.into()))
     }
 }
 

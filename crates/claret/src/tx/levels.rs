@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::by_call::ByCall;
 use crate::call::Call;
-use crate::error::Error;
+use crate::error::{Error, ExecuteError, NestError};
 
 /// So many may be open at once.
 pub(super) const LEVELS_MAX: usize = 16;
@@ -76,7 +76,7 @@ impl Levels {
     /// Opens one.
     pub(super) fn open(&mut self, is_nested: bool, before: Before) -> Result<u32, Error> {
         if self.open.len() >= LEVELS_MAX {
-            return Err(Error::TooDeep { limit: LEVELS_MAX });
+            return Err(Error::Nest(NestError::TooDeep { limit: LEVELS_MAX }));
         }
         self.last += 1;
         let Before { buffered, observed, last, noted } = before;
@@ -168,7 +168,7 @@ impl Levels {
         };
         answered.push(with);
         let error = match reply {
-            Reply::Failed(error) => Error::Invalid { key, error: *error },
+            Reply::Failed(error) => Error::Execute(ExecuteError::Invalid { key, error: *error }),
             reply => {
                 if no == with {
                     answers.put(no, reply);
@@ -184,7 +184,7 @@ impl Levels {
     /// The error that stands for an answer.
     pub(super) fn error_of(&mut self, no: CallNo) -> Option<Error> {
         if self.abandoned.contains(&no) {
-            return Some(Error::RolledBack);
+            return Some(Error::Nest(NestError::RolledBack));
         }
         let at = self.errors.iter().position(|(known, _)| *known == no)?;
         Some(self.errors.swap_remove(at).1)

@@ -11,7 +11,7 @@ use super::levels::{Before, Level, Levels};
 use super::{Shared, State, Tx};
 use crate::answer::Started;
 use crate::call::Call;
-use crate::error::Error;
+use crate::error::{Error, HandleError, NestError};
 
 /// A point of a transaction to which it can be rolled back: see [`Tx::savepoint`]. It is of the attempt that made it.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ impl Tx {
     /// answers the same error, and so does the commit.
     ///
     /// # Errors
-    /// [`Error::TooDeep`]: 16 are open at most.
+    /// [`NestError::TooDeep`](crate::errors::NestError::TooDeep): 16 are open at most.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -127,7 +127,7 @@ impl Tx {
     /// same: it stays locked, or is checked. Answers that are not there yet are not waited for. It takes no message.
     ///
     /// # Errors
-    /// [`Error::NoSavepoint`], [`Error::TooManyRollbacks`] (128, of those that were executed or looked at), or that the transaction is
+    /// [`NestError::NoSavepoint`](crate::errors::NestError::NoSavepoint), [`NestError::TooManyRollbacks`](crate::errors::NestError::TooManyRollbacks) (128, of those that were executed or looked at), or that the transaction is
     /// over.
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<(), Error> {
         let mut state = self.shared.state.lock();
@@ -140,7 +140,7 @@ impl Tx {
     /// Forgets a savepoint, and later ones: what was done since then stands.
     ///
     /// # Errors
-    /// [`Error::NoSavepoint`], that the transaction is over, or that an operation since then cannot be done: then it is to be rolled
+    /// [`NestError::NoSavepoint`](crate::errors::NestError::NoSavepoint), that the transaction is over, or that an operation since then cannot be done: then it is to be rolled
     /// back.
     pub fn release(&self, savepoint: &Savepoint) -> Result<(), Error> {
         let mut state = self.shared.state.lock();
@@ -154,7 +154,7 @@ impl Tx {
         let is_own = std::ptr::eq(savepoint.of.as_ptr(), Arc::as_ptr(&self.shared))
             && (savepoint.attempt, savepoint.scope) == (self.attempt, self.scope);
         let level = is_own.then(|| state.levels.close(savepoint.id)).flatten();
-        level.ok_or(Error::NoSavepoint)
+        level.ok_or(Error::Nest(NestError::NoSavepoint))
     }
 
     /// Executes what waits for the commit, so that what cannot be done shows now, and not at the commit. It takes one round trip; an
@@ -286,7 +286,7 @@ impl Tx {
         let seen = state.optimistic.as_ref().map_or(0, |it| it.observations.ranges_undone());
         let sent = if from.0 < next { state.levels.note_range(from) } else { 0 };
         if seen.max(sent) > UNDONE_MAX / 2 {
-            let error = Error::TooManyRollbacks { limit: UNDONE_MAX / 2 };
+            let error = Error::Nest(NestError::TooManyRollbacks { limit: UNDONE_MAX / 2 });
             self.shared.doom_all(state, error.clone());
             return Err(error);
         }
@@ -305,10 +305,10 @@ impl Tx {
         self.check_attempt(state)?;
         match state.levels.scope() {
             scope if scope == self.scope => Ok(()),
-            _ if !state.levels.is_open(self.scope) => Err(Error::Finished),
+            _ if !state.levels.is_open(self.scope) => Err(Error::Handle(HandleError::Finished)),
             _ => {
-                self.shared.doom_all(state, Error::NestedOpen);
-                Err(Error::NestedOpen)
+                self.shared.doom_all(state, Error::Nest(NestError::NestedOpen));
+                Err(Error::Nest(NestError::NestedOpen))
             }
         }
     }
@@ -379,7 +379,7 @@ impl State {
     pub(super) fn fails_to_commit(&self) -> Option<Error> {
         match self.levels.scope() {
             0 => self.levels.doomed().cloned(),
-            _ => Some(Error::NestedOpen),
+            _ => Some(Error::Nest(NestError::NestedOpen)),
         }
     }
 

@@ -5,7 +5,7 @@ use claret_core::{CallNo, Cause, Observations, Place, Saw};
 use claret_types::Reply;
 
 use super::End;
-use crate::error::Error;
+use crate::error::{Error, ExecuteError};
 
 /// Of a transaction that looks without locks.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Optimistic {
         match self.observations.saw(no, seen) {
             Saw::Answer(reply) => Seeing::Answer(reply),
             Saw::Fails { key, error, at } => {
-                let error = Error::Invalid { key, error };
+                let error = Error::Execute(ExecuteError::Invalid { key, error });
                 self.errors.push((no, error.clone()));
                 Seeing::Fails { error, at }
             }

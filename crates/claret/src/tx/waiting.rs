@@ -11,7 +11,7 @@ use futures_timer::Delay;
 
 use super::{End, State, Tx, key_of};
 use crate::deadline::Deadline;
-use crate::error::Error;
+use crate::error::{CommitError, Error};
 
 /// This part of a deadline may be spent to learn who was in the way, and no longer than that.
 const BEHIND_FRACTION: u32 = 10;
@@ -66,7 +66,7 @@ impl Tx {
     /// fraction of the deadline at most, and never long (P72).
     pub(crate) async fn late(&self, after: Duration) -> Error {
         let late = self.shared.backend.too_late(after);
-        if !matches!(late, Error::Deadline { .. }) {
+        if !matches!(late, Error::Commit(CommitError::Deadline { .. })) {
             return late;
         }
         if self.ask_behind() {
@@ -77,7 +77,10 @@ impl Tx {
         let state = self.shared.state.lock();
         let driver = state.driver.as_ref().filter(|_| state.attempt == self.attempt && state.end.is_none());
         let told = state.behind.as_ref().and_then(Option::as_ref);
-        Error::Deadline { after, wait: driver.and_then(|driver| driver.wait(told)).map(Box::new) }
+        Error::Commit(CommitError::Deadline {
+            after,
+            blocked_on: driver.and_then(|driver| driver.wait(told)).map(Box::new),
+        })
     }
 
     fn ask_behind(&self) -> bool {

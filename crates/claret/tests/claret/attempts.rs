@@ -5,7 +5,11 @@ use std::sync::mpsc::channel;
 use std::thread::spawn;
 use std::time::Duration;
 
-use claret::{Abort, Error, Limits, Mode, Records, Store, TxOptions};
+use claret::{
+    Abort, Error, Records, Store, TxOptions,
+    errors::{CommitError, ExecuteError, HandleError},
+    lab::{Limits, Mode, StoreLab},
+};
 use tokio::sync::Notify;
 
 use crate::time::in_time;
@@ -93,7 +97,7 @@ async fn the_key_for_which_transactions_are_run_again_is_named() {
         assert!(stats.to_string().contains("for key 'of the elder': 1"), "{stats}");
     }
     let store = Store::in_memory();
-    let looks = store.transaction_with(TxOptions::new().optimistic(), async |tx| {
+    let looks = store.tx().optimistic().run(async |tx| {
         let seen = tx.counter("seen").get().await?;
         if tx.attempt() == 1 {
             store.counter("seen").add(1).await?;
@@ -111,7 +115,7 @@ async fn the_key_for_which_transactions_are_run_again_is_named() {
 #[tokio::test]
 async fn the_deadline_is_of_all_attempts_together() {
     let limits = Limits { lock_tries_max: 1, backoff_us_max: 1_000, ..Limits::default() };
-    let store = Store::builder().mode(Mode::Commuting).limits(limits).build();
+    let store = Store::builder().mode(Mode::Commuting).protocol_limits(limits).build();
     let (holds, is_over) = (Arc::<Notify>::default(), Arc::<Notify>::default());
     let holder = store.transaction(|tx| {
         let (holds, is_over) = (Arc::clone(&holds), Arc::clone(&is_over));
@@ -126,13 +130,13 @@ async fn the_deadline_is_of_all_attempts_together() {
         holds.notified().await;
         let options = TxOptions::new().deadline(Duration::from_secs(2)).attempts(u32::MAX);
         let read = |tx: claret::Tx| async move { Ok(tx.counter("k").get().await?) };
-        let result = store.transaction_with(options, read).await;
+        let result = store.tx().options(options).run(read).await;
         is_over.notify_one();
         result
     };
     let (held, result) = in_time(async { tokio::join!(holder, waiter) }).await;
     held.expect("nobody disturbed it");
-    assert!(matches!(result, Err(Error::Deadline { .. })), "{result:?}");
+    assert!(matches!(result, Err(Error::Commit(CommitError::Deadline { .. }))), "{result:?}");
     assert!(store.stats().restarts > 1, "{:?}", store.stats());
 }
 
@@ -153,8 +157,8 @@ fn a_blocking_closure_waits_until_its_deadline() {
         });
         is_held.recv().expect("it holds the record");
         let late = TxOptions::new().deadline(Duration::from_millis(30)).attempts(u32::MAX);
-        let late = store.transaction_with(late, |tx| Ok(tx.counter("r").add_returning(1)?));
-        assert!(matches!(late, Err(Error::Deadline { .. })), "{mode:?}: {late:?}");
+        let late = store.tx().options(late).run(|tx| Ok(tx.counter("r").add_returning(1)?));
+        assert!(matches!(late, Err(Error::Commit(CommitError::Deadline { .. }))), "{mode:?}: {late:?}");
         let_go.send(()).expect("it waits");
         holding.join().expect("no panic").expect("nobody disturbed it");
         assert_eq!(store.counter("r").get().expect("nobody holds it"), 1);
@@ -173,7 +177,7 @@ fn the_blocking_mirror_tells_the_errors_of_void_operations() {
         told = tx.counter("").add(1).err();
         Ok(())
     });
-    assert!(matches!(told, Some(Error::Invalid { .. })), "{told:?}");
+    assert!(matches!(told, Some(Error::Execute(ExecuteError::Invalid { .. }))), "{told:?}");
     assert!(result.is_err(), "it is doomed, though the closure looked away");
     let result = store.transaction(|tx| {
         tx.counter("list").add(1)?;
@@ -181,7 +185,7 @@ fn the_blocking_mirror_tells_the_errors_of_void_operations() {
     });
     assert!(result.is_err_and(|error| error.to_string().contains("WRONGTYPE")));
     let over = store.transaction(|tx| Ok(tx.clone())).expect("committed");
-    assert_eq!(over.counter("k").add(1), Err(Error::Finished));
+    assert_eq!(over.counter("k").add(1), Err(Error::Handle(HandleError::Finished)));
 }
 
 #[tokio::test]

@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use crate::faulty::{Faulty, FaultyOp};
 use claret::types::{Counter, Set};
-use claret::{Abort, Bytes, Error, Limits, Mode, OpError, Records, Store, Tx, TxOptions};
+use claret::{
+    Abort, Bytes, Error, Limits, OpError, Records, Store, Tx, TxOptions,
+    errors::{CommitError, ExecuteError, HandleError},
+    lab::{self, Mode, StoreLab},
+};
 use tokio::sync::Notify;
 
 /// Nothing is held, nobody is here, and the store still commits.
@@ -46,7 +50,7 @@ where
             })
             .await;
         let error = result.expect_err("it is refused");
-        assert_eq!(store.peek::<Set>("other"), None, "{error}: half applied");
+        assert_eq!(store.peek::<Set>("other").expect("in this process"), None, "{error}: half applied");
         assert_sound(store).await;
         last = Some(error);
     }
@@ -130,7 +134,7 @@ async fn keys_have_a_length() {
     batch.set("other").add("x");
     batch.counter("").add(1);
     assert_final(&batch.commit().await.unwrap_err(), &parts);
-    assert_eq!(store.peek::<Set>("other"), None);
+    assert_eq!(store.peek::<Set>("other").expect("in this process"), None);
     let long = store.counter(vec![b'k'; 1 << 20]).add(1).await.unwrap_err();
     assert_final(&long, &["1048576 bytes", "limit of 65536 bytes"]);
     assert!(long.to_string().len() < 1000, "the message does not repeat the whole key");
@@ -154,7 +158,7 @@ async fn a_huge_value_is_refused_by_the_limit() {
     }
     assert_final(&error, &["'blob'", "536870912 bytes", "limit of 67108864", "split it"]);
 
-    let small = Store::builder().limits(Limits { value_bytes_max: 10, ..Limits::default() }).build();
+    let small = Store::builder().limits(Limits::new().value_bytes_max(10)).build();
     let add = |tx: Tx| async move { Ok(tx.set("tags").add("eleven byte")?) };
     assert_final(&refused(&small, add).await, &["'tags'", "11 bytes", "limit of 10"]);
     small.set("tags").add("ten  bytes").await.unwrap();
@@ -174,7 +178,9 @@ async fn a_doomed_transaction_does_not_commit_whatever_its_closure_says() {
     // Refused by the record, with an answer.
     let wrong = |tx: Tx| async move {
         let error = tx.counter("colours").get().await.unwrap_err();
-        assert!(matches!(&error, Error::Invalid { key, .. } if *key == Bytes::from("colours")));
+        assert!(
+            matches!(&error, Error::Execute(ExecuteError::Invalid { key, .. }) if *key == Bytes::from("colours"))
+        );
         assert_eq!(tx.counter("fine").get().await, Err(error.clone()), "it is over for good");
         assert_eq!(tx.counter("fine").add(1), Err(error));
         Ok(())
@@ -261,7 +267,13 @@ async fn a_bad_read_in_a_batch_refuses_all_of_it() {
     go.notify_one();
     holder.await.unwrap();
     assert_final(&waiting.await.unwrap().unwrap_err(), &["'colours'", "WRONGTYPE"]);
-    assert_eq!((store.peek::<Counter>("after"), store.counter("before").get().await.unwrap()), (None, 1));
+    assert_eq!(
+        (
+            store.peek::<Counter>("after").expect("in this process"),
+            store.counter("before").get().await.unwrap()
+        ),
+        (None, 1)
+    );
     assert_sound(&store).await;
 }
 
@@ -355,7 +367,13 @@ fn a_blocking_closure_that_panics_frees_its_locks() {
         })
     });
     assert!(thread.join().is_err());
-    assert_eq!((store.peek::<Counter>("k"), store.peek::<Set>("other")), (None, None));
+    assert_eq!(
+        (
+            store.peek::<Counter>("k").expect("in this process"),
+            store.peek::<Set>("other").expect("in this process")
+        ),
+        (None, None)
+    );
     pollster::block_on(assert_sound(&store));
 }
 
@@ -394,9 +412,13 @@ async fn a_waiter_that_is_dropped_lets_the_others_pass() {
 #[tokio::test]
 async fn a_handle_of_an_earlier_attempt_does_nothing() {
     let (mut first, mut runs) = (None, 0);
-    let limits =
-        Limits { lock_tries_max: 1, backoff_us_min: 500, backoff_us_max: 1_000, ..Limits::default() };
-    let store = Store::builder().mode(Mode::ReaderWriter).limits(limits).build();
+    let limits = lab::Limits {
+        lock_tries_max: 1,
+        backoff_us_min: 500,
+        backoff_us_max: 1_000,
+        ..lab::Limits::default()
+    };
+    let store = Store::builder().mode(Mode::ReaderWriter).protocol_limits(limits).build();
     let (holding, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let holder = hold(&store, "k", Arc::clone(&holding), Arc::clone(&go));
     holding.notified().await;
@@ -409,10 +431,10 @@ async fn a_handle_of_an_earlier_attempt_does_nothing() {
             }
             async move {
                 if let Some(earlier) = earlier {
-                    assert_eq!(earlier.counter("k").add(100), Err(Error::Finished));
-                    assert_eq!(earlier.counter("k").get().await, Err(Error::Finished));
+                    assert_eq!(earlier.counter("k").add(100), Err(Error::Handle(HandleError::Finished)));
+                    assert_eq!(earlier.counter("k").get().await, Err(Error::Handle(HandleError::Finished)));
                     // Not even bad input through it may doom the attempt that runs.
-                    assert_eq!(earlier.counter("").add(1), Err(Error::Finished));
+                    assert_eq!(earlier.counter("").add(1), Err(Error::Handle(HandleError::Finished)));
                 }
                 tx.counter("k").add_returning(1).await?;
                 Ok(())
@@ -428,14 +450,17 @@ async fn a_handle_of_an_earlier_attempt_does_nothing() {
 
 #[tokio::test]
 async fn one_attempt_is_one_attempt() {
-    let limits = Limits { lock_tries_max: 2, backoff_us_min: 1, backoff_us_max: 1, ..Limits::default() };
-    let store = Store::builder().mode(Mode::Commuting).limits(limits).build();
+    let limits =
+        lab::Limits { lock_tries_max: 2, backoff_us_min: 1, backoff_us_max: 1, ..lab::Limits::default() };
+    let store = Store::builder().mode(Mode::Commuting).protocol_limits(limits).build();
     let (holding, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let holder = hold(&store, "k", Arc::clone(&holding), Arc::clone(&go));
     holding.notified().await;
     let mut runs = 0;
     let error = store
-        .transaction_with(TxOptions::new().attempts(1), |tx| {
+        .tx()
+        .attempts(1)
+        .run(|tx| {
             runs += 1;
             async move {
                 tx.set("other").add("x")?;
@@ -445,9 +470,9 @@ async fn one_attempt_is_one_attempt() {
         })
         .await
         .unwrap_err();
-    assert!(matches!(error, Error::Attempts { made: 1, .. }), "{error:?}");
+    assert!(matches!(error, Error::Commit(CommitError::Attempts { made: 1, .. })), "{error:?}");
     assert!(error.is_retryable() && error.to_string().contains("raise the number of attempts"), "{error}");
-    assert_eq!((runs, store.peek::<Set>("other")), (1, None));
+    assert_eq!((runs, store.peek::<Set>("other").expect("in this process")), (1, None));
     go.notify_one();
     holder.await.unwrap();
     assert_sound(&store).await;
@@ -473,7 +498,7 @@ async fn many_buffered_calls_are_one_transaction() {
 
 #[tokio::test]
 async fn too_many_calls_are_refused() {
-    let limits = Limits { calls_max: 10, ..Limits::default() };
+    let limits = Limits::new().calls_max(10);
     let store = Store::builder().limits(limits).build();
     let many = |calls: u32| {
         move |tx: Tx| async move {
@@ -492,14 +517,17 @@ async fn too_many_calls_are_refused() {
         Ok(())
     };
     assert_final(&refused(&store, ignored).await, &parts);
-    assert_eq!(store.peek::<Counter>("n:0"), None);
+    assert_eq!(store.peek::<Counter>("n:0").expect("in this process"), None);
     store.transaction(many(10)).await.expect("as many as it may have");
     let batch = store.batch();
     for call in 0..11 {
         batch.counter(format!("n:{call}")).add(1);
     }
     assert_final(&batch.commit().await.unwrap_err(), &parts);
-    assert_eq!((store.counter("n:0").get().await.unwrap(), store.peek::<Counter>("n:10")), (1, None));
+    assert_eq!(
+        (store.counter("n:0").get().await.unwrap(), store.peek::<Counter>("n:10").expect("in this process")),
+        (1, None)
+    );
     assert_sound(&store).await;
 }
 
@@ -540,7 +568,7 @@ async fn thousands_wait_for_one_key() {
 
 #[tokio::test]
 async fn too_many_waiters_are_turned_away() {
-    let store = Store::builder().limits(Limits { waiters_max: 3, ..Limits::default() }).build();
+    let store = Store::builder().limits(Limits::new().waiters_max(3)).build();
     let (holding, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let holder = hold(&store, "k", Arc::clone(&holding), Arc::clone(&go));
     holding.notified().await;
@@ -552,7 +580,7 @@ async fn too_many_waiters_are_turned_away() {
         .collect();
     tokio::task::yield_now().await;
     let error = store.counter("k").add(1).await.unwrap_err();
-    assert!(error.is_retryable() && matches!(error, Error::Crowded(_)), "{error:?}");
+    assert!(error.is_retryable() && matches!(error, Error::Execute(ExecuteError::Crowded(_))), "{error:?}");
     assert!(error.to_string().contains("'k'") && error.to_string().contains("try again later"), "{error}");
     go.notify_one();
     holder.await.unwrap();
@@ -575,7 +603,9 @@ async fn a_deadline_never_hides_a_commit() {
         let other = store.clone();
         let late = tokio::spawn(async move {
             other
-                .transaction_with(options, |tx| async move {
+                .tx()
+                .options(options)
+                .run(|tx| async move {
                     tx.counter("n").add(1)?;
                     tx.counter("k").add(1)?;
                     Ok(())
@@ -588,7 +618,7 @@ async fn a_deadline_never_hides_a_commit() {
         holder.await.unwrap();
         match late.await.unwrap() {
             Ok(()) => committed += 1,
-            Err(error) => assert!(matches!(error, Error::Deadline { .. }), "{error:?}"),
+            Err(error) => assert!(matches!(error, Error::Commit(CommitError::Deadline { .. })), "{error:?}"),
         }
         assert_eq!(store.counter("n").get().await.unwrap(), committed, "round {round}");
     }
@@ -599,5 +629,5 @@ async fn a_deadline_never_hides_a_commit() {
 async fn an_error_of_an_operation_can_be_matched() {
     let store = Store::in_memory();
     let error = store.counter("").get().await.unwrap_err();
-    assert!(matches!(error, Error::Invalid { error: OpError::EmptyKey, .. }));
+    assert!(matches!(error, Error::Execute(ExecuteError::Invalid { error: OpError::EmptyKey, .. })));
 }

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use claret::types::Counter;
-use claret::{Abort, Error, Mode, Records, Store};
+use claret::{
+    Abort, Error, Records, Store,
+    errors::BeginError,
+    lab::{Mode, StoreLab},
+};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -33,7 +37,7 @@ async fn a_wait_on_the_only_thread_of_a_runtime_is_an_error() {
         let store = Store::builder().mode(mode).build();
         let blocking = store.blocking();
         let (go_on, holder) = hold(&store, "held").await;
-        let refused = Error::BlocksRuntime;
+        let refused = Error::Begin(BeginError::BlocksRuntime);
 
         assert_eq!(blocking.counter("held").get().unwrap_err(), refused, "{mode:?}");
         assert_eq!(blocking.get_many::<i64>(["held"]).unwrap_err(), refused, "{mode:?}");
@@ -53,7 +57,7 @@ async fn a_wait_on_the_only_thread_of_a_runtime_is_an_error() {
             tx.counter("held").get()?;
             Ok(())
         });
-        assert!(matches!(own, Err(Abort::Store(Error::BlocksRuntime))), "{own:?}");
+        assert!(matches!(own, Err(Abort::Store(Error::Begin(BeginError::BlocksRuntime)))), "{own:?}");
         let batch = blocking.batch();
         batch.counter("other").add(1);
         let _ = batch.counter("held").get();
@@ -87,9 +91,9 @@ async fn a_runtime_of_several_threads_runs_the_holder_meanwhile() {
 #[test]
 fn the_mirror_has_what_the_store_has() -> Result<(), Error> {
     let store = Store::in_memory().blocking();
-    assert_eq!(store.peek::<Counter>("n"), None);
+    assert_eq!(store.peek::<Counter>("n").expect("in this process"), None);
     store.run_all([("n".into(), claret::Operation::new::<Counter>(claret::types::CounterOp::Add(2)))])?;
-    assert_eq!(store.type_of("n"), Some("counter"));
+    assert_eq!(store.type_of("n").expect("in this process"), Some("counter"));
     assert_eq!(store.stats().restarts, 0);
     store.check_invariants();
     let updated = store.transaction(|tx| {

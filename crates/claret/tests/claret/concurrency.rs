@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use claret::{Abort, Bytes, Limits, Mode, Records, Store, Tx, TxOptions};
+use claret::{
+    Abort, Bytes, Records, Store, Tx, TxOptions,
+    lab::{Limits, Mode, StoreLab},
+};
 use history::Done;
 use tokio::task::yield_now;
 
@@ -17,7 +20,7 @@ fn store(mode: Mode) -> Store {
     // Without phases nothing but luck ends a fight for a lock: many attempts, and time for them.
     let options = TxOptions::new().attempts(100_000).deadline(Duration::from_secs(30));
     let limits = Limits { backoff_us_max: 1_000, ..Limits::default() };
-    Store::builder().mode(mode).shards(4).limits(limits).transactions(options).build()
+    Store::builder().mode(mode).shards(4).protocol_limits(limits).transactions(options).build()
 }
 
 /// Runs `tasks` tasks to their ends and gathers what they return.

@@ -8,6 +8,7 @@ use claret::types::{ExpiresAt, Expiry};
 use claret::{
     Error, Operation, Records, Store, blocking,
     durability::{BackupError, OpenError, SyncPolicy},
+    errors::BeginError,
 };
 use claret_rig::TestFolder;
 
@@ -38,7 +39,7 @@ fn records_of_every_type_are_there_again() {
         Ok::<_, Error>(())
     })
     .expect("nobody is in the way");
-    wait(store.close());
+    wait(store.close()).expect("it closes");
     let store = Store::builder().shards(3).open(folder.path()).expect("it is there");
     wait(async {
         assert_eq!(store.register("register").get::<String>().await?.as_deref(), Some("a"));
@@ -69,7 +70,7 @@ fn an_expiry_after_the_year_10889_is_there_again() {
             let expires = wait(store.key(key).expires_at()).expect("an answer");
             assert_eq!(expires, ExpiresAt::At(Expiry::at_ms(ms).expect("in range")));
         }
-        wait(store.close());
+        wait(store.close()).expect("it closes");
     }
 }
 
@@ -87,7 +88,7 @@ fn a_store_that_is_opened_again_has_other_versions() {
             told.push(version);
         }
         wait(store.register("k").set("a")).expect("nobody is in the way");
-        wait(store.close());
+        wait(store.close()).expect("it closes");
     }
 }
 
@@ -130,7 +131,7 @@ fn a_store_and_its_backups_are_for_their_owner_alone() {
         wait(store.counter("a").add(1)).expect("nobody is in the way");
         let copy = path.with_extension("copy");
         wait(store.backup(&copy)).expect("there is room");
-        wait(store.close());
+        wait(store.close()).expect("it closes");
         for files in [&path, &copy] {
             for file in std::fs::read_dir(files).expect("a folder") {
                 let file = file.expect("a file").path();
@@ -157,7 +158,7 @@ fn a_folder_of_the_first_format_is_opened_and_goes_on() {
         assert_eq!(wait(store.list("list").len()), Ok(2));
         assert_eq!(wait(store.set("set").contains("a")), Ok(true));
         wait(store.counter("counter").add(1)).expect("nobody is in the way");
-        wait(store.close());
+        wait(store.close()).expect("it closes");
     }
     std::fs::remove_file(folder.path().join("log-0000000000000000")).expect("it is there");
     let error = Store::open(folder.path()).expect_err("from now on it is missed");
@@ -216,7 +217,7 @@ fn transactions_over_shards_are_there_as_a_whole() {
             // As when the process ends by itself.
             drop(store);
         } else {
-            wait(store.close());
+            wait(store.close()).expect("it closes");
         }
     }
 }
@@ -285,8 +286,8 @@ fn snapshots_keep_the_log_short() {
             assert!(Instant::now() < end, "the log is never cut: {:?}", store.log_status());
             wait(store.counter("more").add(1)).expect("nobody is in the way");
         }
-        assert!(store.log_status().is_some_and(|it| it.snapshot > 0 && it.snapshot_error.is_none()));
-        wait(store.close());
+        assert!(store.log_status().is_ok_and(|it| it.snapshot > 0 && it.snapshot_error.is_none()));
+        wait(store.close()).expect("it closes");
         let store = open().expect("it opens");
         let mut sum = 0;
         for at in 0..97 {
@@ -296,7 +297,11 @@ fn snapshots_keep_the_log_short() {
         for at in 0..89 {
             assert_eq!(wait(store.counter(format!("other:{at}")).get()), Ok(0));
         }
-        assert_eq!(store.type_of("counter:1"), Some("counter"), "also where it is from a snapshot");
+        assert_eq!(
+            store.type_of("counter:1").expect("in this process"),
+            Some("counter"),
+            "also where it is from a snapshot"
+        );
     }
 }
 
@@ -332,7 +337,7 @@ fn backups_under_load_are_the_store_at_one_moment() {
             });
         }
         let end = Instant::now() + Duration::from_secs(60);
-        let had_snapshot = || store.log_status().is_some_and(|it| it.snapshot > 0);
+        let had_snapshot = || store.log_status().is_ok_and(|it| it.snapshot > 0);
         let mut rounds = 0;
         // A panic is told once those who commit have ended.
         let all = catch_unwind(AssertUnwindSafe(|| {
@@ -384,7 +389,7 @@ fn a_file_of_the_log_that_was_just_being_made_is_not_missed_in_a_backup() {
     let (own, to) = (folder.path().join("store"), |name: &str| folder.path().join(name));
     let store = Store::open(&own).expect("it begins");
     wait(store.counter("n").add(3)).expect("added");
-    wait(store.close());
+    wait(store.close()).expect("it closes");
     let read = claret_log::recover(&mut claret_log::Folder::new(&own), &mut |_| {}).expect("it is read");
     let end = read.expect("there is a store").position;
     for (no, begun) in ["", "clar"].iter().enumerate() {
@@ -393,11 +398,11 @@ fn a_file_of_the_log_that_was_just_being_made_is_not_missed_in_a_backup() {
         Store::backup_of(&own, &to).expect("nothing is damaged");
         let copy = Store::open(&to).expect("it is whole");
         assert_eq!(wait(copy.counter("n").get()).expect("an answer"), 3);
-        wait(copy.close());
+        wait(copy.close()).expect("it closes");
     }
     let again = Store::open(&own).expect("nothing is damaged");
     assert_eq!(wait(again.counter("n").get()).expect("an answer"), 3);
-    wait(again.close());
+    wait(again.close()).expect("it closes");
 }
 
 #[test]
@@ -418,9 +423,9 @@ fn where_no_backup_can_be_is_said() {
         wait(Store::in_memory().backup(folder.path().join("copy"))).expect_err("nothing is on a disk");
     assert!(matches!(error, BackupError::InMemory) && error.to_string().contains("Store::open"), "{error}");
     let closed = store.clone();
-    wait(store.close());
+    wait(store.close()).expect("it closes");
     let error = wait(closed.backup(folder.path().join("copy"))).expect_err("it is closed");
-    assert!(matches!(error, BackupError::Store(Error::Closed)), "{error}");
+    assert!(matches!(error, BackupError::Store(Error::Begin(BeginError::Closed))), "{error}");
     assert!(!folder.path().join("copy").exists());
 }
 

@@ -1,6 +1,8 @@
 //! The table of errors on the embedded store, with what that one alone can give.
 
-use claret::{Error, Limits, OpError, Operation, Records, Schema, Store, types::TypeName};
+use claret::{
+    Error, Limits, OpError, Operation, Records, Schema, Store, errors::ExecuteError, types::TypeName,
+};
 use tokio::sync::Notify;
 
 use crate::any_host::errors::provoked::matched;
@@ -9,7 +11,7 @@ use crate::faulty::{Faulty, FaultyOp};
 
 #[tokio::test]
 async fn every_error_of_the_table_can_be_matched_in_the_process() {
-    let small = Limits { calls_max: 3, value_bytes_max: 8, ..Limits::default() };
+    let small = Limits::new().calls_max(3).value_bytes_max(8);
     let (store, closing) = (Store::in_memory(), Store::in_memory());
     let small = Store::builder().limits(small).build();
     let ground = Ground { store: &store, small: &small, closing: &closing, prefix: String::new() };
@@ -24,7 +26,7 @@ async fn every_error_of_the_table_can_be_matched_in_the_process() {
 
 /// One waits for what another one holds, and there is no room for a second.
 async fn crowded() -> Provoked {
-    let store = Store::builder().limits(Limits { waiters_max: 1, ..Limits::default() }).build();
+    let store = Store::builder().limits(Limits::new().waiters_max(1)).build();
     let (is_held, is_over) = (Notify::new(), Notify::new());
     let holder = store.transaction(|tx| {
         let (is_held, is_over) = (&is_held, &is_over);
@@ -49,7 +51,7 @@ async fn crowded() -> Provoked {
     let (held, (first, refused)) = tokio::join!(holder, others);
     held.expect("committed");
     first.expect("let in");
-    let error = matched!(refused, Error::Crowded(key) if *key == "k".into());
+    let error = matched!(refused, Error::Execute(ExecuteError::Crowded(key)) if *key == "k".into());
     Provoked::new(error, ["key 'k'", "try again later"])
 }
 
@@ -58,7 +60,7 @@ async fn against_schema() -> Provoked {
     let store = Store::builder().schema(schema).build();
     let error = matched!(
         store.counter("seen:k").add(1).await,
-        Error::Invalid { key, error: OpError::AgainstSchema { prefix, .. } } if *key == "seen:k".into() && **prefix == *"seen:"
+        Error::Execute(ExecuteError::Invalid { key, error: OpError::AgainstSchema { prefix, .. } }) if *key == "seen:k".into() && **prefix == *"seen:"
     );
     Provoked::new(
         error,
@@ -71,13 +73,14 @@ async fn of_a_faulty_type(store: &Store, op: FaultyOp) -> Provoked {
         let op = Operation::new::<Faulty>(op.clone());
         async move { Ok(tx.issue("faulty", op)?) }
     });
-    let error = matched!(result.await, Error::Invalid { key, .. } if *key == "faulty".into());
+    let error =
+        matched!(result.await, Error::Execute(ExecuteError::Invalid { key, .. }) if *key == "faulty".into());
     match &error {
-        Error::Invalid { error: OpError::Panicked { method, message }, .. } => {
+        Error::Execute(ExecuteError::Invalid { error: OpError::Panicked { method, message }, .. }) => {
             assert!(method == "FAULT" && message.contains("no such case"), "{error:?}");
             Provoked::new(error, ["key 'faulty'", "mend the type"])
         }
-        Error::Invalid { error: OpError::Custom(words), .. } => {
+        Error::Execute(ExecuteError::Invalid { error: OpError::Custom(words), .. }) => {
             assert_eq!(words, "not today; come again tomorrow");
             Provoked::new(error, ["key 'faulty'", "come again tomorrow"])
         }

@@ -6,8 +6,9 @@ mod posing;
 
 use std::time::Duration;
 
-use claret::cluster::ConnectError;
-use claret::{Bytes, Error, Mode, Records, Store};
+use claret::errors::ExecuteError;
+use claret::{Bytes, Error, Records, Store, lab::Mode};
+use claret::{cluster::ConnectError, lab::StoreLab};
 use claret_redis::{Builder, Cluster, Command};
 
 use crate::time::in_time;
@@ -52,14 +53,14 @@ async fn an_answer_of_another_kind_is_an_error_and_no_panic() {
     let fake = saying("GET", |_| Say::Text("*2\r\n:1\r\n:2\r\n".to_owned()));
     let store = in_time(Store::cluster(fake.url()).mode(Mode::None).connect()).await.expect("a store");
     let single = in_time(store.register("k").get::<Bytes>()).await;
-    assert!(matches!(single, Err(Error::Refused(_))), "{single:?}");
+    assert!(matches!(single, Err(Error::Execute(ExecuteError::Refused(_)))), "{single:?}");
     let batch = store.batch();
     let _wanted = batch.register("k").get::<Bytes>();
     let all = in_time(batch.commit()).await.map(|_| ());
-    assert!(matches!(all, Err(Error::Refused(_))), "{all:?}");
+    assert!(matches!(all, Err(Error::Execute(ExecuteError::Refused(_)))), "{all:?}");
     let within = store.transaction(|tx| async move { Ok(tx.register("k").get::<Bytes>().await?) });
     let within = in_time(within).await;
-    assert!(matches!(within, Err(Error::Refused(_))), "{within:?}");
+    assert!(matches!(within, Err(Error::Execute(ExecuteError::Refused(_)))), "{within:?}");
 }
 
 /// Everything that may be printed, of a store whose URL has a password.

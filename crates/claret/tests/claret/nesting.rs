@@ -1,6 +1,10 @@
 //! Savepoints, nested transactions and `settle` on the embedded store, in every mode that has locks, and the blocking mirror.
 
-use claret::{Error, Mode, Records, Store};
+use claret::{
+    Error, Records, Store,
+    errors::ExecuteError,
+    lab::{Mode, StoreLab},
+};
 
 use crate::any_host::nesting;
 
@@ -37,7 +41,7 @@ fn the_blocking_mirror_nests() {
             tx.counter("a").add(100)?;
             tx.counter("word").get()
         });
-        assert!(matches!(failed, Err(Error::Invalid { .. })), "{failed:?}");
+        assert!(matches!(failed, Err(Error::Execute(ExecuteError::Invalid { .. }))), "{failed:?}");
         tx.nested(|tx| tx.counter("a").add(1_000))?;
         Ok(tx.counter("a").get()?)
     });

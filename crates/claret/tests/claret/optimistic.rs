@@ -1,6 +1,9 @@
 //! Optimistic transactions and conditional batches on the embedded store, in every mode that has locks.
 
-use claret::{Mode, Records, Store, TxOptions};
+use claret::{
+    Records, Store, TxOptions,
+    lab::{Mode, StoreLab},
+};
 
 use crate::any_host::optimistic;
 
@@ -22,7 +25,7 @@ async fn optimistic_transactions_on_the_embedded_store() {
 async fn without_locks_nothing_is_optimistic() {
     let store = Store::builder().mode(Mode::None).build();
     let options = TxOptions::new().optimistic();
-    let seen = store.transaction_with(options, async |tx| {
+    let seen = store.tx().options(options).run(async |tx| {
         tx.counter("c").add(1)?;
         Ok((tx.counter("c").get().await?, tx.attempt()))
     });

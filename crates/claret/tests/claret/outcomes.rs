@@ -5,7 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use claret::{Error, Outcome, OutcomeId, Records, Store, TxOptions};
+use claret::{
+    Error, Outcome, OutcomeId, Records, Store, TxOptions,
+    errors::{BeginError, CommitError},
+};
 use claret_rig::TestFolder;
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -32,9 +35,9 @@ fn unknown(store: &Store) -> OutcomeId {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(20) {
         let hurried = TxOptions::new().deadline(Duration::from_nanos(1));
-        match wait(store.transaction_with(hurried, async |tx| Ok(tx.counter("hurried").add(1)?))) {
+        match wait(store.tx().options(hurried).run(async |tx| Ok(tx.counter("hurried").add(1)?))) {
             Err(Error::Unknown(id)) => return id,
-            Ok(()) | Err(Error::Deadline { .. }) => {}
+            Ok(()) | Err(Error::Commit(CommitError::Deadline { .. })) => {}
             Err(other) => panic!("{other}"),
         }
     }
@@ -44,14 +47,14 @@ fn unknown(store: &Store) -> OutcomeId {
 fn reopened(path: &Path, id: &OutcomeId) -> Outcome {
     let store = Store::open(path).expect("it is there");
     let became = outcome(&store, id);
-    wait(store.close());
+    wait(store.close()).expect("it closes");
     became
 }
 
 #[test]
 fn it_is_known_once_it_is_on_the_disk_and_in_every_life_after_that() {
     let folder = TestFolder::new();
-    wait(Store::open(folder.path()).expect("it begins").close());
+    wait(Store::open(folder.path()).expect("it begins").close()).expect("it closes");
     let older = copy(&folder);
     let store = Store::open(folder.path()).expect("it is there");
     wait(store.counter("first").add(1)).expect("on the disk");
@@ -65,7 +68,7 @@ fn it_is_known_once_it_is_on_the_disk_and_in_every_life_after_that() {
     assert_eq!(outcome(&store, &id), Outcome::Committed);
     let after = copy(&folder);
     let id: OutcomeId = id.to_string().parse().expect("the same");
-    wait(store.close());
+    wait(store.close()).expect("it closes");
     for _ in 0..3 {
         assert_eq!(reopened(folder.path(), &id), Outcome::Committed, "of an earlier life");
         assert_eq!(reopened(after.path(), &id), Outcome::Committed, "the process died after it");
@@ -82,7 +85,7 @@ fn snapshots_that_let_the_log_go_keep_it() {
     let folder = TestFolder::new();
     let store = Store::open(folder.path()).expect("it begins");
     let id = unknown(&store);
-    wait(store.close());
+    wait(store.close()).expect("it closes");
     let first = folder.path().join("log-0000000000000000");
     let began = Instant::now();
     while first.exists() {
@@ -92,7 +95,7 @@ fn snapshots_that_let_the_log_go_keep_it() {
         for number in 0..20 {
             wait(store.register(format!("r{number}")).set("x".repeat(2_000))).expect("on the disk");
         }
-        wait(store.close());
+        wait(store.close()).expect("it closes");
     }
     assert_eq!(reopened(folder.path(), &id), Outcome::Committed);
 }
@@ -104,6 +107,6 @@ fn a_closed_store_is_asked_nothing() {
     assert_eq!(outcome(&store, &id), Outcome::Forgotten);
     assert_eq!(store.blocking().outcome(&id), Ok(Outcome::Forgotten));
     let other = store.clone();
-    wait(store.close());
-    assert_eq!(wait(other.outcome(&id)), Err(Error::Closed));
+    wait(store.close()).expect("it closes");
+    assert_eq!(wait(other.outcome(&id)), Err(Error::Begin(BeginError::Closed)));
 }

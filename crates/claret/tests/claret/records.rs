@@ -4,6 +4,7 @@
 use claret::types::{Counter, CounterOp};
 use claret::{
     Bytes, Error, Records, Store,
+    errors::HandleError,
     types::{Pairs, ScoreBound, Summary},
 };
 
@@ -265,6 +266,6 @@ async fn a_ticket_of_another_batch_is_an_error() {
     let second = other.register("r").get::<Bytes>();
     let counted = one.commit().await.unwrap();
     assert_eq!(counted.get(count), Ok(0));
-    assert_eq!(counted.get(first), Err(Error::OtherTicket), "of another kind");
-    assert_eq!(counted.get(second), Err(Error::OtherTicket), "there is no such one");
+    assert_eq!(counted.get(first), Err(Error::Handle(HandleError::OtherTicket)), "of another kind");
+    assert_eq!(counted.get(second), Err(Error::Handle(HandleError::OtherTicket)), "there is no such one");
 }

@@ -2,7 +2,9 @@
 
 use claret::types::Set;
 use claret::{
-    Error, Mode, OpError, Records, Schema, Store, TxOptions,
+    Error, OpError, Records, Schema, Store,
+    errors::ExecuteError,
+    lab::{Mode, StoreLab},
     types::{FieldType, SchemaError, TypeName},
 };
 
@@ -26,7 +28,8 @@ fn stores() -> Vec<(Store, bool)> {
 #[track_caller]
 fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, key: &str, says: &str) {
     let error = result.expect_err(says);
-    let Error::Invalid { key: named, error: OpError::AgainstSchema { .. } } = &error else {
+    let Error::Execute(ExecuteError::Invalid { key: named, error: OpError::AgainstSchema { .. } }) = &error
+    else {
         panic!("{error:?}")
     };
     let text = error.to_string();
@@ -58,8 +61,8 @@ async fn an_operation_of_another_type_is_refused_on_every_way() {
         batch.set("cart:1").add("x");
         assert_refused(batch.commit().await, "cart:1", says);
         // Without transactions what was done first is done.
-        assert!(is_without || store.peek::<Set>("seen:1").is_none());
-        assert_eq!(store.peek::<Set>("cart:1"), None);
+        assert!(is_without || store.peek::<Set>("seen:1").expect("in this process").is_none());
+        assert_eq!(store.peek::<Set>("cart:1").expect("in this process"), None);
         store.check_invariants();
         // It works on.
         store.dict("cart:1").set("total", 5).await.expect("set");
@@ -78,7 +81,7 @@ async fn an_operation_of_another_type_is_refused_on_every_way() {
 #[tokio::test]
 async fn an_optimistic_look_and_a_nested_transaction_are_refused() {
     let store = Store::builder().schema(shop().expect("a schema")).build();
-    let looks = store.transaction_with(TxOptions::new().optimistic(), async |tx| {
+    let looks = store.tx().optimistic().run(async |tx| {
         tx.set("seen:1").contains("x").await?;
         Ok(tx.set("cart:1").contains("x").await?)
     });
@@ -130,7 +133,7 @@ fn other_stores_in_the_process_have_it_too() {
     let folder = std::env::temp_dir().join(format!("claret-schema-{}", std::process::id()));
     let kept = Store::open(&folder).expect("a folder").blocking();
     kept.set("cart:1").add("x").expect("there is no schema yet");
-    kept.close();
+    kept.close().expect("it closes");
     let kept = Store::builder()
         .schema(shop().expect("a schema"))
         .open(&folder)
@@ -139,8 +142,11 @@ fn other_stores_in_the_process_have_it_too() {
     assert_refused(kept.set("cart:1").len(), "cart:1", "an operation of a set");
     // A record of another type that was there before is an error as without a schema.
     let read = kept.dict("cart:1").len();
-    assert!(matches!(read, Err(Error::Invalid { error: OpError::WrongType { .. }, .. })), "{read:?}");
+    assert!(
+        matches!(read, Err(Error::Execute(ExecuteError::Invalid { error: OpError::WrongType { .. }, .. }))),
+        "{read:?}"
+    );
     kept.key("cart:1").delete().expect("it can go");
-    kept.close();
+    kept.close().expect("it closes");
     std::fs::remove_dir_all(&folder).expect("it goes");
 }

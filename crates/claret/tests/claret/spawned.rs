@@ -121,7 +121,7 @@ async fn at_most_once_borrows_too() {
     let spawned = {
         let (store, order) = (store.clone(), "order:7".to_owned());
         tokio::spawn(async move {
-            store.transaction_once(&order, async |tx| Ok(tx.set("orders").add(&order)?)).await.map(|_| ())
+            store.tx().once(&order).run(async |tx| Ok(tx.set("orders").add(&order)?)).await.map(|_| ())
         })
     };
     spawned.await.unwrap().unwrap();

@@ -47,7 +47,7 @@ async fn the_shop_sells_what_there_is_on_a_cluster() {
     let cluster = Cluster::options(3, 0).module(module).start().expect("a cluster");
     let store = Store::cluster(cluster.url()).connect().await.expect("a store");
     is_sold_out_exactly(&store).await;
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 #[test]

@@ -4,7 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use claret::types::Counter;
-use claret::{Abort, Bytes, Error, Mode, Records, Store, TxOptions};
+use claret::{
+    Abort, Bytes, Error, Records, Store, TxOptions,
+    errors::{CommitError, ExecuteError, HandleError},
+    lab::{Mode, StoreLab},
+};
 
 use crate::any_host::handles;
 
@@ -50,8 +54,8 @@ async fn an_abort_leaves_nothing() {
     let error = result.unwrap_err();
     assert!(matches!(error, Error::Aborted(_)) && !error.is_retryable());
     assert_eq!(error.to_string(), "aborted by the application: changed my mind");
-    assert_eq!(store.peek::<Counter>("a"), None);
-    assert_eq!(store.peek::<Counter>("b"), None);
+    assert_eq!(store.peek::<Counter>("a").expect("in this process"), None);
+    assert_eq!(store.peek::<Counter>("b").expect("in this process"), None);
     assert_idle(&store);
 }
 
@@ -176,7 +180,7 @@ async fn a_dropped_transaction_frees_its_locks() {
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
     assert_idle(&store);
-    assert_eq!(store.peek::<Counter>("k"), None);
+    assert_eq!(store.peek::<Counter>("k").expect("in this process"), None);
 }
 
 fn store_hold() -> Arc<tokio::sync::Notify> {
@@ -200,15 +204,15 @@ async fn a_panicking_closure_frees_its_locks() {
     });
     assert!(task.await.unwrap_err().is_panic());
     assert_idle(&store);
-    assert_eq!(store.peek::<Counter>("k"), None);
+    assert_eq!(store.peek::<Counter>("k").expect("in this process"), None);
 }
 
 #[tokio::test]
 async fn a_handle_that_outlives_its_transaction_says_so() {
     let store = Store::in_memory();
     let escaped = store.transaction(|tx| async move { Ok(tx) }).await.unwrap();
-    assert_eq!(escaped.counter("k").add(1), Err(Error::Finished));
-    assert_eq!(escaped.counter("k").get().await, Err(Error::Finished));
+    assert_eq!(escaped.counter("k").add(1), Err(Error::Handle(HandleError::Finished)));
+    assert_eq!(escaped.counter("k").get().await, Err(Error::Handle(HandleError::Finished)));
     let nested = store
         .transaction(|_| {
             let escaped = escaped.clone();
@@ -218,8 +222,8 @@ async fn a_handle_that_outlives_its_transaction_says_so() {
             }
         })
         .await;
-    assert!(matches!(nested, Err(Error::Finished)));
-    assert_eq!(store.peek::<Counter>("k"), None);
+    assert!(matches!(nested, Err(Error::Handle(HandleError::Finished))));
+    assert_eq!(store.peek::<Counter>("k").expect("in this process"), None);
     assert_idle(&store);
 }
 
@@ -245,17 +249,21 @@ async fn a_deadline_ends_a_wait_and_leaves_nothing() {
     held.notified().await;
     let options = TxOptions::new().deadline(Duration::from_millis(30));
     let late = store
-        .transaction_with(options, |tx| async move {
+        .tx()
+        .options(options)
+        .run(|tx| async move {
             tx.set("other").add("x")?;
             tx.counter("k").add(1)?;
             Ok(())
         })
         .await;
-    assert!(matches!(&late, Err(error @ Error::Deadline { .. }) if error.is_retryable()));
+    assert!(
+        matches!(&late, Err(error @ Error::Commit(CommitError::Deadline { .. })) if error.is_retryable())
+    );
     assert_eq!(store.stats().open_attempts, 1, "the holder alone");
     done.notify_one();
     holder.await.unwrap().unwrap();
-    assert_eq!(store.peek::<Counter>("k"), None);
+    assert_eq!(store.peek::<Counter>("k").expect("in this process"), None);
     assert_idle(&store);
 }
 
@@ -264,7 +272,9 @@ async fn a_transaction_with_an_id_happens_once() {
     let store = Store::in_memory();
     for round in 0..3 {
         let paid = store
-            .transaction_once("order-17", |tx| async move {
+            .tx()
+            .once("order-17")
+            .run(|tx| async move {
                 tx.counter("paid").add(10)?;
                 Ok(())
             })
@@ -308,8 +318,10 @@ async fn a_batch_is_all_or_nothing() {
     batch.counter("c").add(5);
     batch.counter("s").add(5);
     let error = batch.commit().await.unwrap_err();
-    assert!(matches!(&error, Error::Invalid { key, .. } if key == &claret::Bytes::from("s")));
-    assert_eq!(store.peek::<Counter>("c"), None);
+    assert!(
+        matches!(&error, Error::Execute(ExecuteError::Invalid { key, .. }) if key == &claret::Bytes::from("s"))
+    );
+    assert_eq!(store.peek::<Counter>("c").expect("in this process"), None);
     assert_idle(&store);
 }
 

@@ -1,7 +1,8 @@
 //! Values: any Rust type in and out of records, and what happens when a value is of another type.
 
 use claret::{
-    AsyncScope, BlockingScope, Bytes, Error, FromValue, IntoValue, Json, Records, Store, errors::ValueError,
+    AsyncScope, BlockingScope, Bytes, Error, FromValue, IntoValue, Json, Records, Store,
+    errors::{ExecuteError, ValueError},
     types::Pairs,
 };
 use serde::{Deserialize, Serialize};
@@ -33,7 +34,7 @@ fn job(id: u32) -> Job {
 }
 
 fn value_error(key: &str, found: &str, asked: &str) -> Error {
-    Error::Value { key: key.into(), found: found.into(), asked: asked.into() }
+    Error::Execute(ExecuteError::Value { key: key.into(), found: found.into(), asked: asked.into() })
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn of_nothing_nothing_is_done() {
     batch.scored_set("k").add_many([("", 0.0); 0]);
     let removed = batch.scored_set("k").remove_many_returning(none);
     assert_eq!(batch.commit().unwrap().get(removed).unwrap(), 0);
-    assert_eq!(store.type_of("k"), None);
+    assert_eq!(store.type_of("k").expect("in this process"), None);
 }
 
 #[tokio::test]
@@ -174,7 +175,11 @@ async fn a_value_of_another_type_names_key_type_found_and_type_asked() {
     // Where the native type is another one, that is the error.
     store.set("tags").add("red").await.unwrap();
     let wrong = store.register("tags").get::<f64>().await.unwrap_err();
-    assert!(matches!(wrong, Error::Invalid { .. }) && wrong.to_string().contains("WRONGTYPE"), "{wrong}");
+    assert!(
+        matches!(wrong, Error::Execute(ExecuteError::Invalid { .. }))
+            && wrong.to_string().contains("WRONGTYPE"),
+        "{wrong}"
+    );
 }
 
 #[tokio::test]
@@ -196,7 +201,7 @@ async fn a_value_that_does_not_read_is_not_taken() {
     let batch = store.batch();
     let taken = batch.queue("q").dequeue::<u8>();
     let done = batch.commit().await.unwrap();
-    assert!(matches!(done.get(taken), Err(Error::Value { .. })));
+    assert!(matches!(done.get(taken), Err(Error::Execute(ExecuteError::Value { .. }))));
     assert_eq!(done.into_inner(), [claret::Reply::Bytes("no number".into())]);
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use claret::Mode;
+use claret::lab::Mode;
 use claret_bench::{BenchMode, Engine};
 use claret_checker::{Fault, Plan, Progress, Target, Worker, check, take_part};
 use indicatif::{ProgressBar, ProgressStyle};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use claret::Mode;
+use claret::lab::Mode;
 use claret_bench::{BenchMode, ClusterSource, Engine, Place, Servers};
 use claret_redis::without_passwords;
 

@@ -61,7 +61,7 @@ fn check_all(store: &str, out: &mut dyn Write) -> Result<bool, String> {
     let runtime = runtime.map_err(|error| format!("starting threads: {error}"))?;
     let store = open(&StoreArg::parse(store)?, &runtime)?;
     let checked = check_kept(&store, &runtime, out);
-    runtime.block_on(store.close());
+    runtime.block_on(store.close()).map_err(|error| error.to_string())?;
     checked
 }
 

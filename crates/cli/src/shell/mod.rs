@@ -19,7 +19,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use claret::{Error, Limits, Mode, Store, StoreBuilder, TxOptions};
+use claret::{
+    Error, Store, StoreBuilder, TxOptions,
+    errors::{AttemptError, CommitError},
+    lab::{Limits, Mode, StoreLab},
+};
 use claret_types::{Bytes, OpError, Operation, Schema};
 
 use crate::reading::Reading;
@@ -85,7 +89,7 @@ pub(crate) struct Shell {
 
 /// A store's settings next to a person's time.
 fn of_a_person(schema: &Option<Schema>) -> StoreBuilder {
-    let builder = Store::builder().mode(Mode::CommutingPhased).limits(of_a_person_limits());
+    let builder = Store::builder().mode(Mode::CommutingPhased).protocol_limits(of_a_person_limits());
     let builder = builder.transactions(session::patient());
     match schema {
         Some(schema) => builder.schema(schema.clone()),
@@ -238,7 +242,9 @@ impl Shell {
         self.sessions.values_mut().for_each(Session::abort);
         if let Some(runtime) = &self.runtime {
             // The servers are to hear of it before this process is gone.
-            runtime.block_on(self.store.clone().close());
+            if let Err(error) = runtime.block_on(self.store.clone().close()) {
+                self.say(1, Kind::Error, &error.to_string());
+            }
         }
     }
 }
@@ -270,10 +276,10 @@ impl Shell {
             ("TYPE", [_]) if self.runtime.is_some() => {
                 self.say(number, Kind::Error, "TYPE looks into a store of this process; here ask redis-cli");
             }
-            ("TYPE", [key]) => {
-                let kind = self.store.type_of(key).unwrap_or("(none)");
-                self.say(number, Kind::Answer, kind);
-            }
+            ("TYPE", [key]) => match self.store.type_of(key) {
+                Ok(kind) => self.say(number, Kind::Answer, kind.unwrap_or("(none)")),
+                Err(error) => self.say(number, Kind::Error, &error.to_string()),
+            },
             ("KEYS", [pattern]) => self.keys(number, pattern),
             ("RENAME", [from, to]) => {
                 self.rename(number, Deed::Rename(from.clone(), to.clone()), statement.text)
@@ -435,7 +441,8 @@ impl Shell {
         let key = arguments.first();
         let schema = self.schema.as_ref();
         let of_schema = key.and_then(|key| schema?.of_key(key)).map(|(_, kind)| kind.name());
-        let made_by = key.and_then(|key| self.store.type_of(key));
+        // On a cluster the node says so, when it refuses.
+        let made_by = key.and_then(|key| self.store.type_of(key).ok().flatten());
         let used = key.and_then(|key| self.sessions[&number].used_on(key));
         let entry = catalog::resolve(name, &[of_schema, made_by, used])?;
         let arity =
@@ -576,10 +583,10 @@ impl Shell {
 
 fn describe_failure(error: &Error, of_many: bool) -> String {
     match error {
-        Error::Attempts { last, .. } if last.starts_with("what was seen") => {
+        Error::Commit(CommitError::Attempts { last: last @ AttemptError::Changed { .. }, .. }) => {
             format!("{last}; your transaction was rolled back, BEGIN again")
         }
-        Error::Attempts { last, .. } => {
+        Error::Commit(CommitError::Attempts { last, .. }) => {
             format!("your transaction {last} and was rolled back; BEGIN again")
         }
         _ if of_many => format!("{error}; your transaction was rolled back, BEGIN again"),

@@ -1,5 +1,5 @@
 //! One session: at most one transaction at a time, driven from outside through the closure that
-//! [`Store::transaction_with`] runs.
+//! [`Store::tx`] runs.
 //!
 //! The closure takes [`Step`]s from one channel and puts answers into another; its future is this session's task.
 //! It is polled by [`Session::run`], whenever its waker was called, on the thread of the shell: with an embedded
@@ -18,7 +18,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use claret::{Abort, Error, Savepoint, Store, Tx, TxOptions};
+use claret::{
+    Abort, Error, Savepoint, Store, Tx, TxOptions,
+    errors::{ExecuteError, HandleError, NestError},
+};
 use claret_types::{Bytes, Operation, Reply};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -111,7 +114,7 @@ impl Deed {
             Deed::Rename(from, to) => store.rename(from, to).await.map(Reply::bool),
             // The shell lets none of them in without a transaction.
             Deed::Savepoint(_) | Deed::RollbackTo(_) | Deed::Release(_) | Deed::Settle => {
-                Err(Error::NoSavepoint)
+                Err(Error::Nest(NestError::NoSavepoint))
             }
         }
     }
@@ -119,7 +122,7 @@ impl Deed {
 
 /// Where the latest savepoint of a name is.
 fn place_of(points: &Savepoints, name: &str) -> Result<usize, Error> {
-    points.iter().rposition(|(known, _)| known == name).ok_or(Error::NoSavepoint)
+    points.iter().rposition(|(known, _)| known == name).ok_or(Error::Nest(NestError::NoSavepoint))
 }
 
 #[derive(Debug)]
@@ -306,7 +309,9 @@ async fn transaction(
 ) -> Result<(), Error> {
     let mut steps = Some(steps);
     store
-        .transaction_with(options, |tx| {
+        .tx()
+        .options(options)
+        .run(|tx| {
             let steps = steps.take().expect("it is attempted once");
             follow(tx, steps, answers.clone())
         })
@@ -325,10 +330,12 @@ async fn follow(
                 let done = deed.within(&tx, &mut points).await;
                 // What cannot be done ends no more than what came after the latest savepoint.
                 let goes_on = match &done {
-                    Err(Error::NoSavepoint | Error::TooDeep { .. }) => true,
-                    Err(Error::Invalid { .. } | Error::Value { .. } | Error::TooManyCalls { .. }) => {
-                        !points.is_empty()
-                    }
+                    Err(Error::Nest(NestError::NoSavepoint | NestError::TooDeep { .. })) => true,
+                    Err(Error::Execute(
+                        ExecuteError::Invalid { .. }
+                        | ExecuteError::Value { .. }
+                        | ExecuteError::TooManyCalls { .. },
+                    )) => !points.is_empty(),
                     _ => false,
                 };
                 let answer = if goes_on { done } else { Ok(done?) };
@@ -348,7 +355,7 @@ async fn single(
     deed: Deed,
     answers: UnboundedSender<Result<Reply, Error>>,
 ) -> Result<(), Error> {
-    answers.send(Ok(deed.alone(&store).await?)).map_err(|_| Error::Finished)
+    answers.send(Ok(deed.alone(&store).await?)).map_err(|_| Error::Handle(HandleError::Finished))
 }
 
 /// Of a transaction that a person makes.

@@ -55,11 +55,9 @@ impl Asking {
     /// # Errors
     /// Nobody tells which nodes there are: what is wrong, and what to do.
     pub(crate) async fn begin(url: &str, count: u16) -> Result<Self, String> {
-        let limits = ReplyLimits {
-            reply_bytes_max: REPLY_BYTES_MAX,
-            reply_elements_max: REPLY_ELEMENTS_MAX,
-            ..ReplyLimits::default()
-        };
+        let mut limits = ReplyLimits::default();
+        limits.reply_bytes_max = REPLY_BYTES_MAX;
+        limits.reply_elements_max = REPLY_ELEMENTS_MAX;
         let builder = Store::cluster(url).connections().clone().reply_limits(limits);
         let user = user_of(url);
         let mut first = builder.dedicated(None).await.map_err(|error| error.to_string())?;

@@ -186,7 +186,7 @@ fn floats_keep_their_bits() {
     }
 }
 
-/// Pins the numbers of the wire. Whoever has to change this changes `VERSION`, unless it only grew longer.
+/// Pins the numbers of the wire. Whoever has to change this changes `VERSION`, unless it only grew longer: then `UPDATE=1` writes it.
 #[test]
 fn types_and_methods_keep_their_numbers() {
     let mut table = String::new();
@@ -194,7 +194,18 @@ fn types_and_methods_keep_their_numbers() {
         let methods: Vec<&str> = kind.methods.iter().map(|method| method.name).collect();
         table += &format!("{}: {}\n", kind.name, methods.join(" "));
     }
-    assert_eq!(table, include_str!("wire/numbers.txt"), "wire version {}", wire::VERSION);
+    let pinned = include_str!("wire/numbers.txt");
+    let grown = |(old, new): (&str, &str)| {
+        new.strip_prefix(old).is_some_and(|more| more.is_empty() || more.starts_with(' '))
+    };
+    let only_grew =
+        pinned.lines().count() <= table.lines().count() && pinned.lines().zip(table.lines()).all(grown);
+    if only_grew && std::env::var_os("UPDATE").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/core/wire/numbers.txt");
+        std::fs::write(path, &table).expect("written");
+    } else {
+        assert_eq!(table, pinned, "wire version {}", wire::VERSION);
+    }
 }
 
 /// Pins the bytes of some messages: the same for any change of the form.

@@ -20,7 +20,9 @@ fn while_held<T>(key: &str, act: impl FnOnce() -> T) -> T {
     let mut act = Some(act);
     let options = claret::TxOptions::new().attempts(1).deadline(Duration::from_secs(60));
     store
-        .transaction_with(options, |tx| {
+        .tx()
+        .options(options)
+        .run(|tx| {
             tx.counter(key).get_for_update()?;
             Ok(act.take().expect("once")())
         })

@@ -6,10 +6,7 @@ use std::path::Path;
 use claret_core::{Incarnation, Limits, Shard, ShardId, Switches, key_hash, write_record};
 use claret_log::{Gathered, Tail};
 use claret_log_fuzz::add_body;
-use claret_types::{
-    BoundedCounter, Bytes, Counter, Dict, Document, Examples, FloatCounter, List, Operation, Register, ScoredSet, Set,
-    SummaryBag, TopK, UidGenerator,
-};
+use claret_types::{Bytes, Operation, builtin_examples};
 
 fn write(target: &str, name: &str, input: &[u8]) -> std::io::Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
@@ -18,12 +15,12 @@ fn write(target: &str, name: &str, input: &[u8]) -> std::io::Result<()> {
 }
 
 /// What the examples of a type leave.
-fn of<T: Examples>() -> std::io::Result<()> {
+fn of(name: &str, examples: Vec<Operation>) -> std::io::Result<()> {
     let mut shard = Shard::new(ShardId(0), Incarnation(1), Switches::CLARET, Limits::default());
     shard.keep_journal();
     let (mut tail, mut log) = (Tail::new(None), vec![1]);
-    for (number, op) in T::operations().into_iter().enumerate() {
-        let (key, op) = (Bytes::from(format!("{}:{}", T::NAME, number % 2)), Operation::new::<T>(op));
+    for (number, op) in examples.into_iter().enumerate() {
+        let key = Bytes::from(format!("{name}:{}", number % 2));
         if !matches!(shard.instant(key_hash(&key), &key, &op), Ok(Some(_))) {
             shard.undo_instant();
             continue;
@@ -34,7 +31,7 @@ fn of<T: Examples>() -> std::io::Result<()> {
         tail.take(&mut group);
         add_body(&mut log, 1, &group.bytes);
     }
-    write("log", T::NAME, &log)?;
+    write("log", name, &log)?;
     // Base, from where on the log is needed, unique numbers; records; the end.
     let mut snapshot = vec![1];
     add_body(&mut snapshot, 0, &[0, 0, 9]);
@@ -44,20 +41,9 @@ fn of<T: Examples>() -> std::io::Result<()> {
         add_body(&mut snapshot, 0, &record);
     }
     add_body(&mut snapshot, 0, &[]);
-    write("snapshot", T::NAME, &snapshot)
+    write("snapshot", name, &snapshot)
 }
 
 fn main() -> std::io::Result<()> {
-    of::<Register>()?;
-    of::<Counter>()?;
-    of::<FloatCounter>()?;
-    of::<BoundedCounter>()?;
-    of::<Set>()?;
-    of::<Dict>()?;
-    of::<ScoredSet>()?;
-    of::<TopK>()?;
-    of::<List>()?;
-    of::<SummaryBag>()?;
-    of::<UidGenerator>()?;
-    of::<Document>()
+    builtin_examples().try_for_each(|(kind, examples)| of(kind.name, examples))
 }

@@ -16,9 +16,9 @@ use smallvec::SmallVec;
 use super::keyspace::Keyspace;
 use super::settings;
 use crate::ffi::{Ctx, Denial, Flag, Kind, Text, User};
-use crate::parts::equivalent::{adds, also, equivalent};
+use crate::parts::equivalent::{Equivalent, adds};
 use crate::parts::error::Error;
-use crate::parts::native::side_key;
+use crate::parts::native::{equivalent, side_key};
 use crate::parts::owner::Name;
 use crate::parts::slots::Slots;
 
@@ -263,10 +263,10 @@ impl Caller {
         if !is_draining && self.admitted.iter().any(|admitted| std::ptr::eq(*admitted, method)) {
             return Ok(());
         }
-        let (command, beside) = match op.keyspace() {
+        let Equivalent { command, also, beside } = match op.keyspace() {
             // What is put is what counts.
-            Some(KeyspaceOp::Put(content)) if content.is_string() => ("SET", None),
-            _ => equivalent(method.name),
+            Some(KeyspaceOp::Put(content)) if content.is_string() => Equivalent::of("SET"),
+            _ => equivalent(op.type_info(), method.name),
         };
         if is_draining || (op.method().access == Access::Write && self.is(Flag::ReadOnly)) {
             return Err(Refusal::ReadOnly);
@@ -278,7 +278,7 @@ impl Caller {
             let reason = self.denied(ctx, command, denied, op.method().access).line();
             Err(Refusal::Denied { key: key.clone(), reason })
         };
-        for command in std::iter::once(command).chain(also(method.name)) {
+        for command in std::iter::once(command).chain(also) {
             // Who watches a key has to be allowed to look at it, by whatever command.
             let may = if op.asks_version() { self.may_look_at(key) } else { self.may_run(command, key) };
             if !(may || is_planted(Bug::RightsUnasked)) {

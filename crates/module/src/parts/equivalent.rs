@@ -2,46 +2,46 @@
 
 use claret_planted::{Bug, is_planted};
 
-/// The plain command that does the same as an operation; and what is done to the key beside it, for a TopK.
-pub(crate) fn equivalent(method: &'static str) -> (&'static str, Option<&'static str>) {
-    let command = match method {
-        "BCREATE" | "BRESIZE" | "BDECRBY.WRAP" | "BAG.ADD" => "HSET",
-        "BINCRBY" | "BINCRBY.RETURNING" | "BDECRBY" | "BDECRBY.RETURNING" => "HINCRBY",
-        "BGET" => "HGET",
-        "BBOUNDS" | "BAG.COUNT" | "BAG.SUM" | "BAG.MEAN" | "BAG.MIN" | "BAG.MAX" | "BAG.SUMMARY" => "HMGET",
-        "JSON.SET" | "JSON.MERGE" => "HSET",
-        "JSON.STRAPPEND" | "JSON.STRAPPEND.RETURNING" | "JSON.ARRAPPEND" | "JSON.ARRAPPEND.RETURNING" => {
-            "HSET"
-        }
-        "JSON.NUMINCRBY" | "JSON.NUMINCRBY.RETURNING" => "HINCRBY",
-        "JSON.DEL" | "JSON.DEL.RETURNING" => "HDEL",
-        "JSON.GET" => "HGETALL",
-        "JSON.TYPE" => "HGET",
-        "JSON.OBJKEYS" => "HKEYS",
-        "TOPK.ADD" => return ("ZADD", Some("SET")),
-        "TOPK.MAX" | "TOPK.LIST" => return ("ZRANGE", Some("GET")),
-        "TOPK.COUNT" => return ("ZCARD", Some("GET")),
-        "UID.NEXT" => "INCR",
-        "UID.ISSUED" => "GET",
-        "SETEX" | "PSETEX" | "PSETEXAT" => "SET",
-        "RECORD.CONTENT" | "RECORD.DIGEST" => "DUMP",
-        "RECORD.VERSION" => "WATCH",
-        "RECORD.PUT" => "RESTORE",
-        plain => plain.strip_suffix(".RETURNING").unwrap_or(plain),
-    };
-    (command, None)
+/// The plain commands that do the same as an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Equivalent {
+    /// The one on the key.
+    pub(crate) command: &'static str,
+    /// Another one on the key that it may be as well, depending on the record: who calls needs both rights.
+    pub(crate) also: Option<&'static str>,
+    /// What is done to the key beside it, for a TopK.
+    pub(crate) beside: Option<&'static str>,
 }
 
-/// Another command on the key itself that an operation may be as well, depending on the record: who calls needs both rights.
-pub(crate) fn also(method: &'static str) -> Option<&'static str> {
+impl Equivalent {
+    pub(crate) const fn of(command: &'static str) -> Self {
+        Equivalent { command, also: None, beside: None }
+    }
+
+    /// The command of a method's own name.
+    pub(crate) fn named(method: &'static str) -> Self {
+        Equivalent::of(method.strip_suffix(".RETURNING").unwrap_or(method))
+    }
+
+    pub(crate) const fn and(self, also: &'static str) -> Self {
+        Equivalent { also: Some(also), ..self }
+    }
+
+    pub(crate) const fn beside(self, command: &'static str) -> Self {
+        Equivalent { beside: Some(command), ..self }
+    }
+}
+
+/// That of a method on records of any type.
+pub(crate) fn on_any(method: &'static str) -> Equivalent {
     match method {
-        // What is in the place before goes.
-        "JSON.SET" | "JSON.MERGE" => Some("HDEL"),
+        "SETEX" | "PSETEX" | "PSETEXAT" => Equivalent::of("SET"),
+        "RECORD.CONTENT" => Equivalent::of("DUMP"),
         // The expiry is in it.
-        "RECORD.DIGEST" => Some("PEXPIRETIME"),
-        // A float is written.
-        "JSON.NUMINCRBY" | "JSON.NUMINCRBY.RETURNING" => Some("HSET"),
-        _ => None,
+        "RECORD.DIGEST" => Equivalent::of("DUMP").and("PEXPIRETIME"),
+        "RECORD.VERSION" => Equivalent::of("WATCH"),
+        "RECORD.PUT" => Equivalent::of("RESTORE"),
+        _ => Equivalent::named(method),
     }
 }
 
@@ -58,7 +58,8 @@ pub(crate) fn adds(command: &str) -> bool {
 mod tests {
     use claret_types::{Access, BUILTIN};
 
-    use super::{adds, equivalent};
+    use super::adds;
+    use crate::parts::native::equivalent;
 
     #[test]
     fn every_method_has_a_plain_command_of_its_own_kind() {
@@ -92,8 +93,8 @@ mod tests {
         ];
         let takes = ["DEL", "HDEL", "SREM", "ZREM", "LPOP", "RPOP", "DECR", "DECRBY"];
         let sets_expiry = ["EXPIRE", "PEXPIRE", "PEXPIREAT", "PERSIST"];
-        for method in BUILTIN.iter().flat_map(|kind| kind.methods) {
-            let (command, _) = equivalent(method.name);
+        for (kind, method) in BUILTIN.iter().flat_map(|kind| kind.methods.iter().map(move |it| (kind, it))) {
+            let command = equivalent(kind, method.name).command;
             match method.access {
                 Access::Read => assert!(reads.contains(&command), "{} reads with {command}", method.name),
                 Access::Write => {

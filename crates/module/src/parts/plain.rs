@@ -107,25 +107,7 @@ pub(crate) fn is_move(name: &[u8]) -> bool {
 
 /// Reading all of a record, in terms of the type whose lock it has.
 pub(crate) fn whole_read(kind: &TypeInfo) -> Operation {
-    let words: &[&str] = match Stored::of(kind) {
-        Stored::Text => &["GET"],
-        Stored::Set => &["SMEMBERS"],
-        Stored::Dict => &["HGETALL"],
-        Stored::Document => &["JSON.GET"],
-        Stored::ScoredSet => &["ZRANGE", "0", "-1"],
-        Stored::List => &["LRANGE", "0", "-1"],
-        Stored::Uid
-        | Stored::BoundedCounter
-        | Stored::SummaryBag
-        | Stored::TopK
-        | Stored::Keyspace
-        | Stored::Plain => &[],
-    };
-    let read = words.split_first().and_then(|(name, rest)| {
-        let rest: Vec<Bytes> = rest.iter().map(|word| Bytes::from(*word)).collect();
-        (kind.parse)(name, &rest).ok()
-    });
-    read.unwrap_or_else(|| whole(Access::Read))
+    kind.reads_all().unwrap_or_else(|| whole(Access::Read))
 }
 
 /// Using all of a record of which nothing is known.

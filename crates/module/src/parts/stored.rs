@@ -1,55 +1,51 @@
-//! How the records of each type are stored in Redis, by the type's id, not its name.
+//! Which type an operation or an effect is of, for a choice between the types: by the type's id, not its name.
 
 use std::any::TypeId;
 
-use claret_types::{
-    BoundedCounter, Counter, Dict, Document, FloatCounter, KeyspaceOp, List, Register, ScoredSet, Set,
-    SummaryBag, TopK, TypeInfo, UidGenerator,
-};
+use claret_types::{KeyspaceOp, TypeInfo};
 
 use crate::parts::plain::Plain;
 
-/// What a type's records are in Redis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
-    /// A string: registers, and numbers that are added to.
-    Text,
-    /// A string that counts up.
-    Uid,
-    Set,
-    /// A hash, as the next three.
-    Dict,
-    Document,
-    BoundedCounter,
-    SummaryBag,
-    /// A sorted set.
-    ScoredSet,
-    /// A sorted set, and a string beside it.
-    TopK,
-    List,
-    /// Whatever there is: it is not about the content.
-    Keyspace,
-    /// Whatever there is, for a plain command: it looks itself.
-    Plain,
+macro_rules! stored {
+    ($($place:literal $type:ident),* $(,)?) => {
+        /// A type whose records are stored in Redis.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Stored {
+            $($type,)*
+            /// Whatever there is: it is not about the content.
+            Keyspace,
+            /// Whatever there is, for a plain command: it looks itself.
+            Plain,
+        }
+
+        const ALL: &[(TypeId, Stored)] = &often_first([
+            $((TypeId::of::<claret_types::$type>(), Stored::$type),)*
+            (TypeId::of::<KeyspaceOp>(), Stored::Keyspace),
+            (TypeId::of::<Plain>(), Stored::Plain),
+        ]);
+    };
 }
 
-/// Those that are used most come first.
-const ALL: [(TypeId, Stored); 14] = [
-    (TypeId::of::<Set>(), Stored::Set),
-    (TypeId::of::<Counter>(), Stored::Text),
-    (TypeId::of::<Register>(), Stored::Text),
-    (TypeId::of::<Dict>(), Stored::Dict),
-    (TypeId::of::<ScoredSet>(), Stored::ScoredSet),
-    (TypeId::of::<List>(), Stored::List),
-    (TypeId::of::<FloatCounter>(), Stored::Text),
-    (TypeId::of::<BoundedCounter>(), Stored::BoundedCounter),
-    (TypeId::of::<TopK>(), Stored::TopK),
-    (TypeId::of::<SummaryBag>(), Stored::SummaryBag),
-    (TypeId::of::<UidGenerator>(), Stored::Uid),
-    (TypeId::of::<Document>(), Stored::Document),
-    (TypeId::of::<KeyspaceOp>(), Stored::Keyspace),
-    (TypeId::of::<Plain>(), Stored::Plain),
-];
+claret_types::with_types!(stored);
+
+/// Those that are used most are found first.
+const OFTEN: [Stored; 6] =
+    [Stored::Set, Stored::Counter, Stored::Register, Stored::Dict, Stored::ScoredSet, Stored::List];
+
+const fn often_first<const N: usize>(mut all: [(TypeId, Stored); N]) -> [(TypeId, Stored); N] {
+    let mut to = 0;
+    while to < OFTEN.len() {
+        let mut at = to;
+        while all[at].1 as u8 != OFTEN[to] as u8 {
+            at += 1;
+        }
+        let found = all[at];
+        all[at] = all[to];
+        all[to] = found;
+        to += 1;
+    }
+    all
+}
 
 impl Stored {
     /// # Panics
@@ -64,7 +60,7 @@ impl Stored {
 mod tests {
     use claret_types::{BUILTIN, TypeInfo};
 
-    use super::{Plain, Stored};
+    use super::{ALL, OFTEN, Plain, Stored};
 
     #[test]
     fn every_type_of_the_wire_is_stored_somehow() {
@@ -72,5 +68,7 @@ mod tests {
             assert_ne!(Stored::of(kind), Stored::Plain, "{}", kind.name);
         }
         assert_eq!(Stored::of(TypeInfo::of::<Plain>()), Stored::Plain);
+        assert_eq!(ALL.len(), BUILTIN.len() + 1);
+        assert!(ALL.iter().zip(OFTEN).all(|((_, stored), often)| *stored == often));
     }
 }

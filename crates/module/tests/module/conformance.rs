@@ -8,10 +8,8 @@ use std::time::SystemTime;
 use crate::common::{Process, Server, birth, call};
 use claret_core::message::{Asks, Call, KeyedCall, Listed, Members, Refusal, Request, Response};
 use claret_types::{
-    Best, Bounded, BoundedCounter, Bytes, Content, Counter, DataType, Dict, DictOp, DictState, Document,
-    DocumentState, Examples, FloatCounter, Issued, KeyspaceOp, List, ListState, Moment, OpError, Operation,
-    Ranking, Register, Reply, ScoredSet, Set, SetOp, SetState, State, Summary, SummaryBag, Text, TopK,
-    UidGenerator, Unique,
+    BuiltIn, Bytes, Content, DataType, Dict, KeyspaceOp, List, Moment, Native, OpError, Operation, Register,
+    Reply, ScoredSet, Set, State, TopK, Unique, with_types,
 };
 use redis::{Cmd, Connection};
 
@@ -25,120 +23,25 @@ impl Random {
     }
 }
 
-/// How a state is written with plain commands.
-trait Native: Examples {
-    fn write(key: &str, state: &Self::State) -> Vec<Cmd>;
-}
-
-fn cmd(name: &str, key: &str) -> Cmd {
-    let mut cmd = redis::cmd(name);
-    cmd.arg(key);
-    cmd
-}
-
-fn text(key: &str, state: &Text) -> Vec<Cmd> {
-    state.to_bytes().map(|bytes| cmd("SET", key).arg(&bytes[..]).to_owned()).into_iter().collect()
-}
-
-macro_rules! texts {
-    ($($kind:ty),*) => {$(
-        impl Native for $kind {
-            fn write(key: &str, state: &Text) -> Vec<Cmd> {
-                text(key, state)
-            }
-        }
-    )*};
-}
-texts!(Register, Counter, FloatCounter);
-
-impl Native for UidGenerator {
-    fn write(key: &str, state: &Issued) -> Vec<Cmd> {
-        if state.0 == 0 { Vec::new() } else { vec![cmd("SET", key).arg(state.0).to_owned()] }
-    }
-}
-
-impl Native for BoundedCounter {
-    fn write(key: &str, state: &Option<Bounded>) -> Vec<Cmd> {
-        let fields = |it: &Bounded| [("value", it.value), ("min", it.min), ("max", it.max)];
-        state.iter().map(|state| cmd("HSET", key).arg(&fields(state)[..]).to_owned()).collect()
-    }
-}
-
-impl Native for SummaryBag {
-    fn write(key: &str, state: &Summary) -> Vec<Cmd> {
-        if state.count == 0 {
-            return Vec::new();
-        }
-        let mut write = cmd("HSET", key);
-        write.arg("count").arg(state.count);
-        for (name, value) in [("sum", state.sum), ("min", state.min), ("max", state.max)] {
-            write.arg(name).arg(value.to_string());
-        }
-        vec![write]
-    }
-}
-
-/// All that a state holds, as the operation that reads all of it answers.
-fn all<T: DataType>(state: &T::State, op: &T::Op) -> Vec<Bytes> {
-    let Ok(Reply::Array(items)) = T::execute(state, op, Unique(0)).map(|it| it.reply) else {
-        panic!("an array")
+/// The plain commands that write a state, as its type says that a server keeps it.
+fn written<T: BuiltIn>(key: &str, content: &T::State) -> Vec<Cmd> {
+    let cmd = |name: &str, words: &[&[u8]]| redis::cmd(name).arg(key).arg(words).to_owned();
+    let mut commands: Vec<Cmd> = match T::native(content) {
+        Native::String(text) => text.iter().map(|text| cmd("SET", &[text])).collect(),
+        Native::List(values) => values.iter().map(|value| cmd("RPUSH", &[value])).collect(),
+        Native::Set(members) => members.iter().map(|member| cmd("SADD", &[member])).collect(),
+        Native::Hash(fields) => fields.iter().map(|(field, value)| cmd("HSET", &[field, value])).collect(),
+        Native::Zset(members) => members
+            .iter()
+            .map(|(member, score)| cmd("ZADD", &[format!("{score:?}").as_bytes(), member]))
+            .collect(),
     };
-    items
-        .into_iter()
-        .filter_map(|item| if let Reply::Bytes(bytes) = item { Some(bytes) } else { None })
-        .collect()
-}
-
-impl Native for Set {
-    fn write(key: &str, state: &SetState) -> Vec<Cmd> {
-        let members = all::<Set>(state, &SetOp::Members);
-        members.iter().map(|member| cmd("SADD", key).arg(&member[..]).to_owned()).collect()
+    if let Some(best) = State::new::<T>(content.clone()).downcast::<TopK>()
+        && best.capacity() > 0
+    {
+        commands.push(redis::cmd("SET").arg(format!("{{{key}}}:k")).arg(best.capacity()).to_owned());
     }
-}
-
-impl Native for Dict {
-    fn write(key: &str, state: &DictState) -> Vec<Cmd> {
-        let pairs = all::<Dict>(state, &DictOp::All);
-        pairs.chunks(2).map(|pair| cmd("HSET", key).arg(&pair[0][..]).arg(&pair[1][..]).to_owned()).collect()
-    }
-}
-
-impl Native for Document {
-    fn write(key: &str, state: &DocumentState) -> Vec<Cmd> {
-        let write = |(field, node): (&Bytes, &claret_types::DocumentNode)| {
-            cmd("HSET", key).arg(&field[..]).arg(&node.to_bytes()[..]).to_owned()
-        };
-        state.fields().map(write).collect()
-    }
-}
-
-fn ranked(key: &str, ranking: &Ranking) -> Vec<Cmd> {
-    ranking
-        .iter()
-        .map(|(member, score)| cmd("ZADD", key).arg(format!("{score:?}")).arg(&member[..]).to_owned())
-        .collect()
-}
-
-impl Native for ScoredSet {
-    fn write(key: &str, state: &Ranking) -> Vec<Cmd> {
-        ranked(key, state)
-    }
-}
-
-impl Native for TopK {
-    fn write(key: &str, state: &Best) -> Vec<Cmd> {
-        let mut commands = ranked(key, state.ranking());
-        if state.capacity() > 0 {
-            commands.push(cmd("SET", &format!("{{{key}}}:k")).arg(state.capacity()).to_owned());
-        }
-        commands
-    }
-}
-
-impl Native for List {
-    fn write(key: &str, state: &ListState) -> Vec<Cmd> {
-        state.iter().map(|value| cmd("RPUSH", key).arg(&value[..]).to_owned()).collect()
-    }
+    commands
 }
 
 /// What a transaction answers in memory: the answers of those that return something, or the error; and what is left.
@@ -195,12 +98,14 @@ fn shown(op: &[Operation], result: Result<Vec<Reply>, OpError>) -> Result<Vec<Re
     Ok(returning.zip(result).map(blind).collect())
 }
 
-/// Types whose records are, in Redis, also those of another type: as what they are read back says nothing of them.
-const KNOWN_AS_ANOTHER: [&str; 4] =
-    [BoundedCounter::NAME, SummaryBag::NAME, UidGenerator::NAME, Document::NAME];
+/// Whether what its records are in Redis is read back as this type, and not as another one.
+fn is_read_back<T: BuiltIn>() -> bool {
+    let read_back = [Register::NAME, Set::NAME, Dict::NAME, ScoredSet::NAME, TopK::NAME, List::NAME];
+    read_back.contains(&T::DESCRIBED_AS)
+}
 
 /// What can be done to records of any type, with times that no test sees the end of.
-fn on_any<T: Native>() -> Vec<Operation> {
+fn on_any<T: BuiltIn>() -> Vec<Operation> {
     let now = SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_millis() as u64;
     let (early, late) = (Moment::At(now + 1_000_000_000), Moment::At(now + 2_000_000_000));
     let expire = |at, only_later, returning| KeyspaceOp::Expire { at, only_later, returning };
@@ -217,10 +122,10 @@ fn on_any<T: Native>() -> Vec<Operation> {
         ops.extend([expire(early, false, returning), expire(early, true, returning)]);
         ops.extend([expire(late, false, returning), expire(late, true, returning)]);
     }
-    if !KNOWN_AS_ANOTHER.contains(&T::NAME) {
+    if is_read_back::<T>() {
         ops.extend([KeyspaceOp::Content, KeyspaceOp::Digest]);
     }
-    if T::NATIVE == "string" && T::NAME != UidGenerator::NAME {
+    if T::DESCRIBED_AS == Register::NAME {
         ops.push(KeyspaceOp::SetUntil { value: "5".into(), at: early });
     }
     let there = T::states().into_iter().filter(|state| !T::is_absent(state));
@@ -234,13 +139,13 @@ fn on_any<T: Native>() -> Vec<Operation> {
     ops.into_iter().map(resolved).collect()
 }
 
-fn compare<T: Native>(connection: &mut Connection, process: &mut Process, cases: usize) -> usize {
+fn compare<T: BuiltIn>(connection: &mut Connection, process: &mut Process, cases: usize) -> usize {
     let own: Vec<Operation> = T::operations().into_iter().map(Operation::new::<T>).collect();
     let both = [&own[..], &on_any::<T>()].concat();
     compare_of::<T>(connection, process, cases, &own) + compare_of::<T>(connection, process, cases, &both)
 }
 
-fn compare_of<T: Native>(
+fn compare_of<T: BuiltIn>(
     connection: &mut Connection,
     process: &mut Process,
     cases: usize,
@@ -252,7 +157,7 @@ fn compare_of<T: Native>(
         for case in 0..cases {
             let key = format!("{}:{}:{at}:{case}", T::NAME, operations.len());
             let mut state = (!T::is_absent(&start)).then(|| State::new::<T>(start.clone()));
-            for write in T::write(&key, &start) {
+            for write in written::<T>(&key, &start) {
                 let () = write.query(connection).expect("a plain command");
             }
             let mut told = Vec::new();
@@ -321,18 +226,12 @@ fn every_type_answers_on_a_server_as_it_does_in_memory() {
     let mut connection = server.connect();
     let (connection, process) = (&mut connection, &mut process);
     let mut compared = 0;
-    compared += compare::<Register>(connection, process, 60);
-    compared += compare::<Counter>(connection, process, 60);
-    compared += compare::<FloatCounter>(connection, process, 60);
-    compared += compare::<BoundedCounter>(connection, process, 60);
-    compared += compare::<Set>(connection, process, 60);
-    compared += compare::<Dict>(connection, process, 60);
-    compared += compare::<Document>(connection, process, 60);
-    compared += compare::<ScoredSet>(connection, process, 60);
-    compared += compare::<TopK>(connection, process, 60);
-    compared += compare::<SummaryBag>(connection, process, 60);
-    compared += compare::<List>(connection, process, 60);
-    compared += compare::<UidGenerator>(connection, process, 60);
+    macro_rules! each {
+        ($($place:literal $type:ident),* $(,)?) => {
+            $(compared += compare::<claret_types::$type>(connection, process, 60);)*
+        };
+    }
+    with_types!(each);
     println!("{compared} operations compared");
     assert!(compared > 60_000, "only {compared} operations were compared");
 }

@@ -69,7 +69,8 @@ async fn what_has_no_end_is_cut_off_before_it_costs_much() {
             let (head, piece) = (head.clone(), piece.clone());
             let fake = saying(name, move |_| Say::Endless(head.clone(), piece.clone()));
             let error = if name == "GET" {
-                let limits = ReplyLimits { reply_bytes_max: 1 << 20, ..ReplyLimits::default() };
+                let mut limits = ReplyLimits::default();
+                limits.reply_bytes_max = 1 << 20;
                 let builder = Builder::new(fake.url()).reply_limits(limits);
                 let plain = in_time(builder.connect()).await.expect("connected");
                 in_time(plain.ask(Command::new("GET").key("k"))).await.expect_err("endless").to_string()

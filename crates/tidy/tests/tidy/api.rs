@@ -3,12 +3,13 @@
 //! The list is made by rustdoc, which knows what is reachable, derived and implied. How rustdoc tells it changes with each version
 //! of Rust; so only one version is listened to, and with others the test says that it did not look.
 
+use std::collections::HashSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use public_api::Builder;
+use public_api::{Builder, PublicItem};
 use serde_json::Value;
 
 /// The Rust whose rustdoc [`public_api`] reads.
@@ -17,17 +18,17 @@ const LISTED_WITH: &str = "1.95";
 /// How to declare a change.
 const UPDATE: &str = "UPDATE=1 cargo test --workspace --locked --test tidy api";
 
-/// What is listed: a crate, and of its items those whose path begins with one of these. `claret_core` and `claret_redis` are for
-/// hosts but for what `claret` exports of them.
-const LISTED: [(&str, &[&str]); 4] = [
+/// What is listed: a crate, and of its items those whose path begins with one of these. `claret_redis` is for hosts but for what
+/// `claret` exports of it.
+const LISTED: [(&str, &[&str]); 3] = [
     ("claret", &[""]),
     ("claret_types", &[""]),
-    ("claret_core", &["claret_core::Limits"]),
     ("claret_redis", &["claret_redis::ConnectError", "claret_redis::ReplyLimits"]),
 ];
 
-/// Traits that hold of nearly every type and that nobody relies on. `Send` and `Sync` are listed.
-const LEFT_OUT: [&str; 4] = [
+/// Traits that hold of nearly every type and that nobody relies on, or nobody can name.
+const LEFT_OUT: [&str; 5] = [
+    "core::marker::StructuralPartialEq",
     "core::marker::Freeze",
     "core::marker::Unpin",
     "core::panic::unwind_safe::",
@@ -62,17 +63,42 @@ fn run_rustdoc() -> PathBuf {
     root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into())).join("doc")
 }
 
-/// The items of a crate, a line each, in order of their paths.
+/// The traits that a type has, if what it holds has them, unless the list says otherwise.
+const OF_ALL: [&str; 2] = ["core::marker::Send", "core::marker::Sync"];
+
+/// Whether a line says that a type has one of these traits, as any other.
+fn is_of_all(line: &str) -> bool {
+    OF_ALL.iter().any(|name| {
+        let Some((begin, of)) = line.split_once(&format!(" {name} for ")) else { return false };
+        let (_, bounds) = of.split_once(" where ").unwrap_or_default();
+        begin.starts_with("impl") && bounds.split(", ").all(|bound| bound.is_empty() || bound.ends_with(name))
+    })
+}
+
+/// The items of a crate, a line each, in order of their paths. That a type has a trait says that it has the trait's functions.
 fn listing(json: PathBuf, only: &[&str]) -> String {
     let api =
         Builder::from_rustdoc_json(json).sorted(true).omit_blanket_impls(true).build().expect("a listing");
+    let lines: Vec<(&PublicItem, String)> = api.items().map(|item| (item, item.to_string())).collect();
+    let of_traits = lines.iter().filter(|(_, line)| line.starts_with("impl") && line.contains(" for "));
+    let of_traits: HashSet<_> = of_traits.map(|(item, _)| item.id()).collect();
+    let is_said = |item: &PublicItem, line: &str| {
+        line.starts_with("pub fn ") && item.parent_id().is_some_and(|parent| of_traits.contains(&parent))
+    };
     // Not what only takes such a thing.
     let path = |line: &str| line.split_once('(').map_or(line.len(), |(path, _)| path.len());
     let is_one = |path: &str| only.iter().any(|one| path.contains(one));
-    let is_listed =
-        |line: &String| is_one(&line[..path(line)]) && !LEFT_OUT.iter().any(|one| line.contains(one));
-    let lines = api.items().map(ToString::to_string).filter(is_listed);
-    lines.map(|line| line + "\n").collect()
+    let is_listed = |(item, line): &(&PublicItem, String)| {
+        !is_said(item, line)
+            && is_one(&line[..path(line)])
+            && !LEFT_OUT.iter().any(|left_out| line.contains(left_out))
+            && !is_of_all(line)
+    };
+    let mut listed: Vec<String> = lines.into_iter().filter(is_listed).map(|(_, line)| line + "\n").collect();
+    // What converts one thing into another is told of both.
+    let mut seen = HashSet::new();
+    listed.retain(|line| !line.contains(" for ") || seen.insert(line.clone()));
+    listed.concat()
 }
 
 /// The rules of the protocol that a text cites by number, but for its examples. They are for who changes the code.
@@ -138,11 +164,16 @@ fn public_texts_cite_no_rules(folder: &Path) {
                 .map(|found| format!("{name}: {found:?}")),
         );
     }
-    // Of claret-core users see the bounds alone.
-    let limits = fs::read_to_string(root().join("crates/core/src/limits.rs")).expect("a source");
-    let texts = limits.lines().filter(|line| line.trim_start().starts_with("///"));
-    problems.extend(texts.filter(|line| !cited(line).is_empty()).map(|line| format!("limits.rs: {line}")));
     assert!(problems.is_empty(), "public documentation cites rules by number:\n{}", problems.join("\n"));
+}
+
+#[test]
+fn what_a_type_lacks_is_listed() {
+    assert!(is_of_all("impl core::marker::Send for claret::Store"));
+    assert!(is_of_all("impl<S> core::marker::Sync for claret::Set<S> where S: core::marker::Sync"));
+    assert!(!is_of_all("impl !core::marker::Sync for claret::Keys"));
+    assert!(!is_of_all("impl<S> core::marker::Sync for claret::Set<S> where S: core::marker::Send"));
+    assert!(!is_of_all("impl core::clone::Clone for claret::Store"));
 }
 
 #[test]

@@ -112,6 +112,10 @@ impl<'a> Modules<'a> {
         let module = |file: &'a File| {
             let inside = file.path.strip_prefix(&order.path)?.strip_prefix('/')?.strip_suffix(".rs")?;
             let inside = inside.strip_suffix("/mod").unwrap_or(inside);
+            // Tests in a file of their own are no other than those within one.
+            if inside.split('/').any(|part| part == "tests") {
+                return None;
+            }
             Some((
                 if matches!(inside, "lib" | "mod") { String::new() } else { inside.replace('/', "::") },
                 file,
@@ -328,6 +332,8 @@ fn an_upward_import_is_found_however_it_is_written() {
     let mut sources = fine;
     sources[5].1 = "fn a() {}\n#[cfg(test)]\nmod tests {\n use crate::top::T;\n fn b() {}\n}\n";
     assert_eq!(found(order, &sources), [] as [String; 0], "a test may look at what uses its subject");
+    let in_a_file = [&sources[..], &[("low/tests", "use crate::top::T;")]].concat();
+    assert_eq!(found(order, &in_a_file), [] as [String; 0], "also in a file of its own");
     sources[5].1 = "fn a() {}\n#[cfg(test)]\nmod tests;\nuse crate::top::T;";
     assert_eq!(found(order, &sources).len(), 1);
 }

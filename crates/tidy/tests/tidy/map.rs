@@ -1,5 +1,4 @@
-//! ARCHITECTURE.md as a map: every folder of sources is named, crates use what it says, and the places where all types stand are
-//! those of its list.
+//! ARCHITECTURE.md as a map: crates use what it says, and no file but those of its list names all types.
 
 use std::collections::BTreeSet;
 
@@ -8,37 +7,32 @@ use super::source::{File, code, words};
 /// So many of the built-in types make a file one that lists them all.
 const MOST_TYPES: usize = 11;
 
-/// Files that list the types and need not have each: path, type, and why.
-const WITHOUT: &[(&str, &str, &str)] = &[(
-    "crates/sim/src/workload.rs",
-    "Document",
-    "docs/simulation.md says so of the records of its programs",
-)];
+/// Places to add a type, at most.
+const PLACES_MAX: usize = 6;
+
+/// Where every built-in type is run, and by what in the file no type can be left out.
+pub(crate) const RUNS_OF_ALL: [(&str, &str, &str); 6] = [
+    ("the oracle", "crates/types/tests/types/oracle.rs", "oracle::builtin()"),
+    ("partial states", "crates/types/tests/types/partial_states.rs", "with_types!(each)"),
+    ("the simulator", "crates/sim/src/workload.rs", "builtin_examples()"),
+    ("the module's records", "crates/module/src/parts/native/tests.rs", "with_types!(each)"),
+    ("the module on a server", "crates/module/tests/module/conformance.rs", "with_types!(each)"),
+    ("both hosts side by side", "crates/claret/tests/claret/cluster/conformance.rs", "with_types!(each)"),
+];
+
+/// Of these runs, those that a hand has chosen the types of.
+pub(crate) fn runs_of_some(sources: &[File]) -> Vec<String> {
+    let has =
+        |path: &str, by: &str| sources.iter().any(|file| file.path == path && code(&file.text).contains(by));
+    let chosen = RUNS_OF_ALL.iter().filter(|(_, path, by)| !has(path, by));
+    chosen.map(|(what, path, by)| format!("{path}: {what} has all types by `{by}`")).collect()
+}
 
 /// The part of a document below a heading, up to the next one of its rank.
 pub(crate) fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     let rank = heading.split(' ').next().unwrap_or_default();
     let (_, rest) = document.split_once(&format!("\n{heading}\n")).unwrap_or(("", ""));
     rest.split(&format!("\n{rank} ")).next().unwrap_or_default()
-}
-
-/// Folders with sources, tests apart, into which the document has no link and which it does not name as `folder/`.
-pub(crate) fn unnamed_folders(document: &str, sources: &[File]) -> Vec<String> {
-    let folders: BTreeSet<&str> = sources
-        .iter()
-        .filter(|file| file.path.starts_with("crates/") && !file.path.contains("/fuzz/"))
-        .filter(|file| !file.path.ends_with("/tests.rs") && !file.path.contains("/tests/"))
-        .filter_map(|file| Some((&file.path[..], file.path.split_once("/src/")?.1)))
-        .filter_map(|(path, inside)| Some(&path[..path.len() - inside.len() + inside.rfind('/')?]))
-        .collect();
-    let is_named = |folder: &str| {
-        let (_, inside) = folder.split_once("/src/").unwrap_or_default();
-        document.contains(&format!("({folder}/")) || document.contains(&format!("`{inside}/`"))
-    };
-    let forgotten = folders.into_iter().filter(|folder| !is_named(folder));
-    forgotten
-        .map(|folder| format!("ARCHITECTURE.md: name {folder}, with a link to a file there or as `folder/`"))
-        .collect()
 }
 
 /// Rows of the table of crates (`| core | what | types |`) that are not what the manifests say, and crates without a row.
@@ -79,10 +73,22 @@ fn dependencies(manifest: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The types that `builtin!` lists.
-pub(crate) fn types(builtin: &str) -> Vec<&str> {
-    let list = builtin.split("builtin![").nth(1).and_then(|rest| rest.split("];").next()).unwrap_or_default();
+/// The types of the registry.
+pub(crate) fn types(registry: &str) -> Vec<&str> {
+    let list = registry.split("$then! {").nth(1).and_then(|rest| rest.split('}').next()).unwrap_or_default();
     words(list).map(|(_, word)| word).filter(|word| word.starts_with(char::is_uppercase)).collect()
+}
+
+/// How many places the list has too many.
+pub(crate) fn too_many_places(document: &str) -> Vec<String> {
+    let list = section(document, "### A type, place by place");
+    let places = list.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count();
+    match places {
+        1..=PLACES_MAX => Vec::new(),
+        _ => {
+            vec![format!("ARCHITECTURE.md: a type has {places} places, and should have {PLACES_MAX} at most")]
+        }
+    }
 }
 
 /// Files that list all types and are not in the list of places for a new one; and of those, types that one forgot.
@@ -100,9 +106,7 @@ pub(crate) fn places_of_types(document: &str, types: &[&str], sources: &[File]) 
             problems.push(format!("ARCHITECTURE.md: a new type belongs into {}, too", file.path));
         }
         for forgotten in types.iter().filter(|kind| !found.contains(*kind)) {
-            if !WITHOUT.iter().any(|(path, kind, _)| (path, kind) == (&&file.path[..], forgotten)) {
-                problems.push(format!("{}: lists the types without {forgotten}", file.path));
-            }
+            problems.push(format!("{}: lists the types without {forgotten}", file.path));
         }
     }
     problems
@@ -118,20 +122,6 @@ pub(crate) fn types_without_a_row(page: &File, types: &[&str]) -> Vec<String> {
 #[cfg(test)]
 fn file(path: &str, text: &str) -> File {
     File { path: path.into(), text: text.into() }
-}
-
-#[test]
-fn folders_that_no_map_names_are_found() {
-    let sources = [
-        file("crates/a/src/lib.rs", ""),
-        file("crates/a/src/one/two/x.rs", ""),
-        file("crates/a/src/three/y.rs", ""),
-        file("crates/a/tests/four/z.rs", ""),
-    ];
-    let found = |document| unnamed_folders(document, &sources).len();
-    assert_eq!(found("nothing"), 2);
-    assert_eq!(found("[y](crates/a/src/three/y.rs), `one/two/`"), 0);
-    assert_eq!(found("[y](crates/a/src/three/y.rs), `one/`"), 1);
 }
 
 #[test]
@@ -157,11 +147,26 @@ fn arrows_that_manifests_do_not_have_are_found() {
 fn places_that_no_list_names_are_found() {
     let all = "A1 B1 C1 D1 E1 F1 G1 H1 I1 J1 K1 L1";
     let types: Vec<&str> =
-        types("x! builtin![13: A1, B1; C1];").into_iter().chain(all.split(' ').skip(3)).collect();
+        types("a { $then! { 0 A1, 1 B1, 12 C1, } } D1").into_iter().chain(all.split(' ').skip(3)).collect();
     let document = "# A\n\n### A type, place by place\n\n[l](crates/l.rs)\n\n### B\n[m](crates/m.rs)\n";
     let found = |path: &str, text: &str| places_of_types(document, &types, &[file(path, text)]);
     assert_eq!(found("crates/l.rs", all), [] as [&str; 0]);
     assert_eq!(found("crates/m.rs", all).len(), 1);
     assert_eq!(found("crates/m.rs", "A1 B1 C1 // D1 E1 F1 G1 H1 I1 J1 K1 L1"), [] as [&str; 0]);
     assert_eq!(found("crates/l.rs", &all[3..]), ["crates/l.rs: lists the types without A1"]);
+    assert_eq!(too_many_places("\n### A type, place by place\n\n1. *A*\n2. *B*\n"), [] as [&str; 0]);
+    for count in [0, PLACES_MAX + 1] {
+        assert_eq!(
+            too_many_places(&format!("\n### A type, place by place\n{}", "1. *A*\n".repeat(count))).len(),
+            1
+        );
+    }
+}
+
+#[test]
+fn runs_of_types_chosen_by_hand_are_found() {
+    let all = RUNS_OF_ALL.map(|(_, path, by)| file(path, &format!("fn a() {{ {by} }}")));
+    assert_eq!(runs_of_some(&all), [] as [&str; 0]);
+    assert_eq!(runs_of_some(&all[1..]).len(), 1);
+    assert_eq!(runs_of_some(&RUNS_OF_ALL.map(|(_, path, _)| file(path, "check::<Set>();"))).len(), 6);
 }

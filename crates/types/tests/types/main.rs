@@ -7,4 +7,5 @@ mod keyspace;
 mod oracle;
 mod ordered;
 mod partial_states;
+mod readme;
 mod strings_and_hashes;

@@ -1,15 +1,12 @@
 //! Operations do the same on a partial state as on the whole record: answer, claims, effect, room and error, for every
 //! example state, every example operation, and up to two effects that its owner has there already. The partial states are the
-//! smallest that each type's documentation allows (`partial_states/cut.rs`).
-
-mod cut;
+//! smallest that each type's documentation allows ([`BuiltIn::part`]).
 
 use claret_types::{
-    Best, BoundedCounter, Bytes, Counter, Dict, Document, DocumentOp, Effect, End, Examples, Few,
-    FloatCounter, List, ListOp, ListState, OpError, Operation, Ranking, Register, ScoreBound, ScoredSet,
-    ScoredSetOp, Set, SetOp, SetState, State, SummaryBag, TopK, TopKOp, UidGenerator, Unique,
+    Best, BuiltIn, Bytes, Dict, Document, DocumentOp, Effect, End, Examples, Few, List, ListOp, ListState,
+    OpError, Operation, Ranking, ScoreBound, ScoredSet, ScoredSetOp, Set, SetOp, SetState, State, TopK,
+    TopKOp, Unique, with_types,
 };
-use cut::Cut;
 
 const UNIQUE: Unique = Unique(1_000_001);
 
@@ -30,17 +27,17 @@ fn absent_as_none<T: Examples>(state: &T::State) -> Option<State> {
 }
 
 /// Holds every operation in every state against its partial state; how often it did.
-fn check<T: Examples + Cut>(states: &[T::State], ops: &[T::Op]) -> usize {
+fn check<T: BuiltIn>(states: &[T::State], ops: &[T::Op]) -> usize {
     let ops: Vec<Operation> = ops.iter().map(|op| Operation::new::<T>(op.clone())).collect();
     states.iter().map(|state| deeper::<T>(state, &ops, &mut Vec::new())).sum()
 }
 
-fn deeper<T: Examples + Cut>(state: &T::State, ops: &[Operation], own: &mut Vec<Effect>) -> usize {
+fn deeper<T: BuiltIn>(state: &T::State, ops: &[Operation], own: &mut Vec<Effect>) -> usize {
     let mut cases = 0;
     for op in ops {
         let refs: Vec<&Effect> = own.iter().collect();
         let typed: Vec<&T::Effect> = own.iter().map(|it| it.downcast::<T>().expect("its type")).collect();
-        let partial = T::cut(state, op.downcast::<T>().expect("its type"), &typed);
+        let partial = T::part(state, op.downcast::<T>().expect("its type"), &typed);
         let (expected, effect) = outcome::<T>(absent_as_none::<T>(state), op, &refs);
         let (found, _) = outcome::<T>(absent_as_none::<T>(&partial), op, &refs);
         assert_eq!(found, expected, "{op:?} after {own:?}: in {partial:?} and in {state:?}");
@@ -54,37 +51,33 @@ fn deeper<T: Examples + Cut>(state: &T::State, ops: &[Operation], own: &mut Vec<
     cases
 }
 
-fn examples<T: Examples + Cut>() {
+fn examples<T: BuiltIn>() {
     let (states, ops) = (T::states(), T::operations());
     assert!(check::<T>(&states, &ops) > states.len() * ops.len(), "some operation had an effect");
 }
 
 #[test]
-fn small_types_are_loaded_whole() {
-    examples::<Register>();
-    examples::<Counter>();
-    examples::<FloatCounter>();
-    examples::<BoundedCounter>();
-    examples::<SummaryBag>();
-    examples::<UidGenerator>();
+fn every_type_by_its_examples() {
+    macro_rules! each {
+        ($($place:literal $kind:ident),* $(,)?) => { $(examples::<claret_types::$kind>();)* };
+    }
+    with_types!(each);
 }
 
 #[test]
 fn sets_by_members() {
-    examples::<Set>();
     let many: SetState = (0..100).map(|n| Bytes::from(n.to_string())).collect();
     let mut ops = Set::operations();
     let few = |list: &[&str]| list.iter().map(|it| Bytes::from(*it)).collect::<Few<Bytes>>();
     ops.extend([SetOp::Add(few(&["1", "z"])), SetOp::RemoveReturning(few(&["1", "2", "z"]))]);
     check::<Set>(&[many.clone(), few(&["1", "2"]).into_iter().collect()], &ops);
-    assert_eq!(Set::cut(&many, &SetOp::Contains("7".into()), &[]).sorted().len(), 1);
-    assert_eq!(Set::cut(&many, &SetOp::Contains("seven".into()), &[]).sorted().len(), 0);
-    assert_eq!(Set::cut(&many, &SetOp::Len, &[]).len(), 100);
+    assert_eq!(Set::part(&many, &SetOp::Contains("7".into()), &[]).sorted().len(), 1);
+    assert_eq!(Set::part(&many, &SetOp::Contains("seven".into()), &[]).sorted().len(), 0);
+    assert_eq!(Set::part(&many, &SetOp::Len, &[]).len(), 100);
 }
 
 #[test]
 fn dicts_by_fields() {
-    examples::<Dict>();
     let many = |state: &<Dict as claret_types::DataType>::State| {
         let more = (0..20).map(|n| (Bytes::from(format!("f{n}")), "v".into()));
         state.sorted().into_iter().map(|(field, value)| (field.clone(), value.clone())).chain(more).collect()
@@ -95,10 +88,9 @@ fn dicts_by_fields() {
 
 #[test]
 fn documents_by_places() {
-    examples::<Document>();
     let loaded = |name: &str, path: &str| {
         let whole = &Document::states()[2];
-        Document::cut(whole, &DocumentOp::new(name, &[path.into()]), &[]).len()
+        Document::part(whole, &DocumentOp::new(name, &[path.into()]), &[]).len()
     };
     assert_eq!(
         (loaded("JSON.GET", "$.a.b"), loaded("JSON.TYPE", "$.a"), loaded("JSON.GET", "$.a")),
@@ -112,7 +104,6 @@ fn ranked(names: &str) -> impl Iterator<Item = (Bytes, f64)> {
 
 #[test]
 fn scored_sets_by_members_scores_and_positions() {
-    examples::<ScoredSet>();
     let states: [Ranking; 3] = ["abcdefgh", "yx", "abxcdyefg"].map(|names| ranked(names).collect());
     let range = |start, stop, reverse| ScoredSetOp::Range { start, stop, reverse, scores: true };
     let mut ops = ScoredSet::operations();
@@ -129,13 +120,12 @@ fn scored_sets_by_members_scores_and_positions() {
     ops.push(ScoredSetOp::Count { min, max });
     ops.extend(["a", "d", "h"].map(|member| ScoredSetOp::Rank(member.into())));
     check::<ScoredSet>(&states, &ops);
-    let loaded = |op| ScoredSet::cut(&states[0], &op, &[]).iter().count();
+    let loaded = |op| ScoredSet::part(&states[0], &op, &[]).iter().count();
     assert_eq!((loaded(range(2, 4, true)), loaded(ScoredSetOp::Rank("d".into()))), (3, 1));
 }
 
 #[test]
 fn topks_by_both_ends() {
-    examples::<TopK>();
     let of = |capacity, names: &str| Best::new(capacity, ranked(names));
     let states = [of(6, "abcdef"), of(6, "abcd"), of(4, "abcd"), of(1, "a"), of(3, "abc")];
     let mut ops = vec![TopKOp::Max, TopKOp::Count, TopKOp::List { count: 2 }, TopKOp::List { count: 9 }];
@@ -147,12 +137,11 @@ fn topks_by_both_ends() {
     check::<TopK>(&states, &ops);
     let long = Best::new(1000, (0..1000).map(|n| (Bytes::from(n.to_string()), f64::from(n))));
     let offer = TopKOp::Add { capacity: 1000, score: 5.0, member: "7".into() };
-    assert_eq!(TopK::cut(&long, &offer, &[]).ranking().iter().count(), 3);
+    assert_eq!(TopK::part(&long, &offer, &[]).ranking().iter().count(), 3);
 }
 
 #[test]
 fn lists_by_both_ends() {
-    examples::<List>();
     let of = |names: &str| names.bytes().map(|name| Bytes::copy_from(&[name])).collect::<ListState>();
     let mut ops = List::operations();
     for (start, stop) in [(1, 2), (-3, -2), (1, -2), (2, 1), (4, 99), (-99, -6)] {
@@ -160,7 +149,7 @@ fn lists_by_both_ends() {
     }
     ops.extend([2, 6, -3, -7].map(ListOp::Index));
     check::<List>(&["abcdefgh", "abcde", "ab"].map(of), &ops);
-    let loaded = |op| List::cut(&of("abcdefgh"), &op, &[]).iter().count();
+    let loaded = |op| List::part(&of("abcdefgh"), &op, &[]).iter().count();
     assert_eq!((loaded(ListOp::Len), loaded(ListOp::Pop(End::Back)), loaded(ListOp::Index(-2))), (0, 1, 2));
 }
 
@@ -201,7 +190,7 @@ fn mixed_types_are_loaded_whole() {
     let remove = Operation::new::<Set>(SetOp::Remove(Few::from_iter([Bytes::from("a")])));
     let own = remove.execute(Some(&set), UNIQUE).expect("it is in").effect.expect("goes");
     let push = Operation::new::<List>(ListOp::Push(End::Back, Few::from_iter([Bytes::from("v")])));
-    let partial = cut::cut(&set, &push, &[&own]);
+    let partial = set.part(&push, &[&own]);
     assert_eq!(partial, set);
     assert!(push.execute_in_partial(Some(partial.clone()), &[&own], UNIQUE).is_ok());
     let error = push.execute_in_partial(Some(partial), &[], UNIQUE).expect_err("a set");

@@ -1,6 +1,7 @@
 //! Chains (docs/chains.md): the modes `chain` and `hot-chain`.
 
-use claret::cluster::{Chains, ClusterBuilder};
+use claret::cluster::ClusterBuilder;
+use claret::lab::Chains;
 
 fn chains(mode: &str) -> Option<Chains> {
     match mode {

@@ -1,7 +1,11 @@
 //! What operations promise that run at the commit and are answered with it, on any store (P90).
 
 use claret::types::{Counter, CounterOp};
-use claret::{Abort, AtCommit, Error, Mode, Operation, Records, Reply, Store, Ticket, Tx, TxOptions};
+use claret::{
+    Abort, AtCommit, Error, Operation, Records, Reply, Store, Ticket, Tx, TxOptions,
+    errors::{ExecuteError, HandleError, NestError},
+    lab::Mode,
+};
 
 use crate::any_host::ways::Case;
 
@@ -40,11 +44,11 @@ impl Case<'_> {
                 last.bounded_counter(&stock).take(seen)?;
                 let left = last.bounded_counter(&stock).get();
                 let place = last.list(&list).push_back_returning(seen);
-                assert!(matches!(last.replies(), Err(Error::NotCommitted)));
+                assert!(matches!(last.replies(), Err(Error::Handle(HandleError::NotCommitted))));
                 Ok::<_, Abort>((last, left, place))
             };
             let (last, left, place): (AtCommit, Ticket<Option<i64>>, Ticket<u64>) =
-                self.store.transaction_with(self.options, body).await.expect("committed");
+                self.store.tx().options(self.options).run(body).await.expect("committed");
             let replies = last.replies().expect("committed");
             assert_eq!(replies.get(place).expect("a number"), number);
             assert_eq!(replies.get(left).expect("a number"), Some(5 - 2 * number as i64));
@@ -64,7 +68,7 @@ impl Case<'_> {
             tx.counter(&key).add(1)?;
             Ok::<_, Abort>((before, last, ten))
         };
-        let (before, last, ten) = self.store.transaction_with(self.options, body).await.expect("committed");
+        let (before, last, ten) = self.store.tx().options(self.options).run(body).await.expect("committed");
         assert_eq!((before, last.replies().expect("committed").get(ten).expect("a number")), (2, 13));
     }
 
@@ -82,7 +86,7 @@ impl Case<'_> {
             tx.counter(self.key("now")).add_returning(7).await?;
             Ok::<_, Abort>((last, tickets))
         };
-        let (last, tickets) = self.store.transaction_with(self.options, body).await.expect("committed");
+        let (last, tickets) = self.store.tx().options(self.options).run(body).await.expect("committed");
         let replies = last.replies().expect("committed");
         let numbers: Vec<i64> = tickets.iter().map(|it| replies.get(*it).expect("a number")).collect();
         assert_eq!(numbers, [100, 101, 102, 103, 104]);
@@ -98,7 +102,7 @@ impl Case<'_> {
             let ticket = last.counter(&key).add_returning(5);
             Ok::<_, Abort>((last, ticket))
         };
-        let (last, ticket) = self.store.transaction_with(self.options, body).await.expect("committed");
+        let (last, ticket) = self.store.tx().options(self.options).run(body).await.expect("committed");
         assert_eq!(last.replies().expect("committed").get(ticket).expect("a number"), 5);
         assert_eq!(self.store.counter(&settled).get().await.expect("read"), 1);
     }
@@ -108,7 +112,9 @@ impl Case<'_> {
         let key = self.key("stale");
         let error = self
             .store
-            .transaction_with(self.options, async |tx| {
+            .tx()
+            .options(self.options)
+            .run(async |tx| {
                 tx.counter(&key).add_returning(1).await?;
                 let stale = tx.nested(async |inner| Ok::<_, Abort>(inner.at_commit())).await?;
                 let _ = stale.counter(&key).add_returning(10);
@@ -116,7 +122,7 @@ impl Case<'_> {
             })
             .await
             .expect_err("an operation is missing");
-        assert!(matches!(error, Error::Finished), "{error}");
+        assert!(matches!(error, Error::Handle(HandleError::Finished)), "{error}");
         assert_eq!(self.store.counter(&key).get().await.expect("read"), 0);
     }
 
@@ -124,7 +130,9 @@ impl Case<'_> {
         let key = self.key("innermost");
         let (last, outer) = self
             .store
-            .transaction_with(self.options, async |tx| {
+            .tx()
+            .options(self.options)
+            .run(async |tx| {
                 let last = tx.at_commit();
                 let outer = last.counter(&key).add_returning(1);
                 let inner = tx.nested(async |inner| {
@@ -153,7 +161,7 @@ impl Case<'_> {
             Ok::<_, Abort>((tx.attempt(), last, ticket))
         };
         let (attempt, last, ticket) =
-            self.store.transaction_with(self.options, body).await.expect("committed");
+            self.store.tx().options(self.options).run(body).await.expect("committed");
         assert_eq!(attempt, if self.options == TxOptions::new() { 1 } else { 2 });
         assert_eq!(last.replies().expect("committed").get(ticket).expect("a number"), 1);
         assert_eq!(self.store.counter(&key).get().await.expect("read"), 1);
@@ -165,7 +173,9 @@ impl Case<'_> {
         let kept = std::sync::Mutex::new(None);
         let error = self
             .store
-            .transaction_with(self.options, async |tx| {
+            .tx()
+            .options(self.options)
+            .run(async |tx| {
                 tx.counter(&other).add_returning(1).await?;
                 let last = tx.at_commit();
                 last.bounded_counter(&stock).take(2)?;
@@ -174,7 +184,10 @@ impl Case<'_> {
             })
             .await
             .expect_err("one is there");
-        assert!(matches!(&error, Error::Invalid { key, .. } if *key == stock.as_str().into()), "{error}");
+        assert!(
+            matches!(&error, Error::Execute(ExecuteError::Invalid { key, .. }) if *key == stock.as_str().into()),
+            "{error}"
+        );
         assert_eq!(self.store.counter(&other).get().await.expect("read"), 0);
         assert!(kept.into_inner().expect("nobody panicked").expect("called").replies().is_err());
     }
@@ -183,7 +196,9 @@ impl Case<'_> {
         let key = self.key("levels");
         let (last, tickets) = self
             .store
-            .transaction_with(self.options, async |tx| {
+            .tx()
+            .options(self.options)
+            .run(async |tx| {
                 let last = tx.at_commit();
                 let one = last.counter(&key).add_returning(1);
                 let here = tx.savepoint()?;
@@ -204,7 +219,7 @@ impl Case<'_> {
             .expect("committed");
         let replies = last.replies().expect("committed");
         let answers = tickets.map(|ticket| replies.get(ticket));
-        assert_eq!(answers, [Ok(1), Err(Error::RolledBack), Ok(101), Ok(1_101)]);
+        assert_eq!(answers, [Ok(1), Err(Error::Nest(NestError::RolledBack)), Ok(101), Ok(1_101)]);
         assert!(matches!(replies.into_inner()[1], Reply::Failed(_)));
         assert_eq!(self.store.counter(&key).get().await.expect("read"), 1_101);
     }
@@ -213,7 +228,9 @@ impl Case<'_> {
         let key = self.key("error");
         let error = self
             .store
-            .transaction_with(self.options, async |tx| {
+            .tx()
+            .options(self.options)
+            .run(async |tx| {
                 tx.counter(self.key("error:seen")).get().await?;
                 tx.at_commit().counter(&key).add(1)?;
                 Err::<(), _>(Abort::because("changed my mind"))

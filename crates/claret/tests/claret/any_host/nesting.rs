@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use claret::{Abort, Error, OpError, Records, Store, Tx, TxOptions};
+use claret::{
+    Abort, Error, OpError, Records, Store, Tx,
+    errors::{ExecuteError, HandleError, NestError},
+};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -52,7 +55,7 @@ async fn ready(tx: &Tx) -> Result<(), Error> {
 impl Case<'_> {
     async fn what_is_undone_has_no_effect(&self) {
         let (tags, count) = (self.key("tags"), self.key("count"));
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.set(&tags).add("kept")?;
             let undone = tx.nested(async |tx| {
@@ -74,7 +77,7 @@ impl Case<'_> {
 
     async fn a_savepoint_is_rolled_back_to_again_and_again(&self) {
         let list = self.key("list");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.list(&list).push_back("first")?;
             let point = tx.savepoint()?;
@@ -95,7 +98,7 @@ impl Case<'_> {
     /// Calls that wait for the commit go with the first that is executed on their record, which is undone without them.
     async fn what_was_done_before_is_seen_and_stays(&self) {
         let (before, beside) = (self.key("before"), self.key("beside"));
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.counter(&before).add(1)?;
             tx.counter(&beside).add(1)?;
@@ -116,7 +119,7 @@ impl Case<'_> {
 
     async fn what_a_nested_one_did_is_seen_and_stays(&self) {
         let tags = self.key("stays");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             let within = tx.nested(async |tx| {
                 tx.set(&tags).add("one")?;
@@ -136,7 +139,10 @@ impl Case<'_> {
         async fn descend(tx: Tx, tags: &str, depth: u32) -> Result<(), Error> {
             tx.set(tags).add(format!("{depth}"))?;
             if depth == 16 {
-                assert_eq!(tx.savepoint().expect_err("too deep"), Error::TooDeep { limit: 16 });
+                assert_eq!(
+                    tx.savepoint().expect_err("too deep"),
+                    Error::Nest(NestError::TooDeep { limit: 16 })
+                );
                 return Ok(());
             }
             assert_eq!(tx.set(tags).len().await?, u64::from(depth) + 1);
@@ -144,15 +150,15 @@ impl Case<'_> {
             let undone = tx.nested(async |tx| {
                 tx.set(tags).add(format!("undone at {depth}"))?;
                 tx.set(tags).len().await?;
-                Err::<(), _>(Error::NoSavepoint)
+                Err::<(), _>(Error::Nest(NestError::NoSavepoint))
             });
             if depth < 15 {
-                assert_eq!(undone.await, Err(Error::NoSavepoint));
+                assert_eq!(undone.await, Err(Error::Nest(NestError::NoSavepoint)));
             }
             Ok(())
         }
         let tags = self.key("deep");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             Ok(descend(tx, &tags, 0).await?)
         });
@@ -164,7 +170,7 @@ impl Case<'_> {
         let (word, seats, other) = (self.key("word"), self.key("seats"), self.key("other"));
         self.store.register(&word).set("a word").await.expect("set");
         self.store.bounded_counter(&seats).create(1, 0, 9).await.expect("created");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.set(&other).add("before")?;
             let (found, mut again) = (
@@ -178,7 +184,7 @@ impl Case<'_> {
                 .await,
                 0,
             );
-            let wrong = matches!(&found, Err(Error::Invalid { key, error: OpError::WrongType { .. } }) if **key == *word.as_bytes());
+            let wrong = matches!(&found, Err(Error::Execute(ExecuteError::Invalid { key, error: OpError::WrongType { .. } })) if **key == *word.as_bytes());
             assert!(wrong, "{found:?}");
             // One that is ignored dooms it all the same.
             let ignored = tx.nested(async |tx| {
@@ -200,7 +206,7 @@ impl Case<'_> {
     async fn an_error_of_what_went_along_is_heard(&self) {
         let seats = self.key("few");
         self.store.bounded_counter(&seats).create(3, 0, 9).await.expect("created");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.bounded_counter(&seats).take(1)?;
             let taken = tx.nested(async |tx| {
@@ -209,7 +215,10 @@ impl Case<'_> {
                 tx.bounded_counter(&seats).get().await
             });
             let taken = taken.await;
-            let is_told = matches!(taken, Err(Error::Invalid { error: OpError::Insufficient { .. }, .. }));
+            let is_told = matches!(
+                taken,
+                Err(Error::Execute(ExecuteError::Invalid { error: OpError::Insufficient { .. }, .. }))
+            );
             assert!(is_told, "{taken:?}");
             Ok(tx.bounded_counter(&seats).get().await?)
         });
@@ -221,7 +230,7 @@ impl Case<'_> {
         let (word, tags) = (self.key("text"), self.key("rolled"));
         self.store.register(&word).set("a word").await.expect("set");
         for rolls_back in [true, false] {
-            let done = self.store.transaction_with(self.options, async |tx| {
+            let done = self.store.tx().options(self.options).run(async |tx| {
                 ready(&tx).await?;
                 tx.set(&tags).add("done")?;
                 let point = tx.savepoint()?;
@@ -238,8 +247,10 @@ impl Case<'_> {
             let done = done.await;
             assert_eq!(done.is_ok(), rolls_back, "{done:?}");
             let done = done.err();
-            let is_told =
-                matches!(done, None | Some(Error::Invalid { error: OpError::WrongType { .. }, .. }));
+            let is_told = matches!(
+                done,
+                None | Some(Error::Execute(ExecuteError::Invalid { error: OpError::WrongType { .. }, .. }))
+            );
             assert!(is_told, "{done:?}");
             assert_eq!(self.store.set(&tags).len().await, Ok(1));
         }
@@ -249,7 +260,7 @@ impl Case<'_> {
     async fn an_error_in_the_middle_ends_that_level(&self) {
         let (seats, tags) = (self.key("middle"), self.key("middles"));
         self.store.bounded_counter(&seats).create(3, 0, 9).await.expect("created");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.set(&tags).add("outer")?;
             let middle = tx.nested(async |tx| {
@@ -261,7 +272,10 @@ impl Case<'_> {
                 assert_eq!(tx.set(&tags).len().await.err(), inner.as_ref().err().cloned());
                 Ok::<_, Error>(())
             });
-            assert!(matches!(middle.await, Err(Error::Invalid { error: OpError::Insufficient { .. }, .. })));
+            assert!(matches!(
+                middle.await,
+                Err(Error::Execute(ExecuteError::Invalid { error: OpError::Insufficient { .. }, .. }))
+            ));
             Ok(tx.set(&tags).len().await?)
         });
         assert_eq!(done.await, Ok(1));
@@ -270,7 +284,7 @@ impl Case<'_> {
     async fn it_settles(&self) {
         let (word, tags) = (self.key("settles"), self.key("settled"));
         self.store.register(&word).set("a word").await.expect("set");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.settle().await?;
             tx.set(&tags).add("one")?;
@@ -283,13 +297,19 @@ impl Case<'_> {
                 tx.settle().await
             });
             let late = late.await;
-            assert!(matches!(late, Err(Error::Invalid { error: OpError::WrongType { .. }, .. })), "{late:?}");
+            assert!(
+                matches!(
+                    late,
+                    Err(Error::Execute(ExecuteError::Invalid { error: OpError::WrongType { .. }, .. }))
+                ),
+                "{late:?}"
+            );
             Ok(tx.set(&tags).len().await?)
         });
         assert_eq!(done.await, Ok(2));
         assert_eq!(self.store.set(&tags).len().await, Ok(2));
         // Outside of all it ends the transaction.
-        let failed = self.store.transaction_with(self.options, async |tx| {
+        let failed = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.set(&tags).add("four")?;
             tx.set(&word).add("it is another type")?;
@@ -298,13 +318,19 @@ impl Case<'_> {
             Ok(())
         });
         let failed = failed.await;
-        assert!(matches!(failed, Err(Error::Invalid { error: OpError::WrongType { .. }, .. })), "{failed:?}");
+        assert!(
+            matches!(
+                failed,
+                Err(Error::Execute(ExecuteError::Invalid { error: OpError::WrongType { .. }, .. }))
+            ),
+            "{failed:?}"
+        );
         assert_eq!(self.store.set(&tags).len().await, Ok(2));
     }
 
     async fn what_was_settled_can_be_undone(&self) {
         let tags = self.key("settled, undone");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             tx.set(&tags).add("kept")?;
             let point = tx.savepoint()?;
@@ -321,43 +347,50 @@ impl Case<'_> {
 
     async fn handles_and_savepoints_that_may_not_be_used(&self) {
         let tags = self.key("handles");
-        let outer = self.store.transaction_with(self.options, async |tx| {
+        let outer = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             let _ = tx
                 .nested(async |_| {
-                    assert_eq!(tx.set(&tags).add("by the outer handle"), Err(Error::NestedOpen));
-                    assert_eq!(tx.savepoint().err(), Some(Error::NestedOpen));
+                    assert_eq!(
+                        tx.set(&tags).add("by the outer handle"),
+                        Err(Error::Nest(NestError::NestedOpen))
+                    );
+                    assert_eq!(tx.savepoint().err(), Some(Error::Nest(NestError::NestedOpen)));
                     Ok::<_, Error>(())
                 })
                 .await;
             Ok(())
         });
-        assert_eq!(outer.await, Err(Error::NestedOpen));
-        let done = self.store.transaction_with(self.options, async |tx| {
+        assert_eq!(outer.await, Err(Error::Nest(NestError::NestedOpen)));
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             let point = tx.savepoint()?;
             let later = tx.savepoint()?;
             let (mut inner, mut within) = (None, None);
             tx.nested(async |tx| {
-                assert_eq!(tx.rollback_to(&point), Err(Error::NoSavepoint), "it is of the one around");
+                assert_eq!(
+                    tx.rollback_to(&point),
+                    Err(Error::Nest(NestError::NoSavepoint)),
+                    "it is of the one around"
+                );
                 within = Some(tx.savepoint()?);
                 inner = Some(tx);
                 Ok::<_, Error>(())
             })
             .await?;
             let (inner, within) = (inner.expect("it ran"), within.expect("it ran"));
-            assert_eq!(inner.set(&tags).add("it has ended"), Err(Error::Finished));
-            assert_eq!(tx.rollback_to(&within), Err(Error::NoSavepoint));
+            assert_eq!(inner.set(&tags).add("it has ended"), Err(Error::Handle(HandleError::Finished)));
+            assert_eq!(tx.rollback_to(&within), Err(Error::Nest(NestError::NoSavepoint)));
             tx.rollback_to(&point)?;
-            assert_eq!(tx.rollback_to(&later), Err(Error::NoSavepoint), "it was made later");
+            assert_eq!(tx.rollback_to(&later), Err(Error::Nest(NestError::NoSavepoint)), "it was made later");
             tx.release(&point)?;
-            assert_eq!(tx.release(&point), Err(Error::NoSavepoint));
+            assert_eq!(tx.release(&point), Err(Error::Nest(NestError::NoSavepoint)));
             Ok(point)
         });
         let point = done.await.expect("committed");
-        let other = self.store.transaction_with(self.options, async |tx| {
+        let other = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
-            assert_eq!(tx.rollback_to(&point), Err(Error::NoSavepoint));
+            assert_eq!(tx.rollback_to(&point), Err(Error::Nest(NestError::NoSavepoint)));
             Ok(())
         });
         other.await.expect("committed");
@@ -366,7 +399,7 @@ impl Case<'_> {
 
     async fn a_nested_one_that_is_dropped_is_undone(&self) {
         let tags = self.key("dropped");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             let mut nested = Box::pin(tx.nested(async |tx| {
                 tx.set(&tags).add("undone")?;
@@ -386,7 +419,7 @@ impl Case<'_> {
     async fn undone_draws_are_there_again(&self) {
         let seats = self.key("draws");
         self.store.bounded_counter(&seats).create(5, 0, 9).await.expect("created");
-        let done = self.store.transaction_with(self.options, async |tx| {
+        let done = self.store.tx().options(self.options).run(async |tx| {
             ready(&tx).await?;
             let point = tx.savepoint()?;
             for _ in 0..3 {
@@ -408,7 +441,7 @@ impl Case<'_> {
             let run = |sees: String, writes: String| {
                 let (store, options) = (self.store.clone(), self.options);
                 tokio::spawn(async move {
-                    let seen = store.transaction_with(options, async |tx| {
+                    let seen = store.tx().options(options).run(async |tx| {
                         ready(&tx).await?;
                         let point = tx.savepoint()?;
                         let seen = tx.counter(&sees).get().await?;
@@ -451,7 +484,7 @@ async fn an_answer_that_does_not_come_is_not_waited_for(store: &Store, keys: &st
                 let point = tx.savepoint()?;
                 let late = tx.register(&held).get::<String>();
                 tx.rollback_to(&point)?;
-                assert_eq!(late.await, Err(Error::RolledBack));
+                assert_eq!(late.await, Err(Error::Nest(NestError::RolledBack)));
                 gives_up.notify_one();
                 Ok(())
             });
@@ -490,7 +523,7 @@ async fn an_error_keeps_its_footprint(store: &Store, keys: &str) {
 /// An optimistic transaction locks a record within a savepoint that it has written before: the next attempt locks it from the start.
 async fn what_is_locked_within_and_was_done_before(store: &Store, keys: &str) {
     let count = format!("{keys}locked within");
-    let done = store.transaction_with(TxOptions::new().optimistic(), async |tx| {
+    let done = store.tx().optimistic().run(async |tx| {
         ready(&tx).await?;
         tx.counter(&count).add(1)?;
         let point = tx.savepoint()?;

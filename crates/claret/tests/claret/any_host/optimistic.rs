@@ -5,7 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Abort, Error, OpError, Records, Reply, Store, TxOptions};
+use claret::{
+    Abort, Error, OpError, Records, Reply, Store, TxOptions,
+    errors::{CommitError, ExecuteError, HandleError},
+    lab::TxLab,
+};
 use tokio::sync::Barrier;
 use tokio::time::timeout;
 
@@ -41,7 +45,7 @@ async fn others_do_not_matter_that_commute(store: &Store, keys: &str) {
     let (tags, seats) = (format!("{keys}tags"), format!("{keys}seats"));
     store.set(&tags).add("red").await.expect("added");
     store.bounded_counter(&seats).create(10, 0, 10).await.expect("created");
-    let attempts = store.transaction_with(optimistic(), async |tx| {
+    let attempts = store.tx().options(optimistic()).run(async |tx| {
         assert!(tx.set(&tags).contains("red").await?);
         assert!(tx.bounded_counter(&seats).try_take(2).await?);
         store.set(&tags).add("blue").await?;
@@ -54,7 +58,7 @@ async fn others_do_not_matter_that_commute(store: &Store, keys: &str) {
 
 async fn what_was_seen_and_changed_is_looked_at_again(store: &Store, keys: &str) {
     let (tags, size) = (format!("{keys}changing"), format!("{keys}size"));
-    let seen = store.transaction_with(optimistic(), async |tx| {
+    let seen = store.tx().options(optimistic()).run(async |tx| {
         let count = tx.set(&tags).len().await?;
         if tx.attempt() == 1 {
             store.set(&tags).add("late").await?;
@@ -69,7 +73,7 @@ async fn what_was_seen_and_changed_is_looked_at_again(store: &Store, keys: &str)
 async fn a_thinker_stands_in_nobodys_way(store: &Store, keys: &str) {
     let price = format!("{keys}price");
     store.register(&price).set(5_i64).await.expect("set");
-    let seen = store.transaction_with(optimistic(), async |tx| {
+    let seen = store.tx().options(optimistic()).run(async |tx| {
         let seen = tx.register(&price).get::<i64>().await?;
         if tx.attempt() == 1 {
             let set = timeout(SOON, store.register(&price).set(6_i64)).await;
@@ -88,7 +92,7 @@ async fn two_that_see_each_others_records_are_one_after_the_other(store: &Store,
         let run = |sees: String, writes: String| {
             let (store, both) = (store.clone(), Arc::clone(&both));
             tokio::spawn(async move {
-                let seen = store.transaction_with(optimistic(), async |tx| {
+                let seen = store.tx().options(optimistic()).run(async |tx| {
                     let seen = tx.counter(&sees).get().await?;
                     if tx.attempt() == 1 {
                         both.wait().await;
@@ -108,7 +112,7 @@ async fn two_that_see_each_others_records_are_one_after_the_other(store: &Store,
 /// A number that is drawn goes into keys and values, and drawn anew it would be another one.
 async fn a_number_is_drawn_once(store: &Store, keys: &str) {
     let (ids, last) = (format!("{keys}ids"), format!("{keys}last"));
-    let drawn = store.transaction_with(optimistic(), async |tx| {
+    let drawn = store.tx().options(optimistic()).run(async |tx| {
         let id = tx.uid_generator(&ids).next().await?;
         store.uid_generator(&ids).next().await?;
         tx.register(&last).set(id)?;
@@ -124,7 +128,7 @@ async fn an_error_is_believed_if_what_was_seen_is_so(store: &Store, keys: &str) 
     store.counter(&x).add(50).await.expect("added");
     store.counter(&y).add(50).await.expect("added");
     let runs = AtomicU32::new(0);
-    let sum = store.transaction_with(optimistic(), async |tx| {
+    let sum = store.tx().options(optimistic()).run(async |tx| {
         runs.fetch_add(1, Ordering::Relaxed);
         let seen = tx.counter(&x).get().await?;
         if tx.attempt() == 1 {
@@ -139,7 +143,7 @@ async fn an_error_is_believed_if_what_was_seen_is_so(store: &Store, keys: &str) 
     assert_eq!(sum.await, Ok(100));
     assert_eq!(runs.into_inner(), 2);
     // What is true is told as it is.
-    let told = store.transaction_with(optimistic(), async |tx| -> Result<(), Abort> {
+    let told = store.tx().options(optimistic()).run(async |tx| -> Result<(), Abort> {
         let seen = tx.counter(&x).get().await?;
         tx.counter(&x).add(1)?;
         Err(Abort::because(format!("{seen} is enough")))
@@ -153,7 +157,7 @@ async fn an_operation_that_cannot_be_done_is_believed_once_checked(store: &Store
     let (limit, stock) = (format!("{keys}limit"), format!("{keys}stock"));
     store.counter(&limit).add(5).await.expect("added");
     store.bounded_counter(&stock).create(3, 0, 9).await.expect("created");
-    let taken = store.transaction_with(optimistic(), async |tx| {
+    let taken = store.tx().options(optimistic()).run(async |tx| {
         let amount = tx.counter(&limit).get().await?;
         if tx.attempt() == 1 {
             store.counter(&limit).add(-3).await?;
@@ -164,7 +168,7 @@ async fn an_operation_that_cannot_be_done_is_believed_once_checked(store: &Store
         Ok((tx.attempt(), left))
     });
     assert_eq!(taken.await, Ok((2, Some(1))));
-    let fails = store.transaction_with(optimistic(), async |tx| {
+    let fails = store.tx().options(optimistic()).run(async |tx| {
         tx.bounded_counter(&stock).take(7)?;
         // The closure looks away from it.
         let _ = tx.bounded_counter(&stock).get().await;
@@ -173,7 +177,7 @@ async fn an_operation_that_cannot_be_done_is_believed_once_checked(store: &Store
     });
     let told = fails.await;
     assert!(
-        matches!(&told, Err(Error::Invalid { key, error: OpError::Insufficient { .. } }) if key.as_str() == Some(&stock)),
+        matches!(&told, Err(Error::Execute(ExecuteError::Invalid { key, error: OpError::Insufficient { .. } })) if key.as_str() == Some(&stock)),
         "{told:?}"
     );
     assert_eq!(store.counter(&limit).get().await, Ok(2), "nothing was done");
@@ -188,7 +192,7 @@ async fn an_error_under_a_lock_tells_of_what_was_seen(store: &Store, keys: &str)
         store.counter(&limit).add(5).await.expect("added");
         store.bounded_counter(&stock).create(3, 0, 9).await.expect("created");
         let options = if optimistic_only { optimistic().optimistic_only() } else { optimistic() };
-        let left = store.transaction_with(options, async |tx| {
+        let left = store.tx().options(options).run(async |tx| {
             let amount = tx.counter(&limit).get().await?;
             if tx.attempt() == 1 {
                 store.counter(&limit).add(-3).await?;
@@ -201,11 +205,14 @@ async fn an_error_under_a_lock_tells_of_what_was_seen(store: &Store, keys: &str)
         });
         assert_eq!(left.await, Ok(Some(1)));
         // Where nothing was looked at before, the error is told at once.
-        let fails = store.transaction_with(options, async |tx| {
+        let fails = store.tx().options(options).run(async |tx| {
             tx.bounded_counter(&stock).take(7)?;
             Ok(tx.attempt())
         });
-        assert!(matches!(fails.await, Err(Error::Invalid { error: OpError::Insufficient { .. }, .. })));
+        assert!(matches!(
+            fails.await,
+            Err(Error::Execute(ExecuteError::Invalid { error: OpError::Insufficient { .. }, .. }))
+        ));
     }
 }
 
@@ -221,7 +228,7 @@ async fn a_record_of_another_type_is_another_answer(store: &Store, keys: &str) {
         }
     };
     turn(false).await;
-    let seen = store.transaction_with(optimistic(), async |tx| {
+    let seen = store.tx().options(optimistic()).run(async |tx| {
         if tx.attempt() > 1 {
             return Ok(tx.list(&kind).len().await? as i64);
         }
@@ -232,14 +239,17 @@ async fn a_record_of_another_type_is_another_answer(store: &Store, keys: &str) {
     });
     assert_eq!(seen.await, Ok(1));
     // It is a list still, and that is told.
-    let told = store.transaction_with(optimistic(), async |tx| {
+    let told = store.tx().options(optimistic()).run(async |tx| {
         tx.counter(&other).get().await?;
         Ok(tx.counter(&kind).get().await?)
     });
     let told = told.await;
-    assert!(matches!(&told, Err(Error::Invalid { error: OpError::WrongType { .. }, .. })), "{told:?}");
+    assert!(
+        matches!(&told, Err(Error::Execute(ExecuteError::Invalid { error: OpError::WrongType { .. }, .. }))),
+        "{told:?}"
+    );
     // It is a counter again.
-    let seen = store.transaction_with(optimistic(), async |tx| {
+    let seen = store.tx().options(optimistic()).run(async |tx| {
         let seen = tx.counter(&kind).get().await;
         if tx.attempt() == 1 {
             turn(false).await;
@@ -251,14 +261,17 @@ async fn a_record_of_another_type_is_another_answer(store: &Store, keys: &str) {
 
 async fn what_changes_too_often_is_locked(store: &Store, keys: &str) {
     let (busy, calm) = (format!("{keys}busy"), format!("{keys}calm"));
-    let attempts = store.transaction_with(optimistic(), async |tx| {
+    let attempts = store.tx().options(optimistic()).run(async |tx| {
         tx.counter(&calm).get().await?;
         let seen = tx.counter(&busy).get().await?;
         let add = timeout(SOON, store.counter(&busy).add(1)).await;
         match tx.attempt() {
             1..=3 => add.expect("it waits for nobody who only looks").expect("added"),
             // Within the closure the store knows that it would wait for itself.
-            _ => assert!(matches!(add, Err(_) | Ok(Err(Error::WaitsForItself { .. }))), "{add:?}"),
+            _ => assert!(
+                matches!(add, Err(_) | Ok(Err(Error::Execute(ExecuteError::WaitsForItself { .. })))),
+                "{add:?}"
+            ),
         }
         assert!(
             timeout(SOON, store.counter(&calm).add(0)).await.is_ok(),
@@ -273,19 +286,19 @@ async fn what_changes_too_often_is_locked(store: &Store, keys: &str) {
 async fn who_is_optimistic_only_is_told_the_key(store: &Store, keys: &str) {
     let busy = format!("{keys}too-busy");
     let options = optimistic().optimistic_only().attempts(6);
-    let told = store.transaction_with(options, async |tx| {
+    let told = store.tx().options(options).run(async |tx| {
         tx.counter(&busy).get().await?;
         store.counter(&busy).add(1).await?;
         Ok(())
     });
     let told = told.await.expect_err("it changes each time");
-    assert!(matches!(told, Error::Attempts { made: 6, .. }), "{told:?}");
+    assert!(matches!(told, Error::Commit(CommitError::Attempts { made: 6, .. })), "{told:?}");
     assert!(told.to_string().contains(&busy), "{told}");
 }
 
 async fn the_same_question_has_the_same_answer(store: &Store, keys: &str) {
     let key = format!("{keys}asked");
-    let seen = store.transaction_with(optimistic(), async |tx| {
+    let seen = store.tx().options(optimistic()).run(async |tx| {
         let first = tx.counter(&key).get().await?;
         if tx.attempt() == 1 {
             store.counter(&key).add(1).await?;
@@ -301,7 +314,7 @@ async fn the_same_question_has_the_same_answer(store: &Store, keys: &str) {
 
 async fn own_writes_are_seen(store: &Store, keys: &str) {
     let key = format!("{keys}list");
-    let seen = store.transaction_with(optimistic(), async |tx| {
+    let seen = store.tx().options(optimistic()).run(async |tx| {
         tx.list(&key).push_back("a")?;
         let length = tx.list(&key).len().await?;
         tx.list(&key).push_back("b")?;
@@ -314,7 +327,7 @@ async fn own_writes_are_seen(store: &Store, keys: &str) {
 async fn for_update_locks(store: &Store, keys: &str) {
     let key = format!("{keys}locked");
     let other = store.clone();
-    let done = store.transaction_with(optimistic(), async |tx| {
+    let done = store.tx().options(optimistic()).run(async |tx| {
         tx.counter(&key).add(1)?;
         let seen = tx.counter(&key).get_for_update().await?;
         let (other, key) = (other.clone(), key.clone());
@@ -331,7 +344,7 @@ async fn for_update_locks(store: &Store, keys: &str) {
 /// It was asked, and what was answered may have been heard by another task.
 async fn an_answer_nobody_waits_for_is_checked_too(store: &Store, keys: &str) {
     let key = format!("{keys}dropped");
-    let done = store.transaction_with(optimistic(), async |tx| {
+    let done = store.tx().options(optimistic()).run(async |tx| {
         drop(tx.counter(&key).get());
         if tx.attempt() == 1 {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -359,7 +372,8 @@ async fn a_batch_is_done_if_all_is_as_expected(store: &Store, keys: &str) {
     assert_eq!(take(None, "ann").await, Ok(None));
     assert_eq!(take(Some("ann"), "bob").await, Ok(Some("ann".to_owned())));
     let unmet = take(Some("ann"), "eve").await;
-    let Err(Error::Invalid { key, error: OpError::Unexpected { found, .. } }) = unmet else {
+    let Err(Error::Execute(ExecuteError::Invalid { key, error: OpError::Unexpected { found, .. } })) = unmet
+    else {
         panic!("{unmet:?}")
     };
     assert_eq!((key, *found), (owner.as_str().into(), Reply::from("bob")));
@@ -388,6 +402,6 @@ async fn what_cannot_be_expected_is_refused(store: &Store, keys: &str) {
     let (one, other) = (store.batch(), store.batch());
     let of_another = one.counter(&key).get();
     other.expect(of_another, 1_i64);
-    assert_eq!(other.commit().await.map(|_| ()), Err(Error::OtherTicket));
+    assert_eq!(other.commit().await.map(|_| ()), Err(Error::Handle(HandleError::OtherTicket)));
     assert_eq!(store.set(&key).len().await, Ok(0));
 }

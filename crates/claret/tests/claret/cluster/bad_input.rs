@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use claret::cluster::ConnectError;
 use claret::{Error, Records, Store};
+use claret::{cluster::ConnectError, errors::ExecuteError};
 use claret_rig::Server;
 
 use super::rig::{fresh, keys, prefix, shared};
@@ -201,7 +201,7 @@ async fn a_node_that_stops_for_five_seconds_leaves_nothing_half_applied() {
         sum += store.counter(key).get().await.expect("read");
     }
     assert_eq!(sum, 0);
-    store.close().await;
+    store.close().await.expect("it closes");
     for shard in 0..3 {
         let held = cluster.servers()[shard].info("claret", "claret_held_keys").expect("its numbers");
         assert_eq!(held.as_deref(), Some("0"), "locks are free");
@@ -216,7 +216,10 @@ async fn a_type_of_ones_own_is_an_error_that_names_the_type_and_the_nodes() {
         record.issue(FaultyOp::Add(1)).await.expect_err("no such type"),
         record.run::<i64>(FaultyOp::Get).await.expect_err("no such type"),
     ] {
-        assert!(matches!(error, Error::Invalid { .. }) && !error.is_retryable(), "{error:?}");
+        assert!(
+            matches!(error, Error::Execute(ExecuteError::Invalid { .. })) && !error.is_retryable(),
+            "{error:?}"
+        );
         let node = format!("127.0.0.1:{}", shared().servers()[0].port());
         for named in ["'faulty'", &node, "in_memory"] {
             assert!(error.to_string().contains(named), "{error} does not name {named}");

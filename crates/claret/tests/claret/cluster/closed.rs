@@ -3,7 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::{Abort, Error, Mode, Records, Store, TxOptions};
+use claret::{
+    Abort, Error, Records, Store, TxOptions,
+    errors::BeginError,
+    lab::{Mode, StoreLab},
+};
 use claret_rig::Cluster;
 
 use super::rig::{change_rights, fresh, keys, prefix, shared};
@@ -65,7 +69,7 @@ async fn an_attempt_that_is_refused_while_its_closure_waits_is_never_half_commit
                 ends_while_it_waits(&cluster, &store, trigger, reads_later).await;
             }
         }
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -136,7 +140,7 @@ async fn a_closure_that_gives_up_after_its_attempt_was_refused_has_aborted() {
         let error = given_up.await.expect_err("it gave up");
         assert!(matches!(error, Error::Aborted(_)), "{mode:?}: {error}");
         assert_eq!(store.counter(&keys[0]).get().await.expect("read"), 0, "{mode:?}");
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -146,7 +150,7 @@ async fn handles_that_are_dropped_cloned_or_kept_do_no_harm_on_a_cluster() {
     for mode in modes() {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
         handles::all(&store, &prefix()).await;
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -164,13 +168,13 @@ fn a_handle_that_is_used_after_its_runtime_ended_answers_an_error() {
     drop(opened_on);
     let elsewhere = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let error = elsewhere.block_on(async { store.counter(&key).get().await }).expect_err("nobody answers");
-    assert!(matches!(error, Error::Closed), "{error:?}");
+    assert!(matches!(error, Error::Begin(BeginError::Closed)), "{error:?}");
     let read = store.transaction(|tx| {
         let key = key.clone();
         async move { Ok(tx.counter(key).get().await?) }
     });
     let error = elsewhere.block_on(read).expect_err("nobody answers");
-    assert!(matches!(error, Error::Closed), "{error:?}");
+    assert!(matches!(error, Error::Begin(BeginError::Closed)), "{error:?}");
     assert!(error.to_string().contains("runtime"), "{error}");
 }
 
@@ -183,7 +187,7 @@ async fn records_come_expire_and_go_on_a_cluster() {
         handles::documents::all(&store, &prefix()).await;
         handles::moving::all(&store, &prefix()).await;
         handles::versions::all(&store, &prefix()).await;
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -211,9 +215,9 @@ fn a_store_is_closed_from_anywhere() {
         blocking.counter(&key).add(1).expect("added");
         let (kept, late) = (blocking.clone(), TxOptions::new().deadline(Duration::from_millis(50)));
         // On this thread, which has no runtime.
-        blocking.close();
-        let error = kept.transaction_with(late, |tx| tx.counter(&key).add_returning(1).map_err(Into::into));
-        assert!(matches!(error, Err(Error::Closed)), "{mode:?}: {error:?}");
+        blocking.close().expect("it closes");
+        let error = kept.tx().options(late).run(|tx| tx.counter(&key).add_returning(1).map_err(Into::into));
+        assert!(matches!(error, Err(Error::Begin(BeginError::Closed))), "{mode:?}: {error:?}");
         let again = opened_on.block_on(Store::connect(shared().url())).expect("a store");
         assert_eq!(again.blocking().counter(&key).get().expect("an answer"), 1);
     }

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
-use claret::{Abort, Bytes, Error, Mode, Records, Store, TxOptions};
+use claret::{
+    Abort, Bytes, Error, Records, Store, TxOptions,
+    lab::{Mode, StoreLab},
+};
 use tokio::task::JoinSet;
 
 use super::rig::{keys, prefix, shared};
@@ -39,7 +42,7 @@ async fn a_transfer_over_shards_is_whole_and_is_in_redis() {
         .expect("moved");
     assert_eq!(left, 70, "it reads its own writes");
     assert_eq!(store.counter(&to).get().await.expect("read"), 30);
-    store.close().await;
+    store.close().await.expect("it closes");
     assert_eq!(shared().query::<String>(0, &["GET", &from]).expect("read"), "70");
     assert_eq!(shared().query::<String>(1, &["GET", &to]).expect("read"), "30");
 }
@@ -111,7 +114,7 @@ async fn many_tasks_count_on_one_key_in_every_mode() {
         let total = store.counter(format!("{prefix}hot")).get().await.expect("read");
         assert_eq!(total, TASKS * ROUNDS, "{mode:?}");
         store.check_invariants();
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -146,7 +149,7 @@ async fn money_is_neither_made_nor_lost_among_those_who_read_it_all() {
             task.await.expect("done");
         }
         assert_eq!(total(&store, &account).await, 100 * ACCOUNTS as i64, "{mode:?}");
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use claret::{Error, Limits, Mode, OpError, Operation, Records, Store, TxOptions};
+use claret::cluster::ConnectError;
+use claret::{
+    Error, Limits, OpError, Operation, Records, Store, TxOptions,
+    errors::{CommitError, ExecuteError},
+    lab::{Mode, StoreLab},
+};
 
 use super::rig::{fresh, prefix, shared};
 use super::schema::against_schema;
@@ -18,7 +23,7 @@ async fn errors_reach_their_users_on_a_cluster() {
     for mode in [Mode::CommutingPhased].into_iter().chain(Mode::ways()) {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
         errors::all(&store, &prefix()).await;
-        store.close().await;
+        store.close().await.expect("it closes");
         let brief = TxOptions::new().keep_answer(errors::BRIEF);
         let brief = Store::cluster(shared().url()).mode(mode).transactions(brief);
         let brief = brief.connect().await.expect("a store");
@@ -30,7 +35,7 @@ async fn errors_reach_their_users_on_a_cluster() {
 async fn every_error_of_the_table_can_be_matched_on_a_cluster() {
     let _limit = super::limit::of_test();
     let url = shared().url();
-    let small = Limits { calls_max: 3, value_bytes_max: 8, ..Limits::default() };
+    let small = Limits::new().calls_max(3).value_bytes_max(8);
     let store = Store::connect(url.clone()).await.expect("a store");
     let closing = Store::connect(url.clone()).await.expect("a store");
     let small = Store::cluster(url).limits(small).connect().await.expect("a store");
@@ -57,7 +62,9 @@ async fn a_deadline_names_the_holder_as_the_node_knows_it() {
         )
     })
     .await;
-    let Error::Deadline { wait: Some(wait), .. } = late else { panic!("{late:?}") };
+    let Error::Commit(CommitError::Deadline { blocked_on: Some(wait), .. }) = late else {
+        panic!("{late:?}")
+    };
     let holder = wait.holder.expect("it is named");
     let locks = locks.expect("the locks");
     let [(held, holders, _)] = &locks[..] else { panic!("{locks:?}") };
@@ -74,7 +81,7 @@ async fn refused() -> Provoked {
     }
     let url = cluster.url().replace("redis://", "redis://reader:pw@");
     let (store, key) = (Store::connect(url).await.expect("a store"), prefix());
-    let error = matched!(store.counter(&key).add(1).await, Error::Refused(text) if text.contains("NOPERM"));
+    let error = matched!(store.counter(&key).add(1).await, Error::Execute(ExecuteError::Refused(text)) if text.contains("NOPERM"));
     Provoked::new(error, [&key, "user 'reader' may not run"])
 }
 
@@ -87,7 +94,7 @@ async fn not_on_the_cluster(store: &Store) -> Provoked {
     let port = shared().servers()[0].address();
     let error = matched!(
         read.await,
-        Error::Invalid { error: OpError::NotOnCluster { kind, nodes }, .. } if kind == "faulty" && nodes.contains(&port)
+        Error::Execute(ExecuteError::Invalid { error: OpError::NotOnCluster { kind, nodes }, .. }) if kind == "faulty" && nodes.contains(&port)
     );
     Provoked::new(error, [&key, "use an embedded store"])
 }
@@ -106,27 +113,30 @@ async fn of_a_node_in_trouble() -> Vec<Provoked> {
     let told = plain.counter("k").add(1).await;
     let told = matched!(
         told,
-        Error::Invalid { key, error: OpError::Told(text) } if *key == "k".into() && text.starts_with("NOREPLICAS")
+        Error::Execute(ExecuteError::Invalid { key, error: OpError::Told(text) }) if *key == "k".into() && text.starts_with("NOREPLICAS")
     );
     cluster.query::<()>(0, &["CONFIG", "SET", "min-replicas-to-write", "0"]).expect("set");
     let renamed = plain.rename("k", "other").await.map(|_| ());
     let renamed = matched!(
         renamed,
-        Error::Invalid { key, error: OpError::NoPlainCommand { method } }
+        Error::Execute(ExecuteError::Invalid { key, error: OpError::NoPlainCommand { method } })
             if *key == "k".into() && method.starts_with("RECORD.")
     );
-    plain.close().await;
+    plain.close().await.expect("it closes");
     cluster.server_mut(0).kill();
     let read = store.transaction(|tx| async move { Ok(tx.counter("k").get().await?) }).await;
     let unanswered = matched!(
         read,
-        Error::NoAnswer { after, reason } if after.as_millis() == 700 && reason.contains(&address)
+        Error::Commit(CommitError::NoAnswer { after, reason }) if after.as_millis() == 700 && reason.to_string().contains(&address) && reason.is::<ConnectError>()
     );
     let unknown = matched!(store.counter("k").add(1).await, Error::Unknown(_));
     vec![
         Provoked::new(renamed, ["key 'k'", "use a mode other than none, or RENAME to move a record"]),
         Provoked::new(told, ["key 'k'", "Not enough good replicas to write"]),
         Provoked::new(unanswered, [&address, "check that the server runs"]),
-        Provoked::new(unknown, ["it is unknown whether the transaction committed", "use transaction_once"]),
+        Provoked::new(
+            unknown,
+            ["it is unknown whether the transaction committed", "use Store::tx().once(id)"],
+        ),
     ]
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use claret::{Abort, Error, Records, Store, TxOptions};
+use claret::{Abort, Error, Records, Store, TxOptions, errors::CommitError};
 use claret_rig::{Cluster, Module, ShiftedClock};
 use tokio::sync::Notify;
 
@@ -40,7 +40,7 @@ async fn connections_that_are_killed_are_made_anew() {
     for key in &keys {
         assert_eq!(store.counter(key).get().await.expect("read"), 400);
     }
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn a_dead_node_is_named_at_the_deadline() {
         async move { Ok(tx.counter(&key).get().await?) }
     });
     let error = read.await.expect_err("it is dead");
-    assert!(matches!(error, Error::NoAnswer { .. }), "{error}");
+    assert!(matches!(error, Error::Commit(CommitError::NoAnswer { .. })), "{error}");
     assert!(error.to_string().contains(&address), "{error}");
     assert!(error.is_retryable());
     // Its prepare has left, and nobody can say what became of it.
@@ -152,7 +152,7 @@ async fn a_node_that_starts_again_while_its_clock_is_behind_goes_on() {
     store.counter(one).get().await.expect("read");
     move_one().await.expect("moved");
     assert_eq!(store.counter(other).get().await.expect("read"), 2);
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 /// Bug: a server fires the timers of modules by the time of day. Consequence: when that was set back by an hour, those that a node had set
@@ -210,7 +210,7 @@ async fn a_node_whose_clock_is_an_hour_ahead_holds_nobody_up() {
         let seen: i64 = cluster.query(node, &["GET", key]).expect("a plain command");
         assert_eq!(seen, value);
     }
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 #[tokio::test]
@@ -246,7 +246,7 @@ async fn a_dropped_transaction_lets_its_locks_go() {
         assert_eq!(store.counter(key).get().await.expect("free"), 0);
     }
     assert!(began.elapsed() < Duration::from_secs(2), "no lease had to run out");
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 #[tokio::test]
@@ -286,7 +286,7 @@ async fn a_closed_store_leaves_nothing_at_the_shards() {
     }
     open.abort();
     let _ = open.await;
-    store.close().await;
+    store.close().await.expect("it closes");
     for (node, key) in keys.iter().enumerate() {
         assert_eq!(cluster.query::<i64>(node, &["SCARD", key]).expect("read"), 1);
         for name in ["claret_open_attempts", "claret_held_keys", "claret_in_doubt", "claret_remembered"] {

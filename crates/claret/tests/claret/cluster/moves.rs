@@ -160,7 +160,7 @@ async fn the_lowest_slots_of_a_node_leave_and_no_transfer_is_torn() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    while_slots_move(&cluster, keys, moves).await.close().await;
+    while_slots_move(&cluster, keys, moves).await.close().await.expect("it closes");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -192,7 +192,7 @@ async fn a_node_gives_all_slots_away_and_leaves_and_nobody_waits_for_it() {
     let store = during(&cluster, keys, moves, course).await;
     let since = Instant::now();
     // Everything is over and known to be: low-water marks rose, and nothing is held.
-    store.close().await;
+    store.close().await.expect("it closes");
     assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
     for node in 0..2 {
         let server = &cluster.servers()[node];
@@ -239,7 +239,7 @@ async fn a_planned_failover_of_a_drained_node_tears_no_transfer() {
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
     };
-    while_slots_move(&cluster, keys, moves).await.close().await;
+    while_slots_move(&cluster, keys, moves).await.close().await.expect("it closes");
 }
 
 async fn until(what: &str, is_so: impl Fn() -> bool) {

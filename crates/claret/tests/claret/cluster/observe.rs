@@ -5,7 +5,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use claret::{Mode, Records, Store};
+use claret::{
+    Records, Store,
+    lab::{Mode, StoreLab},
+};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::Level;
@@ -94,7 +97,7 @@ async fn a_wait_is_told_with_its_key_while_it_lasts() {
         let stats = store.stats();
         assert_eq!((stats.commits, stats.aborts, stats.failures), (2, 0, 0), "{mode:?}");
         assert_eq!(stats.latency.count(), 2, "all are measured");
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use claret::cluster::{ConnectError, Grants};
+use claret::lab::Grants;
 use claret::{Records, Store, TxOptions, blocking};
+use claret::{cluster::ConnectError, lab::ClusterLab};
 use claret_redis::{Builder, Command};
 use claret_rig::{Cluster, Server};
 
@@ -75,7 +76,7 @@ async fn a_user_is_pushed_to_on_channels_of_its_own_whatever_its_name() {
             let begins = format!("claret:{own}:{{");
             assert!(open.len() == 1 && open[0].starts_with(&begins), "{name}: {open:?}");
         }
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -135,7 +136,7 @@ async fn nodes_of_two_clusters_are_told_apart() {
         // Who does not answer in time is not compared.
         match connect().await {
             Err(error) => break error,
-            Ok(store) => store.close().await,
+            Ok(store) => store.close().await.expect("it closes"),
         }
         tries += 1;
         assert!(tries < 20, "nodes of two clusters are not told apart");
@@ -157,7 +158,7 @@ async fn nodes_of_two_clusters_are_told_apart() {
         tx.counter("k").get_for_update().await?;
         Ok(tx.counter("k").add(1)?)
     };
-    let error = store.transaction_with(patience, add_to_it).await.expect_err("it is gone");
+    let error = store.tx().options(patience).run(add_to_it).await.expect_err("it is gone");
     assert!(error.to_string().contains("two clusters"), "{error}");
     for node in 0..two.masters() {
         assert_eq!(two.query::<i64>(node, &["DBSIZE"]).expect("a number"), 0);
@@ -273,7 +274,7 @@ async fn tls_with_a_server_that_asks_for_certificates_takes_those_that_its_autho
     for store in [by_url, by_builder] {
         let added = store.transaction(|tx| async move { Ok(tx.counter("k").add_returning(1).await?) });
         assert!(added.await.expect("committed") > 0);
-        store.close().await;
+        store.close().await.expect("it closes");
     }
     for url in [base.clone(), with("stranger.pem", "stranger.key")] {
         let error = Store::cluster(url).connect_timeout(Duration::from_secs(2)).connect().await;
@@ -318,6 +319,6 @@ fn threads_without_a_runtime_have_a_store_too() {
         .collect();
     threads.into_iter().for_each(|thread| thread.join().expect("done"));
     assert_eq!(store.counter(&keys[1]).get().expect("read"), 100);
-    store.close();
+    store.close().expect("it closes");
     assert!(matches!(blocking::Store::connect("redis://127.0.0.1:1"), Err(ConnectError::Unreachable { .. })));
 }

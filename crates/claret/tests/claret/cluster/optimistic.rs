@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use claret::{Error, Mode, OpError, Records, Store, TxOptions};
+use claret::{
+    Error, OpError, Records, Store, TxOptions,
+    errors::{CommitError, ExecuteError},
+    lab::{Mode, StoreLab},
+};
 
 use super::rig::{fresh, keys, shared};
 use super::strict::{begin_to_move, set_slot};
@@ -15,7 +19,7 @@ async fn optimistic_transactions_on_a_cluster() {
     for mode in [Mode::CommutingPhased, Mode::ReaderWriter].into_iter().chain(Mode::ways()) {
         let store = Store::cluster(cluster.url()).mode(mode).connect().await.expect("a store");
         optimistic::all(&store, &format!("optimistic:{mode:?}:")).await;
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -26,7 +30,7 @@ async fn nesting_on_a_cluster() {
     for mode in [Mode::CommutingPhased, Mode::ReaderWriterPhased].into_iter().chain(Mode::ways()) {
         let store = Store::cluster(cluster.url()).mode(mode).connect().await.expect("a store");
         nesting::all(&store, &format!("nesting:{mode:?}:"), true).await;
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -40,7 +44,7 @@ async fn a_slot_moves_while_a_transaction_thinks() {
     let slot = cluster.query::<u16>(0, &["CLUSTER", "KEYSLOT", &key]).expect("a slot").to_string();
     store.counter(&key).add(5).await.expect("added");
     let options = TxOptions::new().optimistic();
-    let moved = store.transaction_with(options, async |tx| {
+    let moved = store.tx().options(options).run(async |tx| {
         let seen = tx.counter(&key).get().await?;
         if tx.attempt() == 1 {
             begin_to_move(&cluster, &slot, 0, 1).await;
@@ -57,7 +61,7 @@ async fn a_slot_moves_while_a_transaction_thinks() {
     });
     moved.await.expect("committed where the slot is");
     assert_eq!(store.counter(&key).get().await, Ok(10));
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 /// A node that starts again while a transaction thinks has lost no lock of it.
@@ -71,7 +75,7 @@ async fn a_primary_dies_while_a_transaction_thinks() {
     let replica = cluster.replica(1, 0);
     let (seen, dead) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
     let options = TxOptions::new().optimistic().deadline(Duration::from_secs(20)).attempts(10_000);
-    let think = store.transaction_with(options, async |tx| {
+    let think = store.tx().options(options).run(async |tx| {
         let value = tx.counter(&key).get().await?;
         if tx.attempt() == 1 {
             seen.notify_one();
@@ -90,7 +94,7 @@ async fn a_primary_dies_while_a_transaction_thinks() {
     let (thought, ()) = tokio::join!(think, fail_over);
     thought.expect("committed");
     assert_eq!(store.counter(&key).get().await, Ok(10));
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 /// The error of a closure tells of what was seen, and is believed when that is checked: not when nobody answers.
@@ -101,21 +105,27 @@ async fn an_error_is_not_told_where_what_it_saw_cannot_be_checked() {
     let store = Store::connect(cluster.url()).await.expect("a store");
     let key = cluster.key_at(0, "thinks:");
     let options = TxOptions::new().optimistic().deadline(Duration::from_secs(1));
-    let told = store.try_transaction_with(options, async |tx| {
+    let told = store.tx().options(options).try_run(async |tx| {
         assert_eq!(tx.counter(&key).get().await?, 0);
         cluster.servers()[0].pause();
         Err::<(), _>(Told::Empty)
     });
     let told = told.await;
     cluster.servers()[0].resume();
-    assert!(matches!(told, Err(Told::Store(Error::Deadline { .. } | Error::NoAnswer { .. }))), "{told:?}");
+    assert!(
+        matches!(
+            told,
+            Err(Told::Store(Error::Commit(CommitError::Deadline { .. } | CommitError::NoAnswer { .. })))
+        ),
+        "{told:?}"
+    );
     let options = TxOptions::new().optimistic();
-    let told = store.try_transaction_with(options, async |tx| match tx.counter(&key).get().await? {
+    let told = store.tx().options(options).try_run(async |tx| match tx.counter(&key).get().await? {
         0 => Err::<(), _>(Told::Empty),
         _ => Ok(()),
     });
     assert!(matches!(told.await, Err(Told::Empty)), "it answers again");
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 #[derive(Debug)]
@@ -141,6 +151,12 @@ async fn without_locks_nothing_can_be_expected_on_a_cluster() {
     let seen = batch.counter(key).get();
     batch.expect(seen, 0_i64);
     let told = batch.commit().await.map(|_| ());
-    assert!(matches!(&told, Err(Error::Invalid { error: OpError::NoPlainCommand { .. }, .. })), "{told:?}");
-    store.close().await;
+    assert!(
+        matches!(
+            &told,
+            Err(Error::Execute(ExecuteError::Invalid { error: OpError::NoPlainCommand { .. }, .. }))
+        ),
+        "{told:?}"
+    );
+    store.close().await.expect("it closes");
 }

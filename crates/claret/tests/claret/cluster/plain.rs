@@ -1,6 +1,10 @@
 //! Mode `none`: operations as plain commands.
 
-use claret::{Bytes, Error, Mode, OpError, Operation, Records, Store};
+use claret::errors::ExecuteError;
+use claret::{
+    Bytes, Error, OpError, Operation, Records, Store,
+    lab::{Mode, StoreLab},
+};
 use claret_types::BUILTIN;
 
 use super::rig::{keys, prefix, shared};
@@ -53,7 +57,7 @@ async fn error_after(store: &Store, key: &str, made: &Operation, failing: &Opera
     };
     execute(made).await.expect("made");
     match execute(failing).await {
-        Err(Error::Invalid { key: named, error }) if named == key.into() => error,
+        Err(Error::Execute(ExecuteError::Invalid { key: named, error })) if named == key.into() => error,
         other => panic!("{failing:?}: {other:?}"),
     }
 }

@@ -4,8 +4,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use claret::cluster::ConnectError;
-use claret::types::SchemaDigest;
-use claret::{Bytes, Error, Mode, OpError, Records, Schema, Store, Tx, TxOptions};
+use claret::{
+    Bytes, Error, OpError, Records, Schema, Store, Tx, TxOptions,
+    lab::{Mode, StoreLab},
+};
+use claret::{errors::ExecuteError, types::SchemaDigest};
 use claret_rig::Cluster;
 
 use super::rig::{fresh, prefix, shared};
@@ -47,16 +50,19 @@ async fn a_node_with_another_schema_is_refused_by_name() {
     // Whoever has none takes what there is.
     let store = Store::connect(cluster.url()).await.expect("a store");
     store.counter("b").add(1).await.expect("counted");
-    store.close().await;
+    store.close().await.expect("it closes");
     set(&cluster, 1, &own);
     let store = Store::cluster(cluster.url()).schema(own.clone()).connect().await.expect("all have it");
     store.set("a:1").add("x").await.expect("added");
-    store.close().await;
+    store.close().await.expect("it closes");
     // In the mode without transactions nodes say no hello; the program's own schema counts.
     let plain =
         Store::cluster(cluster.url()).schema(other).mode(Mode::None).connect().await.expect("a store");
     let error = plain.set("a:2").add("x").await.expect_err("a list");
-    assert!(matches!(error, Error::Invalid { error: OpError::AgainstSchema { .. }, .. }), "{error}");
+    assert!(
+        matches!(error, Error::Execute(ExecuteError::Invalid { error: OpError::AgainstSchema { .. }, .. })),
+        "{error}"
+    );
 }
 
 /// Client and node refuse in the same words; and where the client does, nodes that answer nobody do not matter.
@@ -82,16 +88,22 @@ async fn a_client_refuses_without_a_message_what_a_node_would_refuse() {
         batch.set(&key).add("x");
         errors.push(batch.commit().await.expect_err("a dict"));
         for options in [options, options.optimistic()] {
-            let looked = store.transaction_with(options, async |tx| Ok(tx.set(&key).len().await?));
+            let looked = store.tx().options(options).run(async |tx| Ok(tx.set(&key).len().await?));
             errors.push(looked.await.expect_err("a dict"));
-            let added = store.transaction_with(options, async |tx| Ok(tx.set(&key).add("x")?));
+            let added = store.tx().options(options).run(async |tx| Ok(tx.set(&key).add("x")?));
             errors.push(added.await.expect_err("a dict"));
         }
         errors
     };
     let by_nodes = all(&without).await;
     for error in &by_nodes {
-        assert!(matches!(error, Error::Invalid { error: OpError::AgainstSchema { .. }, .. }), "{error:?}");
+        assert!(
+            matches!(
+                error,
+                Error::Execute(ExecuteError::Invalid { error: OpError::AgainstSchema { .. }, .. })
+            ),
+            "{error:?}"
+        );
         assert!(!error.is_retryable() && error.to_string().contains(&key), "{error}");
     }
     assert_eq!(with.set("seen:1").len().await, Ok(0), "nothing was done");
@@ -115,7 +127,10 @@ async fn who_is_connected_stays_when_a_schema_changes() {
     set(&cluster, 0, &schema("prefix a: set\nprefix b: list"));
     store.set("a:1").add("x").await.expect("it is connected");
     let refused = store.set("b:1").add("x").await.expect_err("the node has it");
-    assert!(matches!(refused, Error::Invalid { error: OpError::AgainstSchema { .. }, .. }), "{refused}");
+    assert!(
+        matches!(refused, Error::Execute(ExecuteError::Invalid { error: OpError::AgainstSchema { .. }, .. })),
+        "{refused}"
+    );
 }
 
 /// O5: a refusal tells of what was seen, and is believed only where that was so. Bug: a look that broke the nodes' schema ended the
@@ -134,7 +149,7 @@ async fn what_a_nodes_schema_refuses_is_checked_first() {
             true => tx.set(&key).len().await.map(drop),
             false => tx.set(&key).add("x"),
         };
-        let done = store.transaction_with(TxOptions::new().optimistic(), async |tx| {
+        let done = store.tx().optimistic().run(async |tx| {
             let seen = tx.counter(&count).get().await?;
             if seen == 0 {
                 store.counter(&count).add(1).await?;
@@ -144,13 +159,19 @@ async fn what_a_nodes_schema_refuses_is_checked_first() {
         });
         assert_eq!(done.await, Ok((2, 1)), "{name} it was not 0 any more");
         let runs = AtomicU32::new(0);
-        let refused = store.transaction_with(TxOptions::new().optimistic(), async |tx| {
+        let refused = store.tx().optimistic().run(async |tx| {
             runs.fetch_add(1, Ordering::Relaxed);
             tx.counter(&count).get().await?;
             Ok(breaks(&tx).await?)
         });
         let refused = refused.await.expect_err("it breaks the schema");
-        assert!(matches!(refused, Error::Invalid { error: OpError::AgainstSchema { .. }, .. }), "{refused}");
+        assert!(
+            matches!(
+                refused,
+                Error::Execute(ExecuteError::Invalid { error: OpError::AgainstSchema { .. }, .. })
+            ),
+            "{refused}"
+        );
         assert_eq!(runs.into_inner(), 2, "{name} the second time under locks");
     }
 }
@@ -166,7 +187,7 @@ pub(crate) async fn against_schema() -> Provoked {
     (0..cluster.masters()).for_each(|node| set(cluster, node, &Schema::new()));
     let error = matched!(
         added,
-        Error::Invalid { key: named, error: OpError::AgainstSchema { prefix: of, .. } } if *named == Bytes::from(&key) && **of == *prefix
+        Error::Execute(ExecuteError::Invalid { key: named, error: OpError::AgainstSchema { prefix: of, .. } }) if *named == Bytes::from(&key) && **of == *prefix
     );
     Provoked::new(error, [&key, "holds a set, and this is an operation of a counter", "change the schema"])
 }

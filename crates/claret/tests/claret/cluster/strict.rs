@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use claret::{Error, Outcome, Records, Store, TxOptions};
+use claret::{Error, Outcome, Records, Store, TxOptions, errors::CommitError};
 use claret_rig::{Cluster, Module, TestFolder};
 
 use super::outcomes::{id_of, impatient, outcome, patient};
@@ -586,12 +586,12 @@ async fn a_slot_on_its_way_is_served_by_nobody_after_its_giver_died() {
     assert_eq!(stranded(), u64::from(!is_valkey(&cluster)));
     for key in &keys {
         let quick = TxOptions::new().deadline(Duration::from_millis(500));
-        let add = store.transaction_with(quick, |tx| {
+        let add = store.tx().options(quick).run(|tx| {
             let counter = tx.counter(key);
             async move { Ok(counter.add(1)?) }
         });
         let added = add.await;
-        assert!(matches!(added, Err(Error::Deadline { .. })), "{key}: {added:?}");
+        assert!(matches!(added, Err(Error::Commit(CommitError::Deadline { .. }))), "{key}: {added:?}");
     }
     begin_to_move(&cluster, &slot, replica, 1).await;
     migrate(&cluster, &keys[1], replica, 1);

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Abort, Bytes, Error, Mode, Records, Store, Tx, TxOptions};
+use claret::{
+    Abort, Bytes, Error, Records, Store, Tx, TxOptions,
+    lab::{Mode, StoreLab},
+};
 use claret_rig::Cluster;
 
 use super::conformance::{Random, number};
@@ -234,6 +237,6 @@ async fn transactions_are_whole_or_not_at_all_whatever_strikes_while_their_closu
         let stray: Vec<_> = found.iter().filter(|it| differs(it, &expected)).collect();
         assert!(lost.is_empty() && stray.is_empty(), "seed {seed}, {mode:?}: lost {lost:?}, stray {stray:?}");
         println!("{mode:?}: {} marks, {in_vain} attempts in vain", expected.len());
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }

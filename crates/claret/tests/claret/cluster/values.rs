@@ -1,6 +1,6 @@
 //! Values of Rust types in the records of a cluster.
 
-use claret::{Error, Records, Store, types::Pairs};
+use claret::{Error, Records, Store, errors::ExecuteError, types::Pairs};
 
 use super::rig::{keys, prefix, shared};
 
@@ -23,7 +23,10 @@ async fn many_registers_on_several_shards_are_read_and_written_at_once() {
     let done = batch.commit().await.expect("committed");
     assert_eq!(done.get(texts).expect("texts").len(), keys.len());
     let error = done.get(numbers).expect_err("one is text");
-    assert!(matches!(&error, Error::Value { key, .. } if *key == (&keys[0]).into()), "{error}");
+    assert!(
+        matches!(&error, Error::Execute(ExecuteError::Value { key, .. }) if *key == (&keys[0]).into()),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -32,7 +35,7 @@ async fn a_value_that_does_not_read_is_not_taken_from_its_server() {
     let key = prefix();
     store.queue(&key).enqueue("no number").await.expect("put");
     let error = store.queue(&key).dequeue::<u8>().await.expect_err("no number");
-    assert!(matches!(error, Error::Value { .. }), "{error}");
+    assert!(matches!(error, Error::Execute(ExecuteError::Value { .. })), "{error}");
     assert_eq!(store.queue(&key).dequeue::<String>().await.expect("taken").as_deref(), Some("no number"));
 
     let dict = store.dict(format!("{key}d"));

@@ -51,7 +51,7 @@ pub(super) fn run(store: &StoreArg, out: &mut dyn Write) -> Result<(), String> {
 fn on_cluster(url: &str, out: &mut dyn Write) -> Result<(), String> {
     let store = Store::connect(url).map_err(|error| error.to_string())?;
     for key in [ADA, BOB] {
-        if store.register(key).exists().map_err(text)? {
+        if store.key(key).exists().map_err(text)? {
             return Err(format!(
                 "the key '{key}' is there already, and the demo would overwrite it: delete it first"
             ));

@@ -1,8 +1,6 @@
 //! Shards over records that a host has: they do what shards with records in memory do, message by message, whatever
 //! the host loads for them (`random`); and what the host tells them holds (`hooks`, traps 17 and 18; `ends`).
 
-#[path = "../../../../types/tests/types/partial_states/cut.rs"]
-mod cut;
 mod ends;
 mod hooks;
 mod random;

@@ -6,10 +6,7 @@ use claret_core::{
     AttemptId, Closed, Coordinator, Event, Incarnation, Limits, Locks, Session, SessionId, ShardId, Survives,
     Switches, Time,
 };
-use claret_types::{
-    BoundedCounter, Bytes, Counter, CounterOp, Dict, Document, Examples, FloatCounter, List, Operation,
-    Register, ScoredSet, Set, SummaryBag, TopK, UidGenerator,
-};
+use claret_types::{Bytes, Counter, CounterOp, DataType, Operation, UidGenerator, builtin_examples};
 
 use super::twins::Twins;
 
@@ -45,28 +42,19 @@ struct Place {
     ops: Vec<Operation>,
 }
 
+/// One for each type, in turn at one shard and the other; two more of some, and one for the types that share records. The last one has
+/// the unique numbers, at shard 0.
 fn places() -> Vec<Place> {
-    fn ops<T: Examples>() -> Vec<Operation> {
-        T::operations().into_iter().map(Operation::new::<T>).collect()
-    }
-    let place = |(key, shard, ops): (&str, usize, Vec<Operation>)| Place { key: key.into(), shard, ops };
-    let text = || [ops::<Register>(), ops::<Counter>(), ops::<FloatCounter>()].concat();
-    let list = [
-        ("set", 0, ops::<Set>()),
-        ("set too", 1, ops::<Set>()),
-        ("dict", 0, ops::<Dict>()),
-        ("ranked", 1, ops::<ScoredSet>()),
-        ("best", 1, ops::<TopK>()),
-        ("list", 0, ops::<List>()),
-        ("list too", 1, ops::<List>()),
-        ("text", 1, text()),
-        ("number", 0, ops::<Counter>()),
-        ("bounded", 1, ops::<BoundedCounter>()),
-        ("bag", 0, ops::<SummaryBag>()),
-        ("document", 1, ops::<Document>()),
-        ("uid", 0, ops::<UidGenerator>()),
-    ];
-    list.map(place).into()
+    let is_unique = |name: &str| name == UidGenerator::NAME;
+    let of = |name: &str| builtin_examples().find(|(kind, _)| kind.name == name).expect("it is built in").1;
+    let text = ["register", "counter", "float-counter"].map(of).concat();
+    let more = [("text", text), ("set too", of("set")), ("list too", of("list"))];
+    let each = builtin_examples().map(|(kind, ops)| (kind.name, ops)).filter(|(name, _)| !is_unique(name));
+    let place =
+        |(at, (key, ops)): (usize, (&str, Vec<Operation>))| Place { key: key.into(), shard: at % 2, ops };
+    let mut places: Vec<Place> = each.chain(more).enumerate().map(place).collect();
+    places.push(Place { key: "uid".into(), shard: 0, ops: of(UidGenerator::NAME) });
+    places
 }
 
 /// Nothing in the name of an attempt that is over is taken (P61).

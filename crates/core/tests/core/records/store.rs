@@ -7,8 +7,6 @@ use claret_core::message::Refusal;
 use claret_core::{Applied, HeldEnd, Records};
 use claret_types::{Bytes, Effect, OpError, Operation, State};
 
-use super::cut::cut;
-
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     /// What unique numbers begin with.
@@ -84,7 +82,7 @@ impl Records for Store {
     }
 
     fn partial_state(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
-        Ok(self.states().get(key).map(|state| cut(state, op, own)))
+        Ok(self.states().get(key).map(|state| state.part(op, own)))
     }
 
     /// A partial state is good for the first call only; the whole record, of which one loads it here now and then, for all.

@@ -7,14 +7,7 @@ use claret_core::message::{
 use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
 };
-use claret_types::{
-    BUILTIN, BoundedCounter, Bytes, Claims, Counter, Dict, Document, Draw, Examples, FloatCounter, List,
-    Mode, OpError, Operation, Register, Reply, Scope, ScoredSet, Set, SummaryBag, TopK, UidGenerator,
-};
-
-fn examples<T: Examples>() -> impl Iterator<Item = Operation> {
-    T::operations().into_iter().map(Operation::new::<T>)
-}
+use claret_types::{BUILTIN, Bytes, Claims, Draw, Mode, OpError, Operation, Reply, Scope, builtin_examples};
 
 /// An operation as one would type it, of the type with this number.
 pub(crate) fn op(kind: &str, name: &str, arguments: &[&str]) -> Operation {
@@ -25,19 +18,7 @@ pub(crate) fn op(kind: &str, name: &str, arguments: &[&str]) -> Operation {
 
 /// Every example operation of every type, and some at the edges.
 pub(crate) fn operations() -> Vec<Operation> {
-    let mut all: Vec<Operation> = Vec::new();
-    all.extend(examples::<Register>());
-    all.extend(examples::<Counter>());
-    all.extend(examples::<FloatCounter>());
-    all.extend(examples::<BoundedCounter>());
-    all.extend(examples::<Set>());
-    all.extend(examples::<Dict>());
-    all.extend(examples::<ScoredSet>());
-    all.extend(examples::<TopK>());
-    all.extend(examples::<SummaryBag>());
-    all.extend(examples::<List>());
-    all.extend(examples::<UidGenerator>());
-    all.extend(examples::<Document>());
+    let mut all: Vec<Operation> = builtin_examples().flat_map(|(_, operations)| operations).collect();
     all.push(op("register", "SET", &[&"long ".repeat(1000)]));
     for number in ["-9223372036854775808", "9223372036854775807", "0"] {
         all.push(op("counter", "INCRBY", &[number]));

@@ -12,12 +12,9 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md"
 const OPENING: &str = "\
 # Commands of the module
 
-What the module adds to a server: commands, settings and numbers. The declarations in
-[crates/module](../crates/module/src/entries/commands.rs) generate this page; `UPDATE=1 cargo test -p claret-module --lib page`
-writes it.
-
-Programs use a Claret client, which speaks through `CLARET.HELLO`, `CLARET.FRAME`, and pushes or `CLARET.POLL`. People and other
-programs use `CLARET.EXEC`. [types.md](types.md) lists the operations and what they answer.
+What the module adds to a server: commands, settings and numbers. `UPDATE=1 cargo test -p claret-module --lib page` writes this page from
+[the declarations](../crates/module/src/entries/commands.rs). Claret's clients speak through `CLARET.HELLO`, `CLARET.FRAME`, and pushes or
+`CLARET.POLL`; people and other programs use `CLARET.EXEC`. [types.md](types.md) lists the operations and what they answer.
 
 Errors begin with a code:
 
@@ -41,8 +38,6 @@ The user also needs the right to the `CLARET.` command itself. Redis 7.0 has no 
 rights by name (`+claret.frame`) or with `+@all`. `CLARET.LOCKS`, `CLARET.TOP` and `CLARET.RESOLVE` also need the right to
 `CONFIG`, and `CLARET.RESOLVE` the right to `DEL` on the keys that the attempt holds. `CLARET.LOCKS` and `CLARET.TOP` show the keys
 on which the user may run `TYPE`.
-
-[operations.md](operations.md#when-a-program-dies) says how long locks stay when a client process dies.
 ";
 
 fn usage(command: &Command) -> String {
@@ -82,7 +77,7 @@ fn page() -> String {
             .collect();
         write!(
             page,
-            "\n## {name}\n\n```\n{}\n```\n\n{}\n\n- *Answers:* {}\n- *Complexity:* {}\n- *Declared:* {}; since {}\n",
+            "\n## {name}\n\n`{}`\n\n{}\n\n- *Answers:* {}\n- *Complexity:* {}. *Declared:* {}; since {}\n",
             usage(command),
             command.summary,
             command.answers,

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use claret_core::Read;
 use claret_types::{
-    BUILTIN, Bytes, DataType, Dict, KeyspaceOp, OpError, Operation, ScoredSet, ScoredSetOp, Set, State,
-    TypeInfo, Unique,
+    BUILTIN, BuiltIn, Bytes, DataType, Dict, KeyspaceOp, Native, OpError, Operation, ScoredSet, ScoredSetOp,
+    Set, State, TypeInfo, Unique,
 };
 
 use super::model::{Model, Value};
@@ -38,27 +38,36 @@ fn name(no: usize) -> Bytes {
     Bytes::from(format!("{no:0width$}", width = NAME_BYTES))
 }
 
+/// The fields of a type's first example, if its records are hashes.
+fn fields(kind: &TypeInfo) -> Vec<(Bytes, Bytes)> {
+    fn of<T: BuiltIn>() -> Vec<(Bytes, Bytes)> {
+        let first = T::states().into_iter().find(|state| !T::is_absent(state)).expect("one that is there");
+        if let Native::Hash(fields) = T::native(&first) { fields } else { Vec::new() }
+    }
+    macro_rules! each {
+        ($($place:literal $type:ident),* $(,)?) => {
+            $(if kind.name == claret_types::$type::NAME {
+                return of::<claret_types::$type>();
+            })*
+        };
+    }
+    claret_types::with_types!(each);
+    Vec::new()
+}
+
 /// A record of this type with so many elements, or bytes.
 fn record(kind: &TypeInfo, count: usize) -> Model {
     let model = Model::default();
-    let hash = |fields: &[(&str, &str)]| {
-        let own = fields.iter().map(|(field, value)| (Bytes::from(*field), Bytes::from(*value)));
-        let others = (0..count).map(|no| (name(no), Bytes::from("1")));
-        Value::Hash(own.chain(others).collect::<BTreeMap<_, _>>())
-    };
-    let value = match Stored::of(kind) {
+    let value = match kind.native {
         // Longer than any number.
-        Stored::Text | Stored::Uid => Value::Text(vec![b'1'; 10 * count]),
-        Stored::Set | Stored::Keyspace => Value::Set((0..count).map(name).collect::<BTreeSet<_>>()),
-        Stored::Dict => hash(&[]),
-        Stored::Document => hash(&[("$", "{}")]),
-        Stored::BoundedCounter => hash(&[("value", "1"), ("min", "0"), ("max", "9")]),
-        Stored::SummaryBag => hash(&[("count", "1"), ("sum", "1"), ("min", "1"), ("max", "1")]),
-        Stored::ScoredSet | Stored::TopK => {
-            Value::Zset((0..count).map(|no| (name(no), no as f64)).collect::<BTreeMap<_, _>>())
+        "string" => Value::Text(vec![b'1'; 10 * count]),
+        "hash" => {
+            let others = (0..count).map(|no| (name(no), Bytes::from("1")));
+            Value::Hash(others.chain(fields(kind)).collect::<BTreeMap<_, _>>())
         }
-        Stored::List => Value::List((0..count).map(name).collect::<VecDeque<_>>()),
-        Stored::Plain => unreachable!("no type of the wire"),
+        "zset" => Value::Zset((0..count).map(|no| (name(no), no as f64)).collect::<BTreeMap<_, _>>()),
+        "list" => Value::List((0..count).map(name).collect::<VecDeque<_>>()),
+        _ => Value::Set((0..count).map(name).collect::<BTreeSet<_>>()),
     };
     model.put_value(KEY, value);
     if Stored::of(kind) == Stored::TopK {

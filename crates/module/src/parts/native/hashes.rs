@@ -3,86 +3,123 @@
 use claret_planted::{Bug, is_planted};
 use claret_types::{
     Bounded, BoundedCounter, BoundedCounterEffect, Bytes, DataType, Dict, DictEffect, DictOp, DictState,
-    DictValue, Document, Effect, OpError, Operation, State, Summary, SummaryBag, SummaryBagEffect,
+    DictValue, Effect, OpError, Operation, State, Summary, SummaryBag, SummaryBagEffect,
 };
 
-use super::{OpenKey, Record, Server};
+use super::{OnServer, OpenKey, Record, Server};
 use crate::ffi::Kind;
+use crate::parts::equivalent::Equivalent;
 
 // --- dict ---
 
-pub(super) fn partial_state(
-    record: &Record<'_, impl Server>,
-    op: &Operation,
-    own: &[&Effect],
-) -> Result<Option<State>, OpError> {
-    Ok(partial_state_for_all(record, &[op], own)?.0)
-}
+impl OnServer for Dict {
+    const KIND: Option<Kind> = Some(Kind::Hash);
 
-/// For calls one after the other: all fields that they name.
-pub(super) fn partial_state_for_all(
-    record: &Record<'_, impl Server>,
-    ops: &[&Operation],
-    own: &[&Effect],
-) -> Result<(Option<State>, usize), OpError> {
-    let mut fields: Vec<&Bytes> = Vec::new();
-    for op in ops.iter().map(|op| op.downcast::<Dict>().expect("a dict's")) {
-        match op {
-            DictOp::Set(list) | DictOp::SetReturning(list) => {
-                fields.extend(list.iter().map(|(field, _)| field));
-            }
-            DictOp::Remove(list) | DictOp::RemoveReturning(list) | DictOp::GetMany(list) => {
-                fields.extend(list)
-            }
-            DictOp::Add(field, _)
-            | DictOp::AddReturning(field, _)
-            | DictOp::Get(field)
-            | DictOp::Contains(field) => fields.push(field),
-            DictOp::Len => {}
-            DictOp::Fields | DictOp::All => return Ok((whole(record)?, ops.len())),
-        }
+    fn partial_state(
+        record: &Record<'_, impl Server>,
+        op: &Operation,
+        own: &[&Effect],
+    ) -> Result<Option<State>, OpError> {
+        Ok(Self::partial_state_for_all(record, &[op], own)?.0)
     }
-    let Some(key) = record.open(Kind::Hash)? else { return Ok((None, ops.len())) };
-    for effect in own.iter().filter_map(|effect| effect.downcast::<Dict>()) {
+
+    /// For calls one after the other: all fields that they name.
+    fn partial_state_for_all(
+        record: &Record<'_, impl Server>,
+        ops: &[&Operation],
+        own: &[&Effect],
+    ) -> Result<(Option<State>, usize), OpError> {
+        let mut fields: Vec<&Bytes> = Vec::new();
+        for op in ops.iter().map(|op| op.downcast::<Dict>().expect("a dict's")) {
+            match op {
+                DictOp::Set(list) | DictOp::SetReturning(list) => {
+                    fields.extend(list.iter().map(|(field, _)| field));
+                }
+                DictOp::Remove(list) | DictOp::RemoveReturning(list) | DictOp::GetMany(list) => {
+                    fields.extend(list)
+                }
+                DictOp::Add(field, _)
+                | DictOp::AddReturning(field, _)
+                | DictOp::Get(field)
+                | DictOp::Contains(field) => fields.push(field),
+                DictOp::Len => {}
+                DictOp::Fields | DictOp::All => return Ok((Self::whole(record)?, ops.len())),
+            }
+        }
+        let Some(key) = record.open(Kind::Hash)? else { return Ok((None, ops.len())) };
+        for effect in own.iter().filter_map(|effect| effect.downcast::<Dict>()) {
+            match effect {
+                DictEffect::Change { put, removed } => {
+                    fields.extend(put.iter().map(|(field, _)| field));
+                    fields.extend(removed);
+                }
+                DictEffect::Add(field, _) => fields.push(field),
+            }
+        }
+        fields.sort_unstable();
+        fields.dedup();
+        let value = |field: &Bytes| record.field(&key, field).map(|value| DictValue::from(value.as_ref()));
+        let found: Vec<(Bytes, DictValue)> =
+            fields.into_iter().filter_map(|field| Some((field.clone(), value(field)?))).collect();
+        let elsewhere = if is_planted(Bug::FieldsUncounted) { 0 } else { key.len() - found.len() };
+        Ok((Some(State::new::<Dict>(DictState::partial(found, elsewhere))), ops.len()))
+    }
+
+    fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
+        if record.open(Kind::Hash)?.is_none() {
+            return Ok(None);
+        }
+        let flat: Vec<Bytes> = record.read(c"HGETALL", []).list().collect();
+        let pairs = flat.chunks_exact(2).map(|pair| (pair[0].clone(), DictValue::Bytes(pair[1].clone())));
+        Ok(Some(State::new::<Dict>(DictState::partial(pairs, 0))))
+    }
+
+    fn carry_out(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+        let effects: Vec<_> = effects.iter().map(|it| it.downcast::<Dict>().expect("a dict's")).collect();
+        apply_dict(record, &effects);
+    }
+
+    fn removes(effect: &DictEffect) -> usize {
         match effect {
-            DictEffect::Change { put, removed } => {
-                fields.extend(put.iter().map(|(field, _)| field));
-                fields.extend(removed);
-            }
-            DictEffect::Add(field, _) => fields.push(field),
+            DictEffect::Change { removed, .. } => removed.len(),
+            DictEffect::Add(..) => 0,
         }
     }
-    fields.sort_unstable();
-    fields.dedup();
-    let value = |field: &Bytes| record.field(&key, field).map(|value| DictValue::from(value.as_ref()));
-    let found: Vec<(Bytes, DictValue)> =
-        fields.into_iter().filter_map(|field| Some((field.clone(), value(field)?))).collect();
-    let elsewhere = if is_planted(Bug::FieldsUncounted) { 0 } else { key.len() - found.len() };
-    Ok((Some(State::new::<Dict>(DictState::partial(found, elsewhere))), ops.len()))
-}
-
-pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
-    if record.open(Kind::Hash)?.is_none() {
-        return Ok(None);
-    }
-    let flat: Vec<Bytes> = record.read(c"HGETALL", []).list().collect();
-    let pairs = flat.chunks_exact(2).map(|pair| (pair[0].clone(), DictValue::Bytes(pair[1].clone())));
-    Ok(Some(State::new::<Dict>(DictState::partial(pairs, 0))))
 }
 
 // --- bounded counter ---
 
-pub(super) fn whole_bounded(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
-    let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
-    let Some(Bounded { value, min, max }) = bounded(&key) else {
-        return Err(record.wrong_type("hash without value, min and max", "bounded-counter"));
-    };
-    if (value < min || value > max) && !is_planted(Bug::OutOfBoundsTaken) {
-        return Err(OpError::Mismatch(format!(
-            "the hash holds the value {value}, which is out of its bounds {min} to {max}; correct it with HSET"
-        )));
+impl OnServer for BoundedCounter {
+    const KIND: Option<Kind> = None;
+
+    fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
+        let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
+        let Some(Bounded { value, min, max }) = bounded(&key) else {
+            return Err(record.wrong_type("hash without value, min and max", "bounded-counter"));
+        };
+        if (value < min || value > max) && !is_planted(Bug::OutOfBoundsTaken) {
+            return Err(OpError::Mismatch(format!(
+                "the hash holds the value {value}, which is out of its bounds {min} to {max}; correct it with HSET"
+            )));
+        }
+        Ok(Some(State::new::<BoundedCounter>(Some(Bounded { value, min, max }))))
     }
-    Ok(Some(State::new::<BoundedCounter>(Some(Bounded { value, min, max }))))
+
+    fn carry_out(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+        let effects =
+            effects.iter().map(|effect| effect.downcast::<BoundedCounter>().expect("a bounded counter's"));
+        effects.for_each(|effect| apply_bounded(record, effect));
+    }
+
+    fn equivalent(method: &'static str) -> Equivalent {
+        match method {
+            "BCREATE" | "BRESIZE" | "BDECRBY.WRAP" => Equivalent::of("HSET"),
+            "BINCRBY" | "BINCRBY.RETURNING" | "BDECRBY" | "BDECRBY.RETURNING" => Equivalent::of("HINCRBY"),
+            "BGET" => Equivalent::of("HGET"),
+            "BBOUNDS" => Equivalent::of("HMGET"),
+            _ => Equivalent::named(method),
+        }
+    }
 }
 
 /// The three fields, if they are there; in bounds or not.
@@ -114,9 +151,22 @@ fn apply_bounded(record: &Record<'_, impl Server>, effect: &BoundedCounterEffect
 
 // --- bag ---
 
-pub(super) fn whole_bag(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
-    let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
-    Ok(Some(State::new::<SummaryBag>(bag(record, &key)?)))
+impl OnServer for SummaryBag {
+    const KIND: Option<Kind> = None;
+
+    fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
+        let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
+        Ok(Some(State::new::<SummaryBag>(bag(record, &key)?)))
+    }
+
+    fn carry_out(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+        let effects = effects.iter().map(|effect| effect.downcast::<SummaryBag>().expect("a bag's"));
+        effects.for_each(|effect| apply_bag(record, effect));
+    }
+
+    fn equivalent(method: &'static str) -> Equivalent {
+        Equivalent::of(if method == "BAG.ADD" { "HSET" } else { "HMGET" })
+    }
 }
 
 fn bag(record: &Record<'_, impl Server>, key: &impl OpenKey) -> Result<Summary, OpError> {
@@ -144,37 +194,6 @@ fn put_bag(record: &Record<'_, impl Server>, summary: &Summary) {
 }
 
 // --- all ---
-
-/// Writes a whole record where there is none.
-pub(super) fn put(record: &Record<'_, impl Server>, state: &State) {
-    if let Some(Some(bounded)) = state.downcast::<BoundedCounter>() {
-        apply_bounded(record, &BoundedCounterEffect::Replace(Some(*bounded)));
-    } else if let Some(summary) = state.downcast::<SummaryBag>() {
-        put_bag(record, summary);
-    } else if let Some(document) = state.downcast::<Document>() {
-        super::documents::put(record, document);
-    } else {
-        let fields = state.downcast::<Dict>().expect("a record of a type that the wire knows").sorted();
-        let fields: Vec<(&Bytes, Bytes)> =
-            fields.into_iter().map(|(field, value)| (field, value.to_bytes())).collect();
-        let words: Vec<&[u8]> = fields.iter().flat_map(|(field, value)| [&field[..], &value[..]]).collect();
-        record.write_all(c"HSET", 2, &words);
-    }
-}
-
-pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
-    if effects[0].downcast::<Dict>().is_some() {
-        let effects: Vec<_> = effects.iter().map(|it| it.downcast::<Dict>().expect("a dict's")).collect();
-        return apply_dict(record, &effects);
-    }
-    for effect in effects {
-        if let Some(effect) = effect.downcast::<BoundedCounter>() {
-            apply_bounded(record, effect);
-        } else if let Some(effect) = effect.downcast::<SummaryBag>() {
-            apply_bag(record, effect);
-        }
-    }
-}
 
 /// Effects that only write fields, or only remove them, go together.
 fn apply_dict(record: &Record<'_, impl Server>, effects: &[&DictEffect]) {

@@ -2,12 +2,11 @@
 
 use claret_planted::{Bug, is_planted};
 use claret_types::{
-    Bytes, CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Dict, DictEffect, Document, DocumentEffect, Effect,
-    Expiry, Issued, KeyspaceEffect, KeyspaceOp, List, ListEffect, OpError, Operation, Register, ScoredSet,
-    ScoredSetEffect, Set, State, Text, TopK, TypeInfo, UidGenerator, check_digestible,
+    Bytes, CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Dict, Effect, Expiry, KeyspaceEffect, KeyspaceOp, List,
+    Native, OpError, Operation, Register, Set, State, Text, TopK, TypeInfo, check_digestible,
 };
 
-use super::{ELEMENT_BYTES, OpenKey, Record, Server, hashes, lists, sets, strings, whole, zsets};
+use super::{ELEMENT_BYTES, OnServer, OpenKey, Record, Server, removes, strings, whole, zsets};
 use crate::ffi::Kind;
 
 /// The partial state of an operation that is one on keys of any type, or whose transaction did such a thing to the key
@@ -83,9 +82,9 @@ fn content(
     match (used_as, kind) {
         (Some(kind), _) => whole(record, kind),
         (None, Kind::String) => strings::whole(record),
-        (None, Kind::Set) => sets::whole(record),
-        (None, Kind::Hash) => hashes::whole(record),
-        (None, Kind::List) => lists::whole(record),
+        (None, Kind::Set) => Set::whole(record),
+        (None, Kind::Hash) => Dict::whole(record),
+        (None, Kind::List) => List::whole(record),
         (None, Kind::Zset) => zsets::whole_of_either(record, length),
         (None, Kind::Other) if is_digested => Ok(record.read(c"DUMP", []).bytes().map(State::of_foreign)),
         (None, Kind::Other) => Err(record.open_any().map_or_else(
@@ -113,27 +112,9 @@ fn check_size(kind: Kind, length: usize) -> Result<(), OpError> {
 
 /// Whether the key may be gone after these effects. Only what is named can go.
 fn may_be_emptied(record: &Record<'_, impl Server>, effects: &[&Effect]) -> bool {
-    let named: usize = effects.iter().map(|effect| elements_removed(effect)).sum();
+    let named: usize = effects.iter().map(|effect| removes(effect)).sum();
     // One that is not there is as it is whole.
     record.open_any().is_none_or(|key| key.len() <= named) && !is_planted(Bug::EmptiedIsThere)
-}
-
-/// How many elements an effect takes out at most.
-fn elements_removed(effect: &Effect) -> usize {
-    if let Some(effect) = effect.downcast::<Set>() {
-        return effect.removed().len();
-    }
-    if let Some(DocumentEffect::Change { removed, .. }) = effect.downcast::<Document>() {
-        return removed.len();
-    }
-    match (effect.downcast::<Dict>(), effect.downcast::<ScoredSet>(), effect.downcast::<List>()) {
-        (Some(DictEffect::Change { removed, .. }), _, _) => removed.len(),
-        (_, Some(ScoredSetEffect::Set(scores)), _) => {
-            scores.iter().filter(|(_, score)| score.is_none()).count()
-        }
-        (_, _, Some(ListEffect::Take(_, values))) => values.len(),
-        _ => 0,
-    }
 }
 
 /// Carries effects out.
@@ -190,18 +171,18 @@ pub(super) fn put(record: &Record<'_, impl Server>, state: &State) {
     if !is_planted(Bug::PutOnTop) {
         record.write(c"DEL", []);
     }
-    if let Some(Issued(count)) = state.downcast::<UidGenerator>() {
-        record.write(c"SET", [count.to_string().as_bytes()]);
-    } else if let Some(members) = state.downcast::<Set>() {
-        record.write_all(c"SADD", 1, &slices(members.sorted()));
-    } else if let Some(values) = state.downcast::<List>() {
-        record.write_all(c"RPUSH", 1, &slices(values.iter()));
-    } else if let Some(ranking) = state.downcast::<ScoredSet>() {
-        zsets::put(record, ranking);
-    } else if let Some(best) = state.downcast::<TopK>() {
-        zsets::put_topk(record, best);
-    } else {
-        hashes::put(record, state);
+    if let Some(best) = state.downcast::<TopK>() {
+        zsets::put_capacity(record, best.capacity());
+    }
+    match state.native().expect("a record of a type that the wire knows") {
+        Native::String(text) => record.write(c"SET", text.as_deref()),
+        Native::Set(members) => record.write_all(c"SADD", 1, &slices(&members)),
+        Native::List(values) => record.write_all(c"RPUSH", 1, &slices(&values)),
+        Native::Hash(fields) => {
+            let words = fields.iter().flat_map(|(field, value)| [field, value]);
+            record.write_all(c"HSET", 2, &slices(words));
+        }
+        Native::Zset(members) => zsets::put(record, &members),
     }
 }
 

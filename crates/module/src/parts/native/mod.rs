@@ -17,6 +17,7 @@ mod keyspace;
 mod lists;
 #[cfg(test)]
 mod model;
+mod on_server;
 mod server;
 mod sets;
 mod side;
@@ -35,10 +36,12 @@ use claret_types::{Bytes, Effect, Expiry, OpError, Operation, State, TypeInfo, i
 use smallvec::SmallVec;
 
 use crate::ffi::{Answer, Kind};
+use crate::parts::equivalent::{Equivalent, on_any};
 use crate::parts::stored::Stored;
 
 pub(crate) use ends::{hold_end, let_all_end, let_end};
 pub(crate) use held_ends::HeldEnds;
+use on_server::OnServer;
 pub(crate) use server::{OpenKey, Server};
 pub(crate) use side::side_key;
 
@@ -79,19 +82,7 @@ fn content(
         record.check_whole(record.open_any())?;
         return whole(record, first.type_info());
     }
-    match Stored::of(kind) {
-        Stored::Text => strings::partial_state(record, op, own),
-        Stored::Set => sets::partial_state(record, op, own),
-        Stored::Dict => hashes::partial_state(record, op, own),
-        Stored::Document => documents::partial_state(record, &[op], own),
-        Stored::ScoredSet => zsets::partial_state(record, op, own),
-        Stored::TopK => zsets::partial_topk(record, op, own),
-        Stored::List => lists::partial_state(record, op, own),
-        // It looks itself, once it may.
-        Stored::Plain => Ok(None),
-        Stored::Keyspace => unreachable!("it is not about content"),
-        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag => whole(record, kind),
-    }
+    part_by_type(record, op, own)
 }
 
 /// [`Records::partial_state_for_all`](claret_core::Records::partial_state_for_all).
@@ -106,28 +97,8 @@ pub(crate) fn partial_state_for_all(
     if Stored::of(kind) == Stored::Keyspace || !all_are_of(kind, own) {
         return Ok((partial_state(server, key, ops[0], own)?, 1));
     }
-    let (state, covered) = content_for_all(&record, ops, own)?;
+    let (state, covered) = part_for_all_by_type(&record, ops, own)?;
     Ok((state.map(|state| state.expiring(record.expiry())), covered))
-}
-
-fn content_for_all(
-    record: &Record<'_, impl Server>,
-    ops: &[&Operation],
-    own: &[&Effect],
-) -> Result<(Option<State>, usize), OpError> {
-    let kind = ops[0].type_info();
-    match Stored::of(kind) {
-        Stored::Text => strings::partial_state_for_all(record, ops, own),
-        Stored::Set => sets::partial_state_for_all(record, ops, own),
-        Stored::Dict => hashes::partial_state_for_all(record, ops, own),
-        Stored::Document => Ok((documents::partial_state(record, ops, own)?, ops.len())),
-        Stored::ScoredSet => zsets::partial_state_for_all(record, ops, own),
-        Stored::TopK => zsets::partial_topk_for_all(record, ops, own),
-        Stored::List => lists::partial_state_for_all(record, ops, own),
-        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag => Ok((whole(record, kind)?, ops.len())),
-        Stored::Plain => Ok((None, 1)),
-        Stored::Keyspace => unreachable!("it is not about content"),
-    }
 }
 
 /// [`Records::apply`](claret_core::Records::apply).
@@ -153,21 +124,6 @@ fn carry_out(record: &Record<'_, impl Server>, effects: &[&Effect]) {
     }
 }
 
-/// The same for effects of one type.
-fn carry_out_alike(record: &Record<'_, impl Server>, effects: &[&Effect]) {
-    match Stored::of(effects[0].type_info()) {
-        Stored::Text | Stored::Uid => strings::apply(record, effects),
-        Stored::Set => sets::apply(record, effects),
-        Stored::Dict | Stored::BoundedCounter | Stored::SummaryBag => hashes::apply(record, effects),
-        Stored::Document => documents::apply(record, effects),
-        Stored::ScoredSet => zsets::apply(record, effects),
-        Stored::TopK => effects.iter().for_each(|effect| zsets::apply_topk(record, effect)),
-        Stored::List => lists::apply(record, effects),
-        Stored::Keyspace => keyspace::apply(record, effects),
-        Stored::Plain => unreachable!("a plain command has no effect: it is run"),
-    }
-}
-
 fn all_are_of(kind: &TypeInfo, effects: &[&Effect]) -> bool {
     effects.iter().all(|effect| effect.type_info().id == kind.id) || is_planted(Bug::OtherTypesUnread)
 }
@@ -176,18 +132,14 @@ fn all_are_of(kind: &TypeInfo, effects: &[&Effect]) -> bool {
 /// expire.
 pub(crate) fn may_order(server: &impl Server, key: &Bytes, op: &Operation) -> bool {
     let record = Record::new(server, key, op.method().name);
-    let kind = match Stored::of(op.type_info()) {
-        Stored::Set => Kind::Set,
-        Stored::Dict => Kind::Hash,
-        Stored::ScoredSet => Kind::Zset,
-        Stored::List => Kind::List,
-        Stored::Text => Kind::String,
-        // Not every hash, sorted set or string is one of these.
-        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag | Stored::TopK | Stored::Document => {
-            return partial_state(server, key, op, &[])
-                .is_ok_and(|state| state.is_none_or(|state| state.expiry().is_none()));
-        }
-        Stored::Keyspace | Stored::Plain => return false,
+    let stored = Stored::of(op.type_info());
+    if matches!(stored, Stored::Keyspace | Stored::Plain) {
+        return false;
+    }
+    let Some(kind) = kind_of(stored) else {
+        // Not every hash, sorted set or string is such a record.
+        return partial_state(server, key, op, &[])
+            .is_ok_and(|state| state.is_none_or(|state| state.expiry().is_none()));
     };
     record.open_any().is_none_or(|opened| opened.kind() == kind) && record.expiry().is_none()
 }
@@ -201,23 +153,84 @@ pub(crate) fn whole_of(server: &impl Server, key: &Bytes, kind: &TypeInfo) -> Op
     }
 }
 
-/// The whole record, as a state of this type.
-fn whole(record: &Record<'_, impl Server>, kind: &TypeInfo) -> Result<Option<State>, OpError> {
-    match Stored::of(kind) {
-        Stored::Text => strings::whole(record),
-        Stored::Uid => strings::whole_uid(record),
-        Stored::BoundedCounter => hashes::whole_bounded(record),
-        Stored::Dict => hashes::whole(record),
-        Stored::Document => documents::whole(record),
-        Stored::SummaryBag => hashes::whole_bag(record),
-        Stored::Set => sets::whole(record),
-        Stored::ScoredSet => zsets::whole(record),
-        Stored::TopK => zsets::whole_topk(record),
-        Stored::List => lists::whole(record),
-        Stored::Keyspace => unreachable!("no content is of this type"),
-        Stored::Plain => unreachable!("a plain command has no effects, so none of its record"),
-    }
+macro_rules! by_type {
+    ($($place:literal $type:ident),* $(,)?) => {
+        /// [`OnServer::partial_state`].
+        fn part_by_type(
+            record: &Record<'_, impl Server>,
+            op: &Operation,
+            own: &[&Effect],
+        ) -> Result<Option<State>, OpError> {
+            match Stored::of(op.type_info()) {
+                $(Stored::$type => claret_types::$type::partial_state(record, op, own),)*
+                // It looks itself, once it may.
+                Stored::Plain => Ok(None),
+                Stored::Keyspace => unreachable!("it is not about content"),
+            }
+        }
+
+        /// [`OnServer::partial_state_for_all`].
+        fn part_for_all_by_type(
+            record: &Record<'_, impl Server>,
+            ops: &[&Operation],
+            own: &[&Effect],
+        ) -> Result<(Option<State>, usize), OpError> {
+            match Stored::of(ops[0].type_info()) {
+                $(Stored::$type => claret_types::$type::partial_state_for_all(record, ops, own),)*
+                Stored::Plain => Ok((None, 1)),
+                Stored::Keyspace => unreachable!("it is not about content"),
+            }
+        }
+
+        /// [`OnServer::carry_out`], of effects of one type.
+        fn carry_out_alike(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+            match Stored::of(effects[0].type_info()) {
+                $(Stored::$type => claret_types::$type::carry_out(record, effects),)*
+                Stored::Keyspace => keyspace::apply(record, effects),
+                Stored::Plain => unreachable!("a plain command has no effect: it is run"),
+            }
+        }
+
+        /// [`OnServer::whole`].
+        fn whole(record: &Record<'_, impl Server>, kind: &TypeInfo) -> Result<Option<State>, OpError> {
+            match Stored::of(kind) {
+                $(Stored::$type => claret_types::$type::whole(record),)*
+                Stored::Keyspace => unreachable!("no content is of this type"),
+                Stored::Plain => unreachable!("a plain command has no effects, so none of its record"),
+            }
+        }
+
+        /// [`OnServer::removes`]; of effects on records of any type none.
+        fn removes(effect: &Effect) -> usize {
+            fn of<T: OnServer>(effect: &Effect) -> usize {
+                effect.downcast::<T>().map_or(0, T::removes)
+            }
+            match Stored::of(effect.type_info()) {
+                $(Stored::$type => of::<claret_types::$type>(effect),)*
+                Stored::Keyspace | Stored::Plain => 0,
+            }
+        }
+
+        /// [`OnServer::equivalent`].
+        pub(crate) fn equivalent(kind: &TypeInfo, method: &'static str) -> Equivalent {
+            match Stored::of(kind) {
+                $(Stored::$type => claret_types::$type::equivalent(method),)*
+                Stored::Keyspace => on_any(method),
+                Stored::Plain => Equivalent::named(method),
+            }
+        }
+
+        /// [`OnServer::KIND`].
+        fn kind_of(stored: Stored) -> Option<Kind> {
+            match stored {
+                $(Stored::$type => claret_types::$type::KIND,)*
+                Stored::Keyspace | Stored::Plain => None,
+            }
+        }
+    };
 }
+
+claret_types::with_types!(by_type);
 
 /// An integer as the server writes one; it does not add to `007` and `+7`.
 fn integer_of(bytes: &[u8]) -> Option<i64> {

@@ -7,11 +7,73 @@ use claret_types::{
     Text as TextState, UidEffect, UidGenerator, no_number,
 };
 
-use super::{COMPACT_MAX, FLOAT_BYTES_MAX, INTEGER_BYTES_MAX, OpenKey, Record, Server, Upcoming};
+use super::{COMPACT_MAX, FLOAT_BYTES_MAX, INTEGER_BYTES_MAX, OnServer, OpenKey, Record, Server, Upcoming};
 use crate::ffi::Kind;
+use crate::parts::equivalent::Equivalent;
+
+macro_rules! texts {
+    ($($kind:ident),*) => {$(
+        impl OnServer for $kind {
+            const KIND: Option<Kind> = Some(Kind::String);
+
+            fn partial_state(
+                record: &Record<'_, impl Server>,
+                op: &Operation,
+                own: &[&Effect],
+            ) -> Result<Option<State>, OpError> {
+                partial_state(record, op, own)
+            }
+
+            fn partial_state_for_all(
+                record: &Record<'_, impl Server>,
+                ops: &[&Operation],
+                own: &[&Effect],
+            ) -> Result<(Option<State>, usize), OpError> {
+                partial_state_for_all(record, ops, own)
+            }
+
+            fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
+                whole(record)
+            }
+
+            fn carry_out(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+                apply(record, effects);
+            }
+        }
+    )*};
+}
+
+texts!(Register, Counter, FloatCounter);
+
+impl OnServer for UidGenerator {
+    const KIND: Option<Kind> = None;
+
+    fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
+        let Some(key) = record.open(Kind::String)? else { return Ok(None) };
+        refuse_no_number(&key, INTEGER_BYTES_MAX, "a whole number from 0 to 2^62")?;
+        let text = record.string(key, Upcoming::Nothing);
+        let count = super::integer_of(&text).filter(|count| (0..=ISSUED_MAX).contains(count));
+        let count = count
+            .ok_or_else(|| OpError::NotNumeric(text.to_string(), "a whole number from 0 to 2^62".into()))?;
+        let count = count.unsigned_abs();
+        Ok(Some(State::new::<UidGenerator>(Issued(count))))
+    }
+
+    fn carry_out(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+        apply(record, effects);
+    }
+
+    fn equivalent(method: &'static str) -> Equivalent {
+        match method {
+            "UID.NEXT" => Equivalent::of("INCR"),
+            "UID.ISSUED" => Equivalent::of("GET"),
+            _ => Equivalent::named(method),
+        }
+    }
+}
 
 /// Mostly the value; where an operation asks for less of it, no more is copied.
-pub(super) fn partial_state(
+fn partial_state(
     record: &Record<'_, impl Server>,
     op: &Operation,
     own: &[&Effect],
@@ -73,7 +135,7 @@ fn upcoming<'a>(length: usize, mut ops: impl Iterator<Item = &'a Operation>, own
 }
 
 /// For calls one after the other: the value.
-pub(super) fn partial_state_for_all(
+fn partial_state_for_all(
     record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],
@@ -160,19 +222,8 @@ fn value(record: &Record<'_, impl Server>, fate: Upcoming) -> Result<Option<Stat
     Ok(Some(State::new::<Register>(TextState::Bytes(record.string(key, fate)))))
 }
 
-pub(super) fn whole_uid(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
-    let Some(key) = record.open(Kind::String)? else { return Ok(None) };
-    refuse_no_number(&key, INTEGER_BYTES_MAX, "a whole number from 0 to 2^62")?;
-    let text = record.string(key, Upcoming::Nothing);
-    let count = super::integer_of(&text).filter(|count| (0..=ISSUED_MAX).contains(count));
-    let count =
-        count.ok_or_else(|| OpError::NotNumeric(text.to_string(), "a whole number from 0 to 2^62".into()))?;
-    let count = count.unsigned_abs();
-    Ok(Some(State::new::<UidGenerator>(Issued(count))))
-}
-
 /// What is added one after the other is added as one sum.
-pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
     let mut sum: Option<i64> = None;
     for effect in effects {
         let amount = amount(effect);

@@ -9,91 +9,150 @@ use claret_types::{
     State, TopK, TopKEffect, TopKOp,
 };
 
-use super::{OpenKey, Record, Server, Upcoming, side_key};
+use super::{OnServer, OpenKey, Record, Server, Upcoming, side_key};
 use crate::ffi::{Answer, Kind, Side};
+use crate::parts::equivalent::Equivalent;
 
 // --- scored set ---
 
-pub(super) fn partial_state(
-    record: &Record<'_, impl Server>,
-    op: &Operation,
-    own: &[&Effect],
-) -> Result<Option<State>, OpError> {
-    let op = op.downcast::<ScoredSet>().expect("a scored set's");
-    let moved = matches!(op, ScoredSetOp::Range { .. } | ScoredSetOp::Rank(_)) && !own.is_empty();
-    if moved {
-        return whole_for_part(record);
+impl OnServer for ScoredSet {
+    const KIND: Option<Kind> = Some(Kind::Zset);
+
+    fn partial_state(
+        record: &Record<'_, impl Server>,
+        op: &Operation,
+        own: &[&Effect],
+    ) -> Result<Option<State>, OpError> {
+        let op = op.downcast::<ScoredSet>().expect("a scored set's");
+        let moved = matches!(op, ScoredSetOp::Range { .. } | ScoredSetOp::Rank(_)) && !own.is_empty();
+        if moved {
+            return whole_for_part(record);
+        }
+        let Some(key) = record.open(Kind::Zset)? else { return Ok(None) };
+        let length = key.len();
+        let mut counted = 0;
+        let mut members = Scores::of(
+            record,
+            &key,
+            named(op).into_iter().chain(own.iter().flat_map(|effect| touched(effect))),
+        );
+        drop(key);
+        let mut below = 0;
+        match op {
+            ScoredSetOp::Range { start, stop, reverse, .. } => {
+                let positions = span(*start, *stop, length);
+                below = if *reverse { length - positions.end } else { positions.start };
+                members.extend(range(record, start, stop, *reverse));
+            }
+            ScoredSetOp::RangeByScore { min, max, .. } => members.extend(between(record, *min, *max)),
+            ScoredSetOp::Count { min, max } => {
+                let here = members.0.values().filter(|score| is_between(**score, *min, *max)).count();
+                counted = count(record, *min, *max).saturating_sub(here);
+            }
+            ScoredSetOp::Rank(member) => {
+                let rank = record.read(c"ZRANK", [&member[..]]).int();
+                below = if is_planted(Bug::RanksFromZero) {
+                    0
+                } else {
+                    rank.and_then(|rank| usize::try_from(rank).ok()).unwrap_or(0)
+                };
+            }
+            _ => {}
+        }
+        let elsewhere = length - members.0.len();
+        let ranking = Ranking::partial(members.0, below.min(elsewhere), elsewhere);
+        Ok(Some(State::new::<ScoredSet>(ranking.counting(counted.min(elsewhere)))))
     }
-    let Some(key) = record.open(Kind::Zset)? else { return Ok(None) };
-    let length = key.len();
-    let mut counted = 0;
-    let mut members =
-        Scores::of(record, &key, named(op).into_iter().chain(own.iter().flat_map(|effect| touched(effect))));
-    drop(key);
-    let mut below = 0;
-    match op {
-        ScoredSetOp::Range { start, stop, reverse, .. } => {
-            let positions = span(*start, *stop, length);
-            below = if *reverse { length - positions.end } else { positions.start };
-            members.extend(range(record, start, stop, *reverse));
-        }
-        ScoredSetOp::RangeByScore { min, max, .. } => members.extend(between(record, *min, *max)),
-        ScoredSetOp::Count { min, max } => {
-            let here = members.0.values().filter(|score| is_between(**score, *min, *max)).count();
-            counted = count(record, *min, *max).saturating_sub(here);
-        }
-        ScoredSetOp::Rank(member) => {
-            let rank = record.read(c"ZRANK", [&member[..]]).int();
-            below = if is_planted(Bug::RanksFromZero) {
-                0
-            } else {
-                rank.and_then(|rank| usize::try_from(rank).ok()).unwrap_or(0)
+
+    /// For calls one after the other: those of the first few that name members, or only want to know how many there are.
+    fn partial_state_for_all(
+        record: &Record<'_, impl Server>,
+        ops: &[&Operation],
+        own: &[&Effect],
+    ) -> Result<(Option<State>, usize), OpError> {
+        let names = |op: &&ScoredSetOp| match op {
+            ScoredSetOp::Add(_)
+            | ScoredSetOp::AddReturning(_)
+            | ScoredSetOp::Remove(_)
+            | ScoredSetOp::RemoveReturning(_)
+            | ScoredSetOp::Increment { .. }
+            | ScoredSetOp::IncrementReturning { .. }
+            | ScoredSetOp::Score(_)
+            | ScoredSetOp::Len => true,
+            ScoredSetOp::Rank(_)
+            | ScoredSetOp::Range { .. }
+            | ScoredSetOp::RangeByScore { .. }
+            | ScoredSetOp::Count { .. } => false,
+        };
+        let all = ops.iter().map(|op| op.downcast::<ScoredSet>().expect("a scored set's"));
+        let naming: Vec<&ScoredSetOp> = all.take_while(names).collect();
+        if naming.len() < 2 {
+            let moved = matches!(
+                ops[0].downcast::<ScoredSet>(),
+                Some(ScoredSetOp::Range { .. } | ScoredSetOp::Rank(_)) if !own.is_empty()
+            );
+            return match moved || is_whole_cheaper(record, ops, own)? {
+                true => Ok((whole_for_part(record)?, ops.len())),
+                false => Ok((Self::partial_state(record, ops[0], own)?, 1)),
             };
         }
-        _ => {}
+        let Some(key) = record.open(Kind::Zset)? else { return Ok((None, naming.len())) };
+        let named = naming.iter().flat_map(|op| named(op));
+        let members = Scores::of(record, &key, named.chain(own.iter().flat_map(|effect| touched(effect))));
+        let elsewhere = key.len() - members.0.len();
+        Ok((Some(State::new::<ScoredSet>(Ranking::partial(members.0, 0, elsewhere))), naming.len()))
     }
-    let elsewhere = length - members.0.len();
-    let ranking = Ranking::partial(members.0, below.min(elsewhere), elsewhere);
-    Ok(Some(State::new::<ScoredSet>(ranking.counting(counted.min(elsewhere)))))
-}
 
-/// For calls one after the other: those of the first few that name members, or only want to know how many there are.
-pub(super) fn partial_state_for_all(
-    record: &Record<'_, impl Server>,
-    ops: &[&Operation],
-    own: &[&Effect],
-) -> Result<(Option<State>, usize), OpError> {
-    let names = |op: &&ScoredSetOp| match op {
-        ScoredSetOp::Add(_)
-        | ScoredSetOp::AddReturning(_)
-        | ScoredSetOp::Remove(_)
-        | ScoredSetOp::RemoveReturning(_)
-        | ScoredSetOp::Increment { .. }
-        | ScoredSetOp::IncrementReturning { .. }
-        | ScoredSetOp::Score(_)
-        | ScoredSetOp::Len => true,
-        ScoredSetOp::Rank(_)
-        | ScoredSetOp::Range { .. }
-        | ScoredSetOp::RangeByScore { .. }
-        | ScoredSetOp::Count { .. } => false,
-    };
-    let all = ops.iter().map(|op| op.downcast::<ScoredSet>().expect("a scored set's"));
-    let naming: Vec<&ScoredSetOp> = all.take_while(names).collect();
-    if naming.len() < 2 {
-        let moved = matches!(
-            ops[0].downcast::<ScoredSet>(),
-            Some(ScoredSetOp::Range { .. } | ScoredSetOp::Rank(_)) if !own.is_empty()
-        );
-        return match moved || is_whole_cheaper(record, ops, own)? {
-            true => Ok((whole_for_part(record)?, ops.len())),
-            false => Ok((partial_state(record, ops[0], own)?, 1)),
-        };
+    fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
+        if record.open(Kind::Zset)?.is_none() {
+            return Ok(None);
+        }
+        let ranking: Ranking = range(record, 0, -1, false).into_iter().collect();
+        Ok(Some(State::new::<ScoredSet>(ranking)))
     }
-    let Some(key) = record.open(Kind::Zset)? else { return Ok((None, naming.len())) };
-    let named = naming.iter().flat_map(|op| named(op));
-    let members = Scores::of(record, &key, named.chain(own.iter().flat_map(|effect| touched(effect))));
-    let elsewhere = key.len() - members.0.len();
-    Ok((Some(State::new::<ScoredSet>(Ranking::partial(members.0, 0, elsewhere))), naming.len()))
+
+    /// Effects that only give scores, or only take members out, go together.
+    fn carry_out(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+        let effects: Vec<_> =
+            effects.iter().map(|it| it.downcast::<ScoredSet>().expect("a scored set's")).collect();
+        let (puts, takes) = (
+            |it: &ScoredSetEffect| matches!(it, ScoredSetEffect::Set(all) if all.iter().all(|it| it.1.is_some())),
+            |it: &ScoredSetEffect| matches!(it, ScoredSetEffect::Set(all) if all.iter().all(|it| it.1.is_none())),
+        );
+        let alike = |one: &&ScoredSetEffect, next: &&ScoredSetEffect| {
+            puts(one) && puts(next) || takes(one) && takes(next)
+        };
+        for effects in effects.chunk_by(alike) {
+            let mut gone: Vec<&[u8]> = Vec::new();
+            let mut put: Vec<(String, &Bytes)> = Vec::new();
+            for effect in effects {
+                match effect {
+                    ScoredSetEffect::Shift(member, by) => {
+                        record.write(c"ZINCRBY", [number(*by).as_bytes(), &member[..]]);
+                    }
+                    ScoredSetEffect::Set(changes) => {
+                        for (member, score) in changes {
+                            match score {
+                                Some(score) => put.push((number(*score), member)),
+                                None => gone.push(&member[..]),
+                            }
+                        }
+                    }
+                }
+            }
+            record.write_all(c"ZREM", 1, &gone);
+            let put: Vec<&[u8]> =
+                put.iter().flat_map(|(score, member)| [score.as_bytes(), &member[..]]).collect();
+            record.write_all(c"ZADD", 2, &put);
+        }
+    }
+
+    fn removes(effect: &ScoredSetEffect) -> usize {
+        match effect {
+            ScoredSetEffect::Set(scores) => scores.iter().filter(|(_, score)| score.is_none()).count(),
+            ScoredSetEffect::Shift(..) => 0,
+        }
+    }
 }
 
 /// Whether to look at the record as a whole takes no longer than at a part of it for each call, with what was done before it; and
@@ -161,18 +220,10 @@ fn span(start: i64, stop: i64, length: usize) -> std::ops::Range<usize> {
     if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
 }
 
-pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
-    if record.open(Kind::Zset)?.is_none() {
-        return Ok(None);
-    }
-    let ranking: Ranking = range(record, 0, -1, false).into_iter().collect();
-    Ok(Some(State::new::<ScoredSet>(ranking)))
-}
-
 /// The same, for an operation that answers less of it.
 fn whole_for_part(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     record.check_whole(record.open(Kind::Zset)?)?;
-    whole(record)
+    ScoredSet::whole(record)
 }
 
 /// Members by position, from the lowest or from the highest.
@@ -227,46 +278,10 @@ fn scored(flat: Answer) -> Vec<(Bytes, f64)> {
     flat.chunks_exact(2).filter_map(pair).collect()
 }
 
-/// Effects that only give scores, or only take members out, go together.
-pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
-    let effects: Vec<_> =
-        effects.iter().map(|it| it.downcast::<ScoredSet>().expect("a scored set's")).collect();
-    let (puts, takes) = (
-        |it: &ScoredSetEffect| matches!(it, ScoredSetEffect::Set(all) if all.iter().all(|it| it.1.is_some())),
-        |it: &ScoredSetEffect| matches!(it, ScoredSetEffect::Set(all) if all.iter().all(|it| it.1.is_none())),
-    );
-    let alike = |one: &&ScoredSetEffect, next: &&ScoredSetEffect| {
-        puts(one) && puts(next) || takes(one) && takes(next)
-    };
-    for effects in effects.chunk_by(alike) {
-        let mut gone: Vec<&[u8]> = Vec::new();
-        let mut put: Vec<(String, &Bytes)> = Vec::new();
-        for effect in effects {
-            match effect {
-                ScoredSetEffect::Shift(member, by) => {
-                    record.write(c"ZINCRBY", [number(*by).as_bytes(), &member[..]]);
-                }
-                ScoredSetEffect::Set(changes) => {
-                    for (member, score) in changes {
-                        match score {
-                            Some(score) => put.push((number(*score), member)),
-                            None => gone.push(&member[..]),
-                        }
-                    }
-                }
-            }
-        }
-        record.write_all(c"ZREM", 1, &gone);
-        let put: Vec<&[u8]> =
-            put.iter().flat_map(|(score, member)| [score.as_bytes(), &member[..]]).collect();
-        record.write_all(c"ZADD", 2, &put);
-    }
-}
-
-/// Writes a whole record where there is none.
-pub(super) fn put(record: &Record<'_, impl Server>, ranking: &Ranking) {
+/// Writes the members where there are none.
+pub(super) fn put(record: &Record<'_, impl Server>, members: &[(Bytes, f64)]) {
     let members: Vec<(String, &Bytes)> =
-        ranking.iter().map(|(member, score)| (number(score), member)).collect();
+        members.iter().map(|(member, score)| (number(*score), member)).collect();
     let words: Vec<&[u8]> =
         members.iter().flat_map(|(score, member)| [score.as_bytes(), &member[..]]).collect();
     record.write_all(c"ZADD", 2, &words);
@@ -279,56 +294,75 @@ fn number(score: f64) -> String {
 
 // --- topk ---
 
-pub(super) fn partial_topk(
-    record: &Record<'_, impl Server>,
-    op: &Operation,
-    own: &[&Effect],
-) -> Result<Option<State>, OpError> {
-    let op = op.downcast::<TopK>().expect("a topk's");
-    let Some(key) = record.open(Kind::Zset)? else { return Ok(None) };
-    let length = key.len();
-    let offers = own.iter().filter_map(|effect| match effect.downcast::<TopK>() {
-        Some(TopKEffect::Offer { member, .. }) => Some(member),
-        Some(TopKEffect::Restore { .. }) | None => None,
-    });
-    let asked = match op {
-        TopKOp::Add { member, .. } => Some(member),
-        TopKOp::Max | TopKOp::List { .. } | TopKOp::Count => None,
-    };
-    let mut members = Scores::of(record, &key, asked.into_iter().chain(offers));
-    let capacity = capacity(record)?;
-    members.extend(key.outermost(Side::Lowest, own.len() + 1));
-    match op {
-        TopKOp::List { count } => {
-            drop(key);
-            let shown = (*count).clamp(1, u64::from(capacity));
-            members.extend(range(record, 0, shown - 1, true));
+impl OnServer for TopK {
+    const KIND: Option<Kind> = None;
+
+    fn partial_state(
+        record: &Record<'_, impl Server>,
+        op: &Operation,
+        own: &[&Effect],
+    ) -> Result<Option<State>, OpError> {
+        let op = op.downcast::<TopK>().expect("a topk's");
+        let Some(key) = record.open(Kind::Zset)? else { return Ok(None) };
+        let length = key.len();
+        let offers = own.iter().filter_map(|effect| match effect.downcast::<TopK>() {
+            Some(TopKEffect::Offer { member, .. }) => Some(member),
+            Some(TopKEffect::Restore { .. }) | None => None,
+        });
+        let asked = match op {
+            TopKOp::Add { member, .. } => Some(member),
+            TopKOp::Max | TopKOp::List { .. } | TopKOp::Count => None,
+        };
+        let mut members = Scores::of(record, &key, asked.into_iter().chain(offers));
+        let capacity = capacity(record)?;
+        members.extend(key.outermost(Side::Lowest, own.len() + 1));
+        match op {
+            TopKOp::List { count } => {
+                drop(key);
+                let shown = (*count).clamp(1, u64::from(capacity));
+                members.extend(range(record, 0, shown - 1, true));
+            }
+            TopKOp::Add { .. } | TopKOp::Max | TopKOp::Count => {
+                members.extend(key.outermost(Side::Highest, 1))
+            }
         }
-        TopKOp::Add { .. } | TopKOp::Max | TopKOp::Count => members.extend(key.outermost(Side::Highest, 1)),
+        let elsewhere = length - members.0.len();
+        let ranking = Ranking::partial(members.0, 0, elsewhere);
+        Ok(Some(State::new::<TopK>(Best::partial(capacity, ranking))))
     }
-    let elsewhere = length - members.0.len();
-    let ranking = Ranking::partial(members.0, 0, elsewhere);
-    Ok(Some(State::new::<TopK>(Best::partial(capacity, ranking))))
-}
 
-/// For calls one after the other: the whole record, if that is no dearer.
-pub(super) fn partial_topk_for_all(
-    record: &Record<'_, impl Server>,
-    ops: &[&Operation],
-    own: &[&Effect],
-) -> Result<(Option<State>, usize), OpError> {
-    match is_whole_cheaper(record, ops, own)? {
-        true => Ok((whole_topk(record)?, ops.len())),
-        false => Ok((partial_topk(record, ops[0], own)?, 1)),
+    /// For calls one after the other: the whole record, if that is no dearer.
+    fn partial_state_for_all(
+        record: &Record<'_, impl Server>,
+        ops: &[&Operation],
+        own: &[&Effect],
+    ) -> Result<(Option<State>, usize), OpError> {
+        match is_whole_cheaper(record, ops, own)? {
+            true => Ok((Self::whole(record)?, ops.len())),
+            false => Ok((Self::partial_state(record, ops[0], own)?, 1)),
+        }
     }
-}
 
-pub(super) fn whole_topk(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
-    if record.open(Kind::Zset)?.is_none() {
-        return Ok(None);
+    fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
+        if record.open(Kind::Zset)?.is_none() {
+            return Ok(None);
+        }
+        let capacity = capacity(record)?;
+        Ok(Some(State::new::<TopK>(Best::new(capacity, range(record, 0, -1, false)))))
     }
-    let capacity = capacity(record)?;
-    Ok(Some(State::new::<TopK>(Best::new(capacity, range(record, 0, -1, false)))))
+
+    fn carry_out(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+        effects.iter().for_each(|effect| offer(record, effect));
+    }
+
+    fn equivalent(method: &'static str) -> Equivalent {
+        match method {
+            "TOPK.ADD" => Equivalent::of("ZADD").beside("SET"),
+            "TOPK.MAX" | "TOPK.LIST" => Equivalent::of("ZRANGE").beside("GET"),
+            "TOPK.COUNT" => Equivalent::of("ZCARD").beside("GET"),
+            _ => Equivalent::named(method),
+        }
+    }
 }
 
 /// A TopK if the string beside it says so and it is none with too many members: such a string may have been left by another.
@@ -337,8 +371,8 @@ pub(super) fn whole_of_either(
     length: usize,
 ) -> Result<Option<State>, OpError> {
     match capacity(record) {
-        Ok(capacity) if length <= capacity as usize => whole_topk(record),
-        _ => whole(record),
+        Ok(capacity) if length <= capacity as usize => TopK::whole(record),
+        _ => ScoredSet::whole(record),
     }
 }
 
@@ -356,18 +390,14 @@ fn capacity(record: &Record<'_, impl Server>) -> Result<u32, OpError> {
         .ok_or_else(missing)
 }
 
-/// Writes a whole record where there is none.
-pub(super) fn put_topk(record: &Record<'_, impl Server>, best: &Best) {
-    put_capacity(record, best.capacity());
-    put(record, best.ranking());
-}
-
-fn put_capacity(record: &Record<'_, impl Server>, capacity: u32) {
+/// Writes the string beside it.
+pub(super) fn put_capacity(record: &Record<'_, impl Server>, capacity: u32) {
     let beside = Bytes::from(side_key(record.key));
     Record::new(record.server, &beside, record.method).write(c"SET", [capacity.to_string().as_bytes()]);
 }
 
-pub(super) fn apply_topk(record: &Record<'_, impl Server>, effect: &Effect) {
+/// Carries an offer out.
+fn offer(record: &Record<'_, impl Server>, effect: &Effect) {
     let TopKEffect::Offer { capacity: asked, score, member } = effect.downcast::<TopK>().expect("a topk's")
     else {
         unreachable!("a restore undoes in memory; nothing is undone here")

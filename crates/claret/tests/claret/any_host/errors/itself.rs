@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use claret::{Abort, Error, Records, Store, TxOptions};
+use claret::{
+    Abort, Error, Records, Store, TxOptions,
+    errors::{CommitError, ExecuteError},
+};
 
 pub(crate) async fn all(store: &Store, prefix: &str) {
     let key = |name: &str| format!("{prefix}itself:{name}");
@@ -22,14 +25,18 @@ fn patient() -> TxOptions {
 }
 
 fn assert_itself<T: std::fmt::Debug>(told: Result<T, Error>, key: &str) {
-    assert_eq!(told.as_ref().err(), Some(&Error::WaitsForItself { key: key.into() }), "{told:?}");
+    assert_eq!(
+        told.as_ref().err(),
+        Some(&Error::Execute(ExecuteError::WaitsForItself { key: key.into() })),
+        "{told:?}"
+    );
     let error = told.expect_err("just seen");
     assert!(!error.is_retryable() && error.to_string().contains(key), "{error}");
 }
 
 /// Single operations, batches and transactions that write what the closure has read. It goes on, and commits.
 async fn of_all_kinds(store: &Store, key: &str, other: &str) {
-    let outer = store.transaction_with(patient(), |tx| async move {
+    let outer = store.tx().options(patient()).run(|tx| async move {
         let read = tx.counter(key).get().await?;
         assert_itself(store.counter(key).add(1).await, key);
         assert_itself(store.counter(key).add_returning(1).await, key);
@@ -37,7 +44,7 @@ async fn of_all_kinds(store: &Store, key: &str, other: &str) {
         batch.counter(other).add(1);
         batch.counter(key).add(1);
         assert_itself(batch.commit().await, key);
-        let by_commit = store.transaction_with(patient(), |tx| async move {
+        let by_commit = store.tx().options(patient()).run(|tx| async move {
             tx.counter(other).add_returning(1).await?;
             tx.counter(key).add(1)?;
             tx.counter(other).add_returning(1).await?;
@@ -45,12 +52,12 @@ async fn of_all_kinds(store: &Store, key: &str, other: &str) {
         });
         assert_itself(by_commit.await, key);
         // What was issued on the record goes with the read, which alone would commute.
-        let by_call = store.transaction_with(patient(), |tx| async move {
+        let by_call = store.tx().options(patient()).run(|tx| async move {
             tx.counter(key).add(1)?;
             Ok(tx.counter(key).get().await?)
         });
         assert_itself(by_call.await, key);
-        let swallowed = store.transaction_with(patient(), |tx| async move {
+        let swallowed = store.tx().options(patient()).run(|tx| async move {
             assert_itself(tx.counter(key).add_returning(1).await, key);
             Ok(())
         });
@@ -65,11 +72,11 @@ async fn of_all_kinds(store: &Store, key: &str, other: &str) {
 
 /// What shares the closure's locks does not wait; nor does what meets no more than buffered operations.
 async fn what_commutes_goes_on(store: &Store, key: &str, set: &str) {
-    let outer = store.transaction_with(patient(), |tx| async move {
+    let outer = store.tx().options(patient()).run(|tx| async move {
         tx.counter(key).get().await?;
         tx.set(set).add("ours")?;
         store.set(set).add("theirs").await?;
-        let nested = store.transaction_with(patient(), |tx| async move {
+        let nested = store.tx().options(patient()).run(|tx| async move {
             assert!(!tx.set(set).contains("ours").await?, "it is not committed");
             Ok(tx.counter(key).get().await?)
         });
@@ -80,7 +87,7 @@ async fn what_commutes_goes_on(store: &Store, key: &str, set: &str) {
 }
 
 async fn behind_a_lock_for_a_write(store: &Store, key: &str) {
-    let outer = store.transaction_with(patient(), |tx| async move {
+    let outer = store.tx().options(patient()).run(|tx| async move {
         tx.counter(key).get_for_update().await?;
         assert_itself(store.counter(key).get().await, key);
         Err::<(), _>(Abort::because("seen"))
@@ -90,9 +97,9 @@ async fn behind_a_lock_for_a_write(store: &Store, key: &str) {
 }
 
 async fn of_a_transaction_further_out(store: &Store, outer: &str, middle: &str) {
-    let done = store.transaction_with(patient(), |tx| async move {
+    let done = store.tx().options(patient()).run(|tx| async move {
         tx.counter(outer).get().await?;
-        let middle = store.transaction_with(patient(), |tx| async move {
+        let middle = store.tx().options(patient()).run(|tx| async move {
             tx.counter(middle).add_returning(1).await?;
             assert_itself(store.counter(outer).add(1).await, outer);
             assert_itself(store.counter(middle).get().await, middle);
@@ -107,9 +114,9 @@ async fn of_a_transaction_further_out(store: &Store, outer: &str, middle: &str) 
 /// Bug: an operation that was rolled back counted all the same. Consequence: the commit was refused for a wait that could not be.
 async fn what_is_undone_waits_for_nothing(store: &Store, key: &str, other: &str) {
     for options in [patient(), patient().optimistic()] {
-        let outer = store.transaction_with(patient(), |tx| async move {
+        let outer = store.tx().options(patient()).run(|tx| async move {
             tx.counter(key).get().await?;
-            let inner = store.transaction_with(options, |tx| async move {
+            let inner = store.tx().options(options).run(|tx| async move {
                 tx.counter(other).add(1)?;
                 let here = tx.savepoint()?;
                 for _ in 0..2 {
@@ -127,7 +134,7 @@ async fn what_is_undone_waits_for_nothing(store: &Store, key: &str, other: &str)
             assert_eq!(inner.await, Ok(()));
             // What was done before the savepoint, and what is done after it, counts.
             for is_before in [true, false] {
-                let waits = store.transaction_with(options, |tx| async move {
+                let waits = store.tx().options(options).run(|tx| async move {
                     if is_before {
                         tx.counter(key).add(1)?;
                     }
@@ -151,9 +158,9 @@ async fn what_is_undone_waits_for_nothing(store: &Store, key: &str, other: &str)
 
 /// What was looked at is locked at the commit, though it is undone (N6).
 async fn what_was_seen_and_undone_is_checked(store: &Store, key: &str) {
-    let outer = store.transaction_with(patient(), |tx| async move {
+    let outer = store.tx().options(patient()).run(|tx| async move {
         tx.counter(key).get_for_update().await?;
-        let inner = store.transaction_with(patient().optimistic(), |tx| async move {
+        let inner = store.tx().options(patient().optimistic()).run(|tx| async move {
             let here = tx.savepoint()?;
             tx.counter(key).get().await?;
             tx.rollback_to(&here)?;
@@ -168,7 +175,7 @@ async fn what_was_seen_and_undone_is_checked(store: &Store, key: &str) {
 async fn within_the_blocking_mirror(store: &Store, key: String) {
     let blocking = store.blocking();
     let outer = move || {
-        blocking.transaction_with(patient(), |tx| {
+        blocking.tx().options(patient()).run(|tx| {
             tx.counter(&key).get()?;
             assert_itself(blocking.counter(&key).add(1), &key);
             assert_itself(blocking.transaction(|tx| Ok(tx.counter(&key).add(1)?)), &key);
@@ -181,13 +188,15 @@ async fn within_the_blocking_mirror(store: &Store, key: String) {
 
 /// Nobody sees that the closure waits for another task. The deadline ends that.
 async fn on_a_task_of_its_own(store: &Store, key: &str) {
-    let outer = store.transaction_with(patient(), |tx| async move {
+    let outer = store.tx().options(patient()).run(|tx| async move {
         tx.counter(key).get().await?;
         let (store, key) = (store.clone(), key.to_owned());
         let elsewhere = tokio::spawn(async move {
             let late = TxOptions::new().deadline(Duration::from_millis(30));
             store
-                .transaction_with(late, |tx| {
+                .tx()
+                .options(late)
+                .run(|tx| {
                     let key = key.clone();
                     async move { Ok(tx.counter(key).add(1)?) }
                 })
@@ -196,5 +205,5 @@ async fn on_a_task_of_its_own(store: &Store, key: &str) {
         Ok(elsewhere.await.expect("no panic"))
     });
     let told = outer.await.expect("it commits");
-    assert!(matches!(told, Err(Error::Deadline { .. })), "{told:?}");
+    assert!(matches!(told, Err(Error::Commit(CommitError::Deadline { .. }))), "{told:?}");
 }

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use claret::{Abort, Error, Records, Store, TxOptions, errors::BlockedOn};
+use claret::{
+    Abort, Error, Records, Store, TxOptions,
+    errors::{BlockedOn, CommitError},
+};
 use tokio::sync::Notify;
 
 pub(crate) async fn all(store: &Store, prefix: &str) {
@@ -42,7 +45,7 @@ pub(crate) enum Way {
 /// What a late transaction says of its wait.
 async fn wait_of(store: &Store, held: &str, free: &str, way: Way) -> BlockedOn {
     match late(store, held, free, way).await {
-        Error::Deadline { wait: Some(wait), .. } => *wait,
+        Error::Commit(CommitError::Deadline { blocked_on: Some(wait), .. }) => *wait,
         other => panic!("{way:?}: {other:?}"),
     }
 }
@@ -56,11 +59,11 @@ pub(crate) async fn late(store: &Store, held: &str, free: &str, way: Way) -> Err
         let late = match way {
             Way::Blocking => {
                 let (store, held) = (store.blocking(), held.to_owned());
-                let read = move || store.transaction_with(options, |tx| Ok(tx.counter(&held).get()?));
+                let read = move || store.tx().options(options).run(|tx| Ok(tx.counter(&held).get()?));
                 tokio::task::spawn_blocking(read).await.expect("no panic").map(|_| ())
             }
             Way::Call | Way::Commit => {
-                let late = store.transaction_with(options, |tx| async move {
+                let late = store.tx().options(options).run(|tx| async move {
                     if let Way::Call = way {
                         tx.counter(free).add(1)?;
                         tx.counter(held).get().await?;
@@ -75,12 +78,14 @@ pub(crate) async fn late(store: &Store, held: &str, free: &str, way: Way) -> Err
         let error = late.expect_err("it is held");
         let text = error.to_string();
         match &error {
-            Error::Deadline { after: told, wait: Some(wait) } if wait.holder.is_some() => {
+            Error::Commit(CommitError::Deadline { after: told, blocked_on: Some(wait) })
+                if wait.holder.is_some() =>
+            {
                 assert!(*told == after && wait.time <= began.elapsed(), "{way:?}: {told:?}, {wait:?}");
                 assert!(text.contains(held) && text.contains("raise the deadline"), "{text}");
                 return error;
             }
-            Error::Deadline { .. } => after *= 2,
+            Error::Commit(CommitError::Deadline { .. }) => after *= 2,
             other => panic!("{way:?}: {other:?}"),
         }
     }

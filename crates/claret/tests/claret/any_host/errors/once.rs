@@ -3,7 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Abort, Error, OnceOutcome, Records, Store, TxOptions, types::Ttl};
+use claret::{
+    Abort, Error, OnceOutcome, Records, Store, TxOptions,
+    errors::{BeginError, ExecuteError},
+    types::Ttl,
+};
 
 pub(crate) async fn all(store: &Store, prefix: &str) {
     let key = |name: &str| format!("{prefix}once:{name}");
@@ -18,7 +22,7 @@ pub(crate) async fn all(store: &Store, prefix: &str) {
 /// And not before it: an id counts as new after the time that was said, and only then.
 async fn a_mark_ends_when_the_caller_said(store: &Store, id: &str, orders: &str) {
     let order = |options: TxOptions| {
-        store.transaction_once_with(options, id, |tx| {
+        store.tx().options(options).once(id).run(|tx| {
             let orders = orders.to_owned();
             async move { Ok(tx.counter(orders).add_returning(1).await?) }
         })
@@ -32,7 +36,7 @@ async fn a_mark_ends_when_the_caller_said(store: &Store, id: &str, orders: &str)
     assert_eq!(order(brief).await, Ok(OnceOutcome::Again(1)));
     let other = format!("{id}:brief");
     let order = |options: TxOptions| {
-        store.transaction_once_with(options, &other, |tx| {
+        store.tx().options(options).once(&other).run(|tx| {
             let orders = orders.to_owned();
             async move { Ok(tx.counter(orders).add_returning(1).await?) }
         })
@@ -42,7 +46,7 @@ async fn a_mark_ends_when_the_caller_said(store: &Store, id: &str, orders: &str)
         match order(brief).await {
             Ok(OnceOutcome::First(number)) => break assert_eq!(number, 3),
             Ok(OnceOutcome::Again(number)) => assert_eq!(number, 2),
-            Err(error) => assert_eq!(error, Error::AlreadyDone { id: other.clone() }),
+            Err(error) => assert_eq!(error, Error::Begin(BeginError::AlreadyDone { id: other.clone() })),
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -53,7 +57,7 @@ pub(crate) async fn an_answer_expires(store: &Store, prefix: &str) {
     let (id, key) = (format!("{prefix}once:brief"), format!("{prefix}once:brief orders"));
     let runs = AtomicU32::new(0);
     let order = || {
-        store.transaction_once(&id, |tx| {
+        store.tx().once(&id).run(|tx| {
             runs.fetch_add(1, Ordering::Relaxed);
             let key = key.clone();
             async move { Ok(tx.counter(key).add_returning(1).await?) }
@@ -64,7 +68,7 @@ pub(crate) async fn an_answer_expires(store: &Store, prefix: &str) {
     loop {
         match order().await {
             Ok(again) => assert_eq!(again, OnceOutcome::Again(1)),
-            Err(error) => break assert_eq!(error, Error::AlreadyDone { id: id.clone() }),
+            Err(error) => break assert_eq!(error, Error::Begin(BeginError::AlreadyDone { id: id.clone() })),
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -77,7 +81,7 @@ pub(crate) async fn an_answer_expires(store: &Store, prefix: &str) {
 async fn answers_again(store: &Store, id: &str, orders: &str) {
     let runs = AtomicU32::new(0);
     let order = || {
-        store.transaction_once(id, |tx| {
+        store.tx().once(id).run(|tx| {
             runs.fetch_add(1, Ordering::Relaxed);
             async move { Ok(tx.counter(orders).add_returning(1).await?) }
         })
@@ -92,7 +96,7 @@ async fn answers_again(store: &Store, id: &str, orders: &str) {
     assert!(matches!(left, Ok(Ttl::In(time)) if time <= day && time > day / 2), "{left:?}");
     assert_eq!(store.key(format!("claret:done:{id}")).ttl().await, Ok(Ttl::Forever));
     let void = format!("{id}:void");
-    let nothing = || store.transaction_once(&void, |_| async { Ok(()) });
+    let nothing = || store.tx().once(&void).run(|_| async { Ok(()) });
     assert_eq!((nothing().await, nothing().await), (Ok(OnceOutcome::First(())), Ok(OnceOutcome::Again(()))));
 }
 
@@ -111,7 +115,7 @@ impl From<Error> for Purchase {
 async fn an_abort_leaves_no_mark(store: &Store, id: &str, seats: &str) {
     store.bounded_counter(seats).create(0, 0, 1).await.expect("created");
     let buy = || {
-        store.try_transaction_once(id, |tx| async move {
+        store.tx().once(id).try_run(|tx| async move {
             match tx.bounded_counter(seats).try_take(1).await? {
                 true => Ok("seat 1".to_owned()),
                 false => Err(Purchase::SoldOut),
@@ -123,27 +127,27 @@ async fn an_abort_leaves_no_mark(store: &Store, id: &str, seats: &str) {
     assert_eq!(buy().await, Ok(OnceOutcome::First("seat 1".to_owned())));
     assert_eq!(buy().await, Ok(OnceOutcome::Again("seat 1".to_owned())), "though it is sold out again");
     let id = format!("{id}:plain");
-    let plain = store.transaction_once(&id, |_| async { Err::<(), _>(Abort::because("not today")) });
+    let plain = store.tx().once(&id).run(|_| async { Err::<(), _>(Abort::because("not today")) });
     assert!(matches!(plain.await, Err(Error::Aborted(_))));
 }
 
 /// The answer may go before the mark, and may be of another type than a later program asks for.
 async fn what_is_left_of_an_answer(store: &Store, id: &str, key: &str) {
-    let first = store.transaction_once(id, |tx| async move {
+    let first = store.tx().once(id).run(|tx| async move {
         tx.counter(key).add(1)?;
         Ok("text".to_owned())
     });
     assert_eq!(first.await, Ok(OnceOutcome::First("text".to_owned())));
-    let other = store.transaction_once(id, |_| async { Ok(7_i64) }).await;
+    let other = store.tx().once(id).run(|_| async { Ok(7_i64) }).await;
     assert!(
-        matches!(&other, Err(Error::Value { key, .. }) if *key == format!("claret:answer:{id}").into()),
+        matches!(&other, Err(Error::Execute(ExecuteError::Value { key, .. })) if *key == format!("claret:answer:{id}").into()),
         "{other:?}"
     );
     // As by a program that wrote the mark alone.
     let marked = format!("{id}:marked");
     store.register(format!("claret:done:{marked}")).set("1").await.expect("set");
-    let again = store.transaction_once(&marked, |tx| async move { Ok(tx.counter(key).add(1)?) }).await;
-    assert_eq!(again, Err(Error::AlreadyDone { id: marked.clone() }));
+    let again = store.tx().once(&marked).run(|tx| async move { Ok(tx.counter(key).add(1)?) }).await;
+    assert_eq!(again, Err(Error::Begin(BeginError::AlreadyDone { id: marked.clone() })));
     let error = again.expect_err("just seen");
     assert!(!error.is_retryable() && error.to_string().contains(&marked), "{error}");
     assert_eq!(store.counter(key).get().await, Ok(1), "nothing was done again");
@@ -155,7 +159,7 @@ async fn in_the_blocking_mirror(store: &Store, id: String, key: String) {
     let (blocking, counted) = (store.blocking(), key.clone());
     let twice = move || {
         let order = || {
-            blocking.transaction_once(&id, |tx| {
+            blocking.tx().once(&id).run(|tx| {
                 tx.counter(&counted).add(1)?;
                 Ok(tx.counter(&counted).get()?)
             })
@@ -168,8 +172,7 @@ async fn in_the_blocking_mirror(store: &Store, id: String, key: String) {
 }
 
 async fn two_at_once(store: &Store, id: &str, key: &str) {
-    let order =
-        || store.transaction_once(id, |tx| async move { Ok(tx.counter(key).add_returning(1).await?) });
+    let order = || store.tx().once(id).run(|tx| async move { Ok(tx.counter(key).add_returning(1).await?) });
     let (one, other) = tokio::join!(order(), order());
     let (one, other) = (one.expect("it commits"), other.expect("it commits"));
     assert!(one.is_first() != other.is_first(), "{one:?} {other:?}");

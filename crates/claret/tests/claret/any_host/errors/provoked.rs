@@ -4,7 +4,10 @@ use std::future::Future;
 use std::sync::Mutex;
 
 use claret::types::{BUILTIN, TypeInfo};
-use claret::{Abort, Bytes, Error, OpError, Records, Reply, Store, TxOptions};
+use claret::{
+    Abort, Bytes, Error, OpError, Records, Reply, Store,
+    errors::{BeginError, CommitError, ExecuteError, HandleError, NestError},
+};
 use tokio::sync::{Barrier, Notify};
 
 use super::late::{Way, late};
@@ -23,7 +26,11 @@ pub(crate) use matched;
 /// Provokes the error of this name. `None`: there is none such that both hosts give.
 pub(crate) async fn provoke(ground: &Ground<'_>, name: &str) -> Option<Provoked> {
     let key = format!("{}table:{name}", ground.prefix);
-    match of_a_store(ground, name, &key).await {
+    let provoked = match of_a_store(ground, name, &key).await {
+        Some(provoked) => Some(provoked),
+        None => of_a_beginning(ground, name, &key).await,
+    };
+    match provoked {
         Some(provoked) => Some(provoked),
         None => match of_levels(ground.store, name, &key).await {
             Some(provoked) => Some(provoked),
@@ -39,12 +46,12 @@ async fn of_levels(store: &Store, name: &str, key: &str) -> Option<Provoked> {
                 tx.nested(async |_| tx.counter(key).add(1)).await?;
                 Ok(())
             });
-            let error = matched!(used.await, Error::NestedOpen);
+            let error = matched!(used.await, Error::Nest(NestError::NestedOpen));
             Provoked::new(error, ["a nested transaction is open", "own handle"])
         }
         "TooDeep" => {
             let deep = store.transaction(async |tx| Ok((0..17).try_for_each(|_| tx.savepoint().map(drop))?));
-            let error = matched!(deep.await, Error::TooDeep { limit: 16 });
+            let error = matched!(deep.await, Error::Nest(NestError::TooDeep { limit: 16 }));
             Provoked::new(error, ["over 16 savepoints", "release some"])
         }
         "TooManyRollbacks" => {
@@ -59,7 +66,7 @@ async fn of_levels(store: &Store, name: &str, key: &str) -> Option<Provoked> {
                 }
                 Ok(tx.release(&point)?)
             });
-            let error = matched!(often.await, Error::TooManyRollbacks { limit: 128 });
+            let error = matched!(often.await, Error::Nest(NestError::TooManyRollbacks { limit: 128 }));
             Provoked::new(error, ["over 128 rollbacks", "split it"])
         }
         "NoSavepoint" => {
@@ -68,7 +75,7 @@ async fn of_levels(store: &Store, name: &str, key: &str) -> Option<Provoked> {
                 tx.release(&point)?;
                 Ok(tx.rollback_to(&point)?)
             });
-            let error = matched!(released.await, Error::NoSavepoint);
+            let error = matched!(released.await, Error::Nest(NestError::NoSavepoint));
             Provoked::new(error, ["released or undone", "make another"])
         }
         "RolledBack" => {
@@ -79,12 +86,13 @@ async fn of_levels(store: &Store, name: &str, key: &str) -> Option<Provoked> {
                 Ok((last, ticket))
             });
             let (last, ticket) = undone.await.expect("committed");
-            let error = matched!(last.replies().expect("committed").get(ticket), Error::RolledBack);
+            let error =
+                matched!(last.replies().expect("committed").get(ticket), Error::Nest(NestError::RolledBack));
             Provoked::new(error, ["was rolled back", "go by what"])
         }
         "NotCommitted" => {
             let early = store.transaction(async |tx| Ok(tx.at_commit().replies().map(drop))).await;
-            let error = matched!(early.expect("committed"), Error::NotCommitted);
+            let error = matched!(early.expect("committed"), Error::Handle(HandleError::NotCommitted));
             Provoked::new(error, ["come with the commit", "ask when the transaction has returned"])
         }
         _ => return None,
@@ -92,12 +100,12 @@ async fn of_levels(store: &Store, name: &str, key: &str) -> Option<Provoked> {
 }
 
 async fn of_a_store(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provoked> {
-    let Ground { store, small, closing, .. } = ground;
+    let Ground { store, small, .. } = ground;
     Some(match name {
         "Invalid" => {
             store.list(key).push_back("x").await.expect("pushed");
             let read = store.counter(key).get().await;
-            let error = matched!(read, Error::Invalid { key: named, error: OpError::WrongType { .. } } if *named == key.into());
+            let error = matched!(read, Error::Execute(ExecuteError::Invalid { key: named, error: OpError::WrongType { .. } }) if *named == key.into());
             Provoked::new(error, [key, "use another key"])
         }
         "Value" => {
@@ -105,7 +113,7 @@ async fn of_a_store(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provok
             let read = store.register(key).get::<i64>().await;
             let error = matched!(
                 read,
-                Error::Value { key: named, found, asked } if *named == key.into() && found.contains("text") && asked.contains("i64")
+                Error::Execute(ExecuteError::Value { key: named, found, asked }) if *named == key.into() && found.contains("text") && asked.contains("i64")
             );
             Provoked::new(error, [key, "ask for another type"])
         }
@@ -118,7 +126,7 @@ async fn of_a_store(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provok
         "Deadline" => held_till_the_deadline(store, key).await,
         "Attempts" => {
             let (lost, _) = fight(store, key).await;
-            let error = matched!(Err::<(), _>(lost), Error::Attempts { made: 1, last } if !last.is_empty());
+            let error = matched!(Err::<(), _>(lost), Error::Commit(CommitError::Attempts { made: 1, last }) if !last.to_string().is_empty());
             Provoked::new(error, ["not committed in 1 attempts", "raise the number of attempts"])
         }
         "Restart" => {
@@ -129,34 +137,45 @@ async fn of_a_store(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provok
         "TooManyCalls" => {
             let many =
                 small.transaction(|tx| async move { Ok((0..4).try_for_each(|_| tx.counter(key).add(1))?) });
-            let error = matched!(many.await, Error::TooManyCalls { limit: 3 });
+            let error = matched!(many.await, Error::Execute(ExecuteError::TooManyCalls { limit: 3 }));
             Provoked::new(error, ["over 3 operations", "split it"])
         }
         "Finished" => {
             let tx = store.transaction(|tx| async move { Ok(tx) }).await.expect("committed");
-            let error = matched!(tx.counter(key).add(1), Error::Finished);
+            let error = matched!(tx.counter(key).add(1), Error::Handle(HandleError::Finished));
             Provoked::new(error, ["is over", "begin a new one"])
         }
-        "AlreadyDone" => {
-            store.register(format!("claret:done:{key}")).set("1").await.expect("set");
-            let again = store.transaction_once(key, |_| async { Ok(()) }).await;
-            let error = matched!(again, Error::AlreadyDone { id } if id == key);
-            Provoked::new(error, [key, "read what it wrote"])
-        }
-        "Closed" => {
-            Store::clone(closing).close().await;
-            let error = matched!(closing.counter(key).get().await, Error::Closed);
-            Provoked::new(error, ["the store is closed", "open it again"])
-        }
-        "BlocksRuntime" => blocks_its_runtime(store, key).await,
         "OtherTicket" => {
             let (one, other) = (store.batch(), store.batch());
             let _ = one.set(key).len();
             let ticket = other.register(key).get::<Bytes>();
             let replies = one.commit().await.expect("committed");
-            let error = matched!(replies.get(ticket), Error::OtherTicket);
+            let error = matched!(replies.get(ticket), Error::Handle(HandleError::OtherTicket));
             Provoked::new(error, ["the ticket is of another batch", "mend the program"])
         }
+        _ => return None,
+    })
+}
+
+async fn of_a_beginning(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provoked> {
+    let Ground { store, closing, .. } = ground;
+    Some(match name {
+        "AlreadyDone" => {
+            store.register(format!("claret:done:{key}")).set("1").await.expect("set");
+            let again = store.tx().once(key).run(|_| async { Ok(()) }).await;
+            let error = matched!(again, Error::Begin(BeginError::AlreadyDone { id }) if id == key);
+            Provoked::new(error, [key, "read what it wrote"])
+        }
+        "Closed" => {
+            Store::clone(closing).close().await.expect("it closes");
+            let error = matched!(closing.counter(key).get().await, Error::Begin(BeginError::Closed));
+            Provoked::new(error, ["the store is closed", "open it again"])
+        }
+        "Unsupported" => {
+            let error = matched!(store.log_status(), Error::Begin(BeginError::Unsupported { asked, .. }) if asked.contains("log"));
+            Provoked::new(error, ["has no log", "; "])
+        }
+        "BlocksRuntime" => blocks_its_runtime(store, key).await,
         _ => return None,
     })
 }
@@ -164,7 +183,7 @@ async fn of_a_store(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provok
 async fn of_an_operation(ground: &Ground<'_>, name: &str, key: &str) -> Option<Provoked> {
     if name == "EmptyKey" {
         let read = ground.store.counter("").get().await;
-        let error = matched!(read, Error::Invalid { key, error: OpError::EmptyKey } if key.is_empty());
+        let error = matched!(read, Error::Execute(ExecuteError::Invalid { key, error: OpError::EmptyKey }) if key.is_empty());
         return Some(Provoked::new(error, ["key ''", "name one"]));
     }
     if name == "Unexpected" {
@@ -172,7 +191,7 @@ async fn of_an_operation(ground: &Ground<'_>, name: &str, key: &str) -> Option<P
         let count = batch.counter(key).get();
         batch.expect(count, 7_i64);
         let unmet = batch.commit().await.map(|_| ());
-        let error = matched!(unmet, Error::Invalid { error: OpError::Unexpected { found, .. }, .. } if **found == Reply::Int(0));
+        let error = matched!(unmet, Error::Execute(ExecuteError::Invalid { error: OpError::Unexpected { found, .. }, .. }) if **found == Reply::Int(0));
         return Some(Provoked::new(error, ["nothing was changed", "(integer) 0"]));
     }
     let (error, advice) = match of_words_alone(name) {
@@ -182,14 +201,14 @@ async fn of_an_operation(ground: &Ground<'_>, name: &str, key: &str) -> Option<P
             None => of_a_value(ground, name, key).await?,
         },
     };
-    Some(Provoked::new(Error::Invalid { key: key.into(), error }, [key, advice]))
+    Some(Provoked::new(Error::Execute(ExecuteError::Invalid { key: key.into(), error }), [key, advice]))
 }
 
 /// What is wrong with an operation on this record.
 #[track_caller]
 fn wrong(key: &str, result: Result<(), Error>) -> OpError {
     match result.expect_err("it is refused") {
-        Error::Invalid { key: named, error } if named == key.into() => error,
+        Error::Execute(ExecuteError::Invalid { key: named, error }) if named == key.into() => error,
         other => panic!("{other:?}"),
     }
 }
@@ -333,7 +352,7 @@ async fn held_till_the_deadline(store: &Store, key: &str) -> Provoked {
     let late = while_held(store, key, late(store, key, &free, Way::Call)).await;
     let error = matched!(
         Err::<(), _>(late),
-        Error::Deadline { after, wait: Some(wait) }
+        Error::Commit(CommitError::Deadline { after, blocked_on: Some(wait) })
             if wait.key == key.into() && !after.is_zero() && !wait.time.is_zero()
     );
     Provoked::new(error, [key, "raise the deadline"])
@@ -344,7 +363,7 @@ async fn held_till_the_deadline(store: &Store, key: &str) -> Provoked {
 async fn fight(store: &Store, key: &str) -> (Error, Error) {
     let (met, told) = (Barrier::new(2), Mutex::new(None));
     let one_attempt = || {
-        store.transaction_with(TxOptions::new().attempts(1), |tx| {
+        store.tx().attempts(1).run(|tx| {
             let (met, told) = (&met, &told);
             async move {
                 tx.counter(key).get().await?;
@@ -370,7 +389,8 @@ async fn waits_for_itself(store: &Store, key: &str) -> Provoked {
         Ok(store.counter(key).add(1).await)
     });
     let told = outer.await.expect("it goes on");
-    let error = matched!(told, Error::WaitsForItself { key: named } if *named == key.into());
+    let error =
+        matched!(told, Error::Execute(ExecuteError::WaitsForItself { key: named }) if *named == key.into());
     Provoked::new(error, [key, "use that transaction's handle"])
 }
 
@@ -379,6 +399,6 @@ async fn blocks_its_runtime(store: &Store, key: &str) -> Provoked {
     let flavor = tokio::runtime::Handle::current().runtime_flavor();
     assert_eq!(flavor, tokio::runtime::RuntimeFlavor::CurrentThread);
     let refused = while_held(store, key, async { store.blocking().counter(key).get() }).await;
-    let error = matched!(refused, Error::BlocksRuntime);
+    let error = matched!(refused, Error::Begin(BeginError::BlocksRuntime));
     Provoked::new(error, ["on the only thread of a tokio runtime", "spawn_blocking"])
 }

@@ -1,7 +1,8 @@
 //! `docs/errors.md` is the table of all errors. Each of its rows is walked: the error is provoked for real on each host that
 //! the row names, matched by its variant and its fields, and held against the row. A row that nothing provokes fails.
 
-use claret::{Error, Store};
+use claret::errors::{AttemptError, CommitError, ExecuteError};
+use claret::{Error, OpError, Store};
 
 use super::provoked::provoke;
 
@@ -64,7 +65,7 @@ struct Row {
     is_retryable: bool,
 }
 
-/// The rows of the page's tables: of `Error`, and of `OpError`.
+/// The rows of the page's tables: of `Error` and of each enum of an activity, and last of `OpError`.
 fn tables(page: &str) -> Vec<Vec<Row>> {
     let mut tables = Vec::new();
     for line in page.lines() {
@@ -89,15 +90,21 @@ fn tables(page: &str) -> Vec<Vec<Row>> {
 /// Walks all rows of a host. `own`: what this host alone can give, or in a way of its own.
 pub(crate) async fn walk(host: Host, ground: &Ground<'_>, mut own: Vec<Provoked>) {
     let tables = tables(PAGE);
-    let [errors, op_errors] = &tables[..] else { panic!("there are two tables: {tables:?}") };
-    assert!(errors.len() > 10 && op_errors.len() > 10, "{tables:?}");
-    for (row, is_op) in errors.iter().map(|row| (row, false)).chain(op_errors.iter().map(|row| (row, true))) {
+    let Some((op_errors, errors)) = tables.split_last().filter(|(_, errors)| errors.len() == 6) else {
+        panic!("there are seven tables: {tables:?}")
+    };
+    let errors: Vec<&Row> = errors.iter().flatten().collect();
+    assert!(errors.len() > 20 && op_errors.len() > 10, "{tables:?}");
+    for (row, is_op) in
+        errors.into_iter().map(|row| (row, false)).chain(op_errors.iter().map(|row| (row, true)))
+    {
         let is_unprovoked = UNPROVOKED.iter().any(|(name, on, _)| *name == row.name && *on == host);
         if !row.hosts.contains(host.letter()) || is_unprovoked {
             continue;
         }
         let is_it = |error: &Error| {
-            matches!(error, Error::Invalid { .. }) == is_op && name_of(error, is_op) == row.name
+            matches!(error, Error::Execute(ExecuteError::Invalid { .. })) == is_op
+                && name_of(error, is_op) == row.name
         };
         let at = own.iter().position(|it| is_it(&it.error));
         let provoked = match at {
@@ -118,14 +125,28 @@ fn check(row: &Row, Provoked { error, says }: &Provoked, is_op: bool) {
     let text = error.to_string();
     assert!(says.len() > 1 && says.iter().all(|part| text.contains(part.as_str())), "{says:?}: {text}");
     assert!(!text.contains(char::is_control), "{text}");
+    let cause = std::error::Error::source(error);
+    let is_right = match error {
+        Error::Aborted(reason) => cause.is_some_and(|cause| cause.to_string() == reason.to_string()),
+        Error::Execute(ExecuteError::Invalid { .. }) => cause.is_some_and(|cause| cause.is::<OpError>()),
+        Error::Commit(CommitError::Attempts { .. }) => cause.is_some_and(|cause| cause.is::<AttemptError>()),
+        Error::Commit(CommitError::NoAnswer { .. }) => cause.is_some(),
+        _ => cause.is_none(),
+    };
+    assert!(is_right, "{error:?}: {cause:?}");
 }
 
 /// The variant's name, of the error or of what it says of an operation.
 fn name_of(error: &Error, is_op: bool) -> String {
     let name = |shown: String| shown.chars().take_while(|it| it.is_alphanumeric()).collect();
     match error {
-        Error::Invalid { error, .. } if is_op => name(format!("{error:?}")),
+        Error::Begin(error) => name(format!("{error:?}")),
+        Error::Nest(error) => name(format!("{error:?}")),
+        Error::Commit(error) => name(format!("{error:?}")),
+        Error::Handle(error) => name(format!("{error:?}")),
+        Error::Execute(ExecuteError::Invalid { error, .. }) if is_op => name(format!("{error:?}")),
         _ if is_op => String::new(),
+        Error::Execute(error) => name(format!("{error:?}")),
         _ => name(format!("{error:?}")),
     }
 }

@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Error, Records, Store, Tx, TxOptions};
+use claret::{
+    Error, Records, Store, Tx, TxOptions,
+    errors::{CommitError, ExecuteError},
+};
 
 #[derive(Clone, Debug, PartialEq)]
 enum Purchase {
@@ -43,7 +46,7 @@ async fn buy_until_sold_out(store: &Store, seats: &str, guests: &str) {
     assert_eq!(bought(2).await, Ok(2));
     assert!(store.set(guests).contains("ada").await.expect("read"));
     let within = TxOptions::new().attempts(3);
-    let left = store.try_transaction_with(within, |tx| async move { buy(&tx, seats, guests, 1).await });
+    let left = store.tx().options(within).try_run(|tx| async move { buy(&tx, seats, guests, 1).await });
     assert_eq!(left.await, Err(Purchase::SoldOut { wanted: 1 }));
     let (blocking, key) = (store.blocking(), seats.to_owned());
     let sold_out = move || {
@@ -60,7 +63,7 @@ async fn buy_until_sold_out(store: &Store, seats: &str, guests: &str) {
 async fn told_by_the_store(store: &Store, list: &str) {
     store.list(list).push_back("x").await.expect("pushed");
     let is_wrong_type = |told: Result<(), Purchase>| match told {
-        Err(Purchase::Store(Error::Invalid { key, error })) => {
+        Err(Purchase::Store(Error::Execute(ExecuteError::Invalid { key, error }))) => {
             key == list.into() && error.to_string().starts_with("WRONGTYPE")
         }
         _ => false,
@@ -116,17 +119,20 @@ async fn late_in_the_blocking_mirror(store: &Store, key: &str) {
         let (blocking, held) = (store.blocking(), key.to_owned());
         let late = TxOptions::new().deadline(Duration::from_millis(30));
         let late = move || {
-            let swallowed = blocking.try_transaction_with(late, |tx| {
+            let swallowed = blocking.tx().options(late).try_run(|tx| {
                 let _ = tx.counter(&held).get();
                 Ok::<_, Purchase>(())
             });
-            let replaced = blocking.try_transaction_with(late, |tx| {
+            let replaced = blocking.tx().options(late).try_run(|tx| {
                 tx.counter(&held).get().map(|_| ()).map_err(|_| Purchase::SoldOut { wanted: 0 })
             });
             (swallowed, replaced)
         };
         let (swallowed, replaced) = tokio::task::spawn_blocking(late).await.expect("no panic");
-        assert!(matches!(swallowed, Err(Purchase::Store(Error::Deadline { .. }))), "{swallowed:?}");
+        assert!(
+            matches!(swallowed, Err(Purchase::Store(Error::Commit(CommitError::Deadline { .. })))),
+            "{swallowed:?}"
+        );
         assert_eq!(replaced, Err(Purchase::SoldOut { wanted: 0 }));
         Ok::<_, Purchase>(())
     });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use claret::{Abort, Error, Records, Store, TxOptions};
+use claret::{Abort, Error, Records, Store, TxOptions, errors::BeginError};
 
 use super::{hold, in_time};
 
@@ -26,7 +26,9 @@ async fn closed_while_they_wait(store: &Store, prefix: &str) {
                 0 => store.counter(&key).get().await,
                 1 => {
                     store
-                        .transaction_with(late, |tx| {
+                        .tx()
+                        .options(late)
+                        .run(|tx| {
                             let key = key.clone();
                             async move { Ok(tx.counter(key).get().await?) }
                         })
@@ -40,7 +42,7 @@ async fn closed_while_they_wait(store: &Store, prefix: &str) {
                 }
                 _ => {
                     let blocking = store.blocking();
-                    let read = move || blocking.transaction_with(late, |tx| Ok(tx.counter(&key).get()?));
+                    let read = move || blocking.tx().options(late).run(|tx| Ok(tx.counter(&key).get()?));
                     tokio::task::spawn_blocking(read).await.expect("it does not panic")
                 }
             }
@@ -49,14 +51,14 @@ async fn closed_while_they_wait(store: &Store, prefix: &str) {
     let waiting: Vec<_> = (0..4).map(wait).collect();
     // Mostly they wait by then; if not, they answer the same.
     tokio::time::sleep(Duration::from_millis(20)).await;
-    store.clone().close().await;
+    store.clone().close().await.expect("it closes");
     for (which, waiting) in waiting.into_iter().enumerate() {
         let error = waiting.await.expect("it does not panic").expect_err("the store is closed");
-        assert!(matches!(error, Error::Closed), "{which}: {error:?}");
+        assert!(matches!(error, Error::Begin(BeginError::Closed)), "{which}: {error:?}");
     }
     go_on.notify_one();
     let error = holder.await.expect("it does not panic").expect_err("the store is closed");
-    assert!(matches!(error, Error::Closed), "{error:?}");
+    assert!(matches!(error, Error::Begin(BeginError::Closed)), "{error:?}");
 }
 
 async fn closed_before(store: &Store, prefix: &str) {
@@ -68,17 +70,17 @@ async fn closed_before(store: &Store, prefix: &str) {
         refused.await.expect_err("closed"),
         store.counter(&key).get().await.expect_err("closed"),
         store.batch().commit().await.expect_err("closed"),
-        store.transaction_once(&key, |_| async { Ok(()) }).await.expect_err("closed"),
+        store.tx().once(&key).run(|_| async { Ok(()) }).await.expect_err("closed"),
         blocking.transaction::<()>(|_| panic!("it is not called")).expect_err("closed"),
         single.counter(&key).add(1).expect_err("closed"),
     ];
     for error in errors {
-        assert!(matches!(error, Error::Closed), "{error:?}");
+        assert!(matches!(error, Error::Begin(BeginError::Closed)), "{error:?}");
         assert!(!error.is_retryable() && error.to_string().contains("open it again"), "{error}");
     }
     // Again, by each handle.
-    store.clone().close().await;
-    blocking.close();
+    store.clone().close().await.expect("it closes");
+    blocking.close().expect("it closes");
 }
 
 /// A transaction that runs when the store is closed is told so by its next operation, and does not commit.
@@ -87,12 +89,12 @@ pub(crate) async fn closed_in_a_closure(store: &Store, key: String) {
         let (store, key) = (store.clone(), key.clone());
         async move {
             tx.counter(&key).add_returning(1).await?;
-            store.close().await;
+            store.close().await.expect("it closes");
             let error = tx.counter(&key).add_returning(1).await.expect_err("closed");
-            assert!(matches!(error, Error::Closed), "{error:?}");
+            assert!(matches!(error, Error::Begin(BeginError::Closed)), "{error:?}");
             Err::<(), _>(Abort::because("something else"))
         }
     });
     let error = in_time(closed).await.expect_err("closed");
-    assert!(matches!(error, Error::Closed), "{error:?}");
+    assert!(matches!(error, Error::Begin(BeginError::Closed)), "{error:?}");
 }

@@ -1,6 +1,6 @@
 //! Documents, on any host: places that are written side by side, read back as values of Rust, moved, and refused.
 
-use claret::{Error, OpError, Records, Store};
+use claret::{Error, OpError, Records, Store, errors::ExecuteError};
 use serde::{Deserialize, Serialize};
 
 use super::in_time;
@@ -112,7 +112,7 @@ async fn it_moves(store: &Store, from: &str) {
 async fn refusals(store: &Store, key: &str) {
     let doc = store.document(key);
     let reason = |error: Error| match error {
-        Error::Invalid { key: named, error } => {
+        Error::Execute(ExecuteError::Invalid { key: named, error }) => {
             assert_eq!(named, key.into());
             error
         }
@@ -130,7 +130,7 @@ async fn refusals(store: &Store, key: &str) {
     let error = reason(doc.set_json("$.x.y", "1").await.expect_err("no object"));
     assert!(error.to_string().contains("set an object at $.x first"), "{error}");
     let error = doc.get::<u32>("$.s").await.expect_err("no number");
-    assert!(matches!(error, Error::Value { .. }), "{error:?}");
+    assert!(matches!(error, Error::Execute(ExecuteError::Value { .. })), "{error:?}");
     store.set(key).add("m").await.expect_err("it is no set");
     assert_eq!(doc.get_json("$").await.expect("an answer").as_deref(), Some(r#"{"n":1,"s":"x"}"#));
 }

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use claret::{Bytes, Error, OpError, Records, Store, Tx, handles::AnswerIn, types::Ttl};
+use claret::{
+    Bytes, Error, OpError, Records, Store, Tx, errors::ExecuteError, handles::AnswerIn, types::Ttl,
+};
 
 use super::in_time;
 
@@ -99,27 +101,35 @@ fn assert_left(ttl: Result<Ttl, Error>, of: Duration, what: &str) {
 async fn of_a_string(store: &Store, key: &str) {
     let record = store.register(key);
     record.set_for("a", LONG).await.expect("written");
-    assert_left(record.ttl().await, LONG, "set for");
+    assert_left(record.as_key().ttl().await, LONG, "set for");
     store.counter(format!("{key}:n")).add(1).await.expect("added");
     record.append("b").await.expect("written");
-    assert_left(record.ttl().await, LONG, "append keeps it");
+    assert_left(record.as_key().ttl().await, LONG, "append keeps it");
     record.set("ab").await.expect("written");
-    assert_eq!(record.ttl().await.expect("an answer"), Ttl::Forever, "SET clears it, of the same value too");
+    assert_eq!(
+        record.as_key().ttl().await.expect("an answer"),
+        Ttl::Forever,
+        "SET clears it, of the same value too"
+    );
     record.set_until("c", SystemTime::now() + LONG).await.expect("written");
-    assert_left(record.ttl().await, LONG, "set until");
+    assert_left(record.as_key().ttl().await, LONG, "set until");
     assert!(!record.set_if_absent("d").await.expect("an answer"));
-    assert_left(record.ttl().await, LONG, "what is refused clears nothing");
+    assert_left(record.as_key().ttl().await, LONG, "what is refused clears nothing");
     record.replace::<Bytes>("e").await.expect("written");
-    assert_eq!(record.ttl().await.expect("an answer"), Ttl::Forever, "GETSET clears it");
+    assert_eq!(record.as_key().ttl().await.expect("an answer"), Ttl::Forever, "GETSET clears it");
     record.set_until("f", SystemTime::UNIX_EPOCH).await.expect("written, and over");
-    assert!(!record.exists().await.expect("an answer"));
+    assert!(!record.as_key().exists().await.expect("an answer"));
     let counter = store.counter(format!("{key}:n"));
-    counter.expire_in(LONG).await.expect("set");
+    counter.as_key().expire_in(LONG).await.expect("set");
     counter.add(1).await.expect("added");
-    assert_left(counter.ttl().await, LONG, "INCR keeps it");
+    assert_left(counter.as_key().ttl().await, LONG, "INCR keeps it");
     store.list(format!("{key}:l")).push_back("v").await.expect("pushed");
     let error = store.register(format!("{key}:l")).set_for("x", LONG).await.expect_err("it is a list");
-    assert!(matches!(&error, Error::Invalid { .. }) && error.to_string().contains("WRONGTYPE"), "{error}");
+    assert!(
+        matches!(&error, Error::Execute(ExecuteError::Invalid { .. }))
+            && error.to_string().contains("WRONGTYPE"),
+        "{error}"
+    );
 }
 
 /// Own changes are seen, and nothing is done if the transaction is not committed.
@@ -144,7 +154,7 @@ async fn in_a_transaction(store: &Store, key: &str) {
     let (before, between, after, count) = seen.await.expect("committed");
     assert!(before.0 && matches!(before.1, Ttl::In(_)), "{before:?}");
     assert_eq!((between, after, count), ((false, Ttl::NoRecord), (true, Ttl::Forever), 5));
-    assert_left(store.counter(key).ttl().await, LONG, "committed");
+    assert_left(store.key(key).ttl().await, LONG, "committed");
     let given_up = store.transaction(|tx| {
         let key = key.to_owned();
         async move {
@@ -167,7 +177,7 @@ async fn it_vanishes(store: &Store, key: &str) {
     let (set, other) = (store.set(key), format!("{key}:other"));
     set.add("a").await.expect("added");
     store.register(&other).set_for("x", SOON).await.expect("written");
-    set.expire_in(SOON).await.expect("set");
+    set.as_key().expire_in(SOON).await.expect("set");
     until_gone(store, key).await;
     until_gone(store, &other).await;
     assert_eq!(set.len().await.expect("an answer"), 0);
@@ -239,14 +249,17 @@ async fn beside_what_commutes(store: &Store, prefix: &str) {
     let (exists, ttl) = held.await.expect("committed");
     assert!(exists && matches!(ttl, Ttl::In(_)), "{exists} {ttl:?}");
     assert_eq!(store.counter(&counter).get().await.expect("an answer"), 2);
-    assert!(matches!(store.counter(&counter).ttl().await.expect("an answer"), Ttl::In(_)));
+    assert!(matches!(store.key(&counter).ttl().await.expect("an answer"), Ttl::In(_)));
 }
 
 async fn bad_times(store: &Store, key: &str) {
     store.counter(key).add(1).await.expect("added");
     for time in [Duration::MAX, Duration::from_secs(u64::MAX / 2000)] {
         let error = store.key(key).expire_in(time).await.expect_err("too long");
-        let Error::Invalid { key: named, error: OpError::Bound { .. } } = &error else { panic!("{error:?}") };
+        let Error::Execute(ExecuteError::Invalid { key: named, error: OpError::Bound { .. } }) = &error
+        else {
+            panic!("{error:?}")
+        };
         assert!(&named[..] == key.as_bytes() && error.to_string().contains("after 1970"), "{error}");
     }
     assert_eq!(store.key(key).ttl().await.expect("an answer"), Ttl::Forever);

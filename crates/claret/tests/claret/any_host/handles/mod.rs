@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use claret::{Abort, Error, Records, Store, Tx, TxOptions};
+use claret::{
+    Abort, Error, Records, Store, Tx, TxOptions,
+    errors::{CommitError, HandleError},
+};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -104,9 +107,9 @@ async fn clones(store: &Store, prefix: &str) {
 
 /// Nothing can be done with a handle of what is over.
 async fn assert_over(tx: &Tx, key: &str) {
-    assert_eq!(tx.counter(key).add(100), Err(Error::Finished));
-    assert_eq!(tx.counter(key).add_returning(100).await, Err(Error::Finished));
-    assert_eq!(tx.counter(key).get_for_update().await, Err(Error::Finished));
+    assert_eq!(tx.counter(key).add(100), Err(Error::Handle(HandleError::Finished)));
+    assert_eq!(tx.counter(key).add_returning(100).await, Err(Error::Handle(HandleError::Finished)));
+    assert_eq!(tx.counter(key).get_for_update().await, Err(Error::Handle(HandleError::Finished)));
 }
 
 /// The closure returned, and a handle to its transaction is left: committed, aborted, too late.
@@ -134,7 +137,7 @@ async fn kept_after_the_end(store: &Store, key: String) {
     assert_over(&taken(), &key).await;
 
     let hasty = TxOptions::new().deadline(Duration::from_millis(20));
-    let late = store.transaction_with(hasty, |tx| {
+    let late = store.tx().options(hasty).run(|tx| {
         keep(&tx);
         let key = key.clone();
         async move {
@@ -143,7 +146,10 @@ async fn kept_after_the_end(store: &Store, key: String) {
             Ok(())
         }
     });
-    assert!(matches!(late.await, Err(Error::Deadline { .. } | Error::NoAnswer { .. })));
+    assert!(matches!(
+        late.await,
+        Err(Error::Commit(CommitError::Deadline { .. } | CommitError::NoAnswer { .. }))
+    ));
     assert_over(&taken(), &key).await;
     assert_eq!(store.counter(&key).get().await.expect("nobody holds it"), 1);
 }
@@ -193,7 +199,10 @@ async fn kept_from_attempt_to_attempt(store: &Store, x: String, y: String, z: St
             let earlier = kept.lock().expect("no panic").take();
             if let Some((earlier, waits)) = earlier {
                 let told = waits.await.expect("no panic");
-                assert!(matches!(told, Err(Error::Restart | Error::Finished)), "{told:?}");
+                assert!(
+                    matches!(told, Err(Error::Restart | Error::Handle(HandleError::Finished))),
+                    "{told:?}"
+                );
                 assert_over(&earlier, &z).await;
             }
             tx.counter(&x).add_returning(1).await?;
@@ -229,7 +238,11 @@ async fn kept_after_giving_up(store: &Store, u: String, v: String) {
         assert!(given_up.poll(&mut std::task::Context::from_waker(waker)).is_pending());
     }
     let (tx, waits) = kept.lock().expect("no panic").take().expect("it ran");
-    assert_eq!(waits.await.expect("no panic"), Err(Error::Finished), "it is told, though nobody asks");
+    assert_eq!(
+        waits.await.expect("no panic"),
+        Err(Error::Handle(HandleError::Finished)),
+        "it is told, though nobody asks"
+    );
     assert_over(&tx, &u).await;
     go_on.notify_one();
     holder.await.expect("it does not panic").expect("committed");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use claret::{Abort, Bytes, Error, OpError, Records, Store, types::Ttl};
+use claret::{Abort, Bytes, Error, OpError, Records, Store, errors::ExecuteError, types::Ttl};
 
 use super::in_time;
 use super::living::EVERY_TYPE;
@@ -114,7 +114,9 @@ async fn what_is_large_stays(store: &Store, prefix: &str) {
 
 async fn too_large(store: &Store, from: &str, to: &str) {
     let error = store.rename(from, to).await.expect_err("too large");
-    let Error::Invalid { key, error: OpError::TooLarge { .. } | OpError::Told(_) } = &error else {
+    let Error::Execute(ExecuteError::Invalid { key, error: OpError::TooLarge { .. } | OpError::Told(_) }) =
+        &error
+    else {
         panic!("{error:?}")
     };
     assert!(&key[..] == from.as_bytes() && error.to_string().contains("limit of 1048576 bytes"), "{error}");

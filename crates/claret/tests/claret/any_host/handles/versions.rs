@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Bytes, Error, OpError, Records, Reply, Store, TxOptions};
+use claret::{Bytes, Error, OpError, Records, Reply, Store, TxOptions, errors::ExecuteError};
 
 use super::in_time;
 use super::living::EVERY_TYPE;
@@ -104,7 +104,7 @@ async fn a_demand_is_judged_before_what_its_own_batch_does(store: &Store, key: &
     };
     exec(&seen, 1).await.expect("nothing changed it");
     match exec(&seen, 2).await {
-        Err(Error::Invalid { key: of, error: OpError::Unexpected { found, .. } }) => {
+        Err(Error::Execute(ExecuteError::Invalid { key: of, error: OpError::Unexpected { found, .. } })) => {
             assert_eq!(&of[..], key.as_bytes());
             assert_eq!(*found, Reply::Bytes(version(store, &key).await), "and it is told");
         }
@@ -136,7 +136,7 @@ async fn what_a_transaction_did_itself_is_a_change_for_it(store: &Store, key: &s
 async fn a_version_that_was_seen_counts_until_the_commit(store: &Store, key: &str) {
     store.set(key).add("x").await.expect("added");
     let attempts = Arc::new(AtomicU32::new(0));
-    let done = store.transaction_with(TxOptions::default().optimistic(), |tx| {
+    let done = store.tx().options(TxOptions::default().optimistic()).run(|tx| {
         let (store, key, attempts) = (store.clone(), key.to_owned(), Arc::clone(&attempts));
         async move {
             tx.key(&key).version().await?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use claret::{Mode, Records, Store};
+use claret::{Records, Store, lab::{Mode, StoreLab}};
 
 use crate::transactions::assert_idle;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::cluster::Chains;
-use claret::{Abort, Error, Records, Store, TxOptions};
+use claret::lab::Chains;
+use claret::{Abort, Error, Records, Store, TxOptions, errors::CommitError};
 use claret_rig::{Cluster, Module, SecretFile};
 
 use crate::cluster::rig::{keys, shared};
@@ -39,7 +39,7 @@ async fn transfer(store: Store, accounts: Vec<String>, options: TxOptions, times
         if from == to {
             continue;
         }
-        let moved = store.transaction_with(options, async |tx| {
+        let moved = store.tx().options(options).run(async |tx| {
             let balance = tx.counter(from).get().await?;
             if balance < 7 {
                 return Err(Abort::because("too little is there"));
@@ -121,7 +121,7 @@ async fn nodes_hand_commits_on_to_each_other() {
         pause(500).await;
     }
     assert!(are_quick(), "{:?}", of_each("claret_peer_links_quick"));
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 /// K9: the same store on nodes without a secret.
@@ -153,7 +153,7 @@ async fn commits_in_rounds(cluster: &Cluster) {
         assert_eq!(store.counter(key).get().await, Ok(20));
     }
     assert_eq!(sum(cluster, "claret_peer_letters_out"), 0);
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 /// K12 to K14: chains, two rounds and transactions that look, on the same accounts.
@@ -184,7 +184,7 @@ async fn sums_hold_where_all_kinds_meet() {
     assert_eq!(total(&rounds, &accounts).await, 6 * BALANCE);
     assert!(sum(&cluster, "claret_peer_letters_out") > 0, "some were chains");
     for store in [chains, rounds] {
-        store.close().await;
+        store.close().await.expect("it closes");
     }
 }
 
@@ -249,12 +249,14 @@ async fn a_node_dies_and_the_others_find_out() {
         found.iter().map(Vec::len).collect::<Vec<_>>()
     );
     assert!(done.iter().all(|text| found[0].contains(text)), "what was reported is there");
-    store.close().await;
+    store.close().await.expect("it closes");
 }
 
 fn is_for_a_dead_node(error: &Error) -> bool {
     matches!(
         error,
-        Error::NoAnswer { .. } | Error::Unknown(_) | Error::Deadline { .. } | Error::Attempts { .. }
+        Error::Commit(CommitError::NoAnswer { .. })
+            | Error::Unknown(_)
+            | Error::Commit(CommitError::Deadline { .. } | CommitError::Attempts { .. })
     )
 }

@@ -1,1 +1,0 @@
-../../types/tests/types/partial_states/cut.rs
