@@ -4,7 +4,7 @@
 //! thread of its own. A blocking store made from an async store uses the latter's runtime.
 //!
 //! A call that would have to wait on the only thread of a tokio runtime would stop what it waits for: it answers
-//! [`BeginError::BlocksRuntime`](crate::errors::BeginError::BlocksRuntime) instead. On a cluster every call waits. Threads of `tokio::task::spawn_blocking` may wait.
+//! [`BeginError::BlocksRuntime`] instead. On a cluster every call waits. Threads of `tokio::task::spawn_blocking` may wait.
 
 use std::fmt;
 use std::future::{Future, Ready, poll_fn, ready};

@@ -49,7 +49,7 @@ impl Keys {
     /// The next keys, some at least and a thousand or so at most, in no useful order; `None` when there are no more.
     ///
     /// # Errors
-    /// [`BeginError::Closed`](crate::errors::BeginError::Closed); on a cluster also [`CommitError::NoAnswer`](crate::errors::CommitError::NoAnswer) and [`ExecuteError::Refused`](crate::errors::ExecuteError::Refused). One may ask again.
+    /// [`BeginError::Closed`]; on a cluster also [`CommitError::NoAnswer`](crate::errors::CommitError::NoAnswer) and [`ExecuteError::Refused`]. One may ask again.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
         loop {
             match self.page().await? {

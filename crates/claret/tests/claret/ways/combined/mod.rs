@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use claret::{Records, Store, lab::{Mode, StoreLab}};
+use claret::{
+    Records, Store,
+    lab::{Mode, StoreLab},
+};
 
 use crate::transactions::assert_idle;
 
