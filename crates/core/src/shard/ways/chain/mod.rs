@@ -237,9 +237,7 @@ pub fn waiting_batons(shard: &Shard) -> usize {
 impl Step<'_> {
     /// Whether the shard takes part in chains: what is written counts at once, and whoever speaks for another shard is known (K9).
     fn takes_chains(&self) -> bool {
-        let switches = self.config.switches();
-        let can = switches.ways.chain != Switch::Never && switches.phasing && !self.config.is_direct();
-        can && !self.out.is_replicated()
+        self.config.switches().ways().chain != Switch::Never && !self.out.is_replicated()
     }
 
     /// A prepare has just come: if its baton is here already, it does not wait for that (K3).
