@@ -147,12 +147,8 @@ impl ModelPlan {
         if mode.engine == Engine::OneServer { 1 } else { self.setup.shards }
     }
 
-    /// Without locks nothing is ordered in their place.
     fn ordering_of(&self, mode: BenchMode) -> &'static str {
-        match mode.engine {
-            Engine::Store(Mode::None) | Engine::OneServer => ordering_name(Ordered::Never),
-            _ => ordering_name(Setup { mode: mode_of(mode), ..self.setup.clone() }.ordering()),
-        }
+        ordering_name(Setup { mode: mode_of(mode), ..self.setup.clone() }.ordering())
     }
 
     fn summary(&self, mode: BenchMode, measured: &Measured) -> ModelSummary {
@@ -300,7 +296,7 @@ fn mode_of(mode: BenchMode) -> model::Mode {
         Mode::ReaderWriterPhased => model::Mode::ReaderWriterPhased,
         Mode::Commuting => model::Mode::Commuting,
         Mode::CommutingPhased => model::Mode::CommutingPhased,
-        Mode::Way(way) => model::Mode::InWay(way.switches()),
+        Mode::Way(way) => model::Mode::InProcessWay(way.process_way()),
     }
 }
 

@@ -27,7 +27,7 @@ claret_sim::each_way!(rooms);
 
 /// Their names.
 pub(crate) fn modes() -> impl Iterator<Item = &'static str> {
-    WaySwitches::OF_ROUNDS.iter().copied().flatten().map(|named| named.name)
+    WaySwitches::all_named().map(|(name, _)| name)
 }
 
 /// Such a mode in the model.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use claret_core::message::{Call, Link, Request};
 use claret_core::{
-    AttemptId, Birth, CallNo, Delivery, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId,
+    AttemptId, Birth, CallNo, Discipline, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId,
     Switches, Time, TxId,
 };
 use claret_types::{Bytes, Counter, CounterOp, Few, Operation, Set, SetOp};
@@ -24,7 +24,7 @@ struct Rig {
 
 impl Rig {
     fn with_holders(holders: u64, op: &impl Fn(u64) -> Operation) -> Self {
-        let switches = Switches { delivery: Delivery::Direct, ..Switches::CLARET };
+        let switches = Switches::in_process(Discipline::AbstractPhased);
         let shard = Shard::new(ShardId(0), Incarnation(1), switches, Limits::default());
         let mut rig = Rig { shard, next: 1 };
         for _ in 0..holders {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use claret_core::ways::WaySwitches;
-use claret_core::{Delivery, Locks, Switches};
+use claret_core::ways::{ProcessWay, WaySwitches};
+use claret_core::{Discipline, Ordered, Switches};
 
 /// How a store isolates transactions from each other. The default serves best; the others exist for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -29,51 +29,56 @@ pub enum Mode {
 /// A way to commit that is there for comparison, such as combining: transactions of one process share locks and answers, which saves
 /// messages. An embedded store has none to save, and there combining costs more than it saves (`docs/performance.md`).
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Way {
-    name: &'static str,
-    switches: WaySwitches,
-}
+pub struct Way(ProcessWay);
 
 impl Way {
     /// As `claret bench` names it.
     pub fn name(self) -> &'static str {
-        self.name
+        self.0.name()
     }
 
-    /// How the protocol is switched to it.
+    /// As the protocol knows it.
     #[doc(hidden)]
-    pub fn switches(self) -> WaySwitches {
-        self.switches
+    pub fn process_way(self) -> ProcessWay {
+        self.0
     }
 }
 
 impl fmt::Debug for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
+        f.write_str(self.name())
     }
 }
 
 impl Mode {
     /// The modes of all ways to commit that are there for comparison, and can be asked for as a mode.
     pub fn ways() -> impl Iterator<Item = Mode> {
-        let all = WaySwitches::OF_PROCESSES.iter().copied().flatten();
-        all.map(|named| Mode::Way(Way { name: named.name, switches: named.ways }))
+        ProcessWay::ALL.iter().map(|way| Mode::Way(Way(*way)))
     }
 
-    pub(crate) fn switches(self, delivery: Delivery) -> Switches {
-        let (locks, phasing) = match self {
-            Mode::None | Mode::Commuting => (Locks::Abstract, false),
-            Mode::ReaderWriter => (Locks::ReaderWriter, false),
-            Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
-            Mode::CommutingPhased | Mode::Way(_) => (Locks::Abstract, true),
-        };
-        Switches {
-            locks,
-            phasing,
-            delivery,
-            batching: locks == Locks::Abstract && phasing,
-            ways: if let Mode::Way(way) = self { way.switches } else { WaySwitches::ROUNDS },
-            ..Switches::CLARET
+    /// What locks see as a conflict; without transactions there are none.
+    fn discipline(self) -> Discipline {
+        match self {
+            Mode::ReaderWriter => Discipline::ReaderWriter,
+            Mode::ReaderWriterPhased => Discipline::ReaderWriterPhased,
+            Mode::None | Mode::Commuting => Discipline::Abstract,
+            Mode::CommutingPhased | Mode::Way(_) => Discipline::AbstractPhased,
+        }
+    }
+
+    pub(crate) fn in_process(self) -> Switches {
+        match self {
+            Mode::Way(Way(way)) => Switches::in_process_by(way),
+            _ => Switches::in_process(self.discipline()),
+        }
+    }
+
+    /// Batches, and ways to commit, are for the default and what is compared with it alone. The nodes say what is ordered.
+    pub(crate) fn over_network(self, batches: bool, ways: WaySwitches) -> Switches {
+        match self {
+            Mode::CommutingPhased => Switches::claret(Ordered::Never, batches, ways),
+            Mode::Way(Way(way)) => Switches::over_network_by(way, Ordered::Never, ways),
+            _ => Switches::over_network(self.discipline()),
         }
     }
 }

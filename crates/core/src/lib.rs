@@ -47,5 +47,5 @@ pub use observations::{Observations, Place, Saw};
 pub use planted::{Bug, with_bug};
 pub use records::{Applied, HeldEnd, Read, Records};
 pub use shard::{Behind, Counted, HotRecord, Shard, Stats, Survives, Top, Wait, Waited, key_hash};
-pub use switches::{Delivery, Locks, Ordered, Switches};
+pub use switches::{Discipline, Ordered, Switches};
 pub use versions::Versions;

@@ -19,9 +19,6 @@ pub struct Limits {
     /// questions.
     // P60.
     pub strangers_max: usize,
-    /// Batons of chains that wait for their prepares at a shard; one more is as if it was lost.
-    // K11.
-    pub batons_max: usize,
     /// Calls that one input executes, or locks that it releases, before others get their turn: a fraction of a
     /// millisecond.
     // P38.
@@ -115,7 +112,6 @@ impl Default for Limits {
             user_bytes_max: 1 << 30,
             shard_bytes_max: 4 << 30,
             strangers_max: 1 << 16,
-            batons_max: 1 << 16,
             at_once_max: 1 << 10,
             again_bytes_max: 1 << 20,
             answers_bytes_max: 1 << 20,

@@ -33,58 +33,57 @@ macro_rules! rooms {
         $(pub mod $round;)*
         $(pub mod $process;)*
 
-        /// Which transactions go in which way. By default all go in two rounds.
+        /// Which commits go in which way of a round, over a network. By default all go in two rounds.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct WaySwitches {
             $(
                 /// See the folder.
                 pub $round: $round::Switch,
             )*
-            $(
-                /// See the folder.
-                pub $process: $process::Switch,
-            )*
         }
 
         impl WaySwitches {
-            /// The combinations that figures need, by their names: those of ways of a round.
-            pub const OF_ROUNDS: &[&[Named]] = &[$($round::NAMED,)*];
-            /// The same of ways that have all transactions of a process.
-            pub const OF_PROCESSES: &[&[Named]] = &[$($process::NAMED,)*];
+            const NAMED: &[&[(&str, WaySwitches)]] = &[$($round::NAMED,)*];
             /// All go in two rounds.
-            pub const ROUNDS: WaySwitches = WaySwitches {
-                $($round: $round::Switch::NEVER,)*
-                $($process: $process::Switch::NEVER,)*
-            };
+            pub const ROUNDS: WaySwitches = WaySwitches { $($round: $round::Switch::NEVER,)* };
             /// Each takes all that it can.
-            pub const ALL: WaySwitches = WaySwitches {
-                $($round: $round::Switch::ALWAYS,)*
-                $($process: $process::Switch::ALWAYS,)*
-            };
+            pub const ALL: WaySwitches = WaySwitches { $($round: $round::Switch::ALWAYS,)* };
+        }
+
+        /// A way that has all transactions of a client process.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ProcessWay {
+            $(
+                /// See the folder.
+                $Process,
+            )*
+        }
+
+        impl ProcessWay {
+            /// All of them.
+            pub const ALL: &[ProcessWay] = &[$(ProcessWay::$Process,)*];
+
+            /// As it is called everywhere.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(ProcessWay::$Process => $process::NAME,)*
+                }
+            }
         }
     };
 }
 
 each_way!(rooms);
 
-/// A combination that a figure needs.
-#[derive(Clone, Copy, Debug)]
-pub struct Named {
-    /// As it is called everywhere.
-    pub name: &'static str,
-    /// Which one.
-    pub ways: WaySwitches,
-}
-
 impl WaySwitches {
-    /// All combinations that have names.
-    pub fn all_named() -> impl Iterator<Item = &'static Named> {
-        Self::OF_ROUNDS.iter().chain(Self::OF_PROCESSES).copied().flatten()
+    /// The combinations that figures need, with their names.
+    pub fn all_named() -> impl Iterator<Item = (&'static str, WaySwitches)> {
+        Self::NAMED.iter().copied().flatten().copied()
     }
 
     /// The combination of this name.
     pub fn named(name: &str) -> Option<WaySwitches> {
-        Self::all_named().find(|named| named.name == name).map(|named| named.ways)
+        Self::all_named().find(|(named, _)| *named == name).map(|(_, ways)| ways)
     }
 }
 

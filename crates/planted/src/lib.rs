@@ -44,7 +44,7 @@ impl Test {
         Some(Test { package, part, on_valkey, name })
     }
 
-    /// The file that the test is in, or the folder, from the root.
+    /// Where the test is, from the root: the crate's `src`, or in the test program's folder the module, which is a file or a folder.
     fn file(&self) -> String {
         let crate_folder = format!("crates/{}", self.package);
         match self.part {

@@ -1,7 +1,7 @@
 //! The configuration of a run, drawn from its seed (swarm testing: each run switches a random set of features
 //! and faults on, so that rare combinations come up). `settings.rs` names every part of it.
 
-use claret_core::{Delivery, Limits, Locks, Ordered, Pacing, Survives, Switches};
+use claret_core::{Discipline, Limits, Ordered, Pacing, Survives, Switches};
 
 use crate::random::{Random, Stream};
 use crate::ways::{self, DrawnWays};
@@ -326,19 +326,20 @@ impl Config {
         self
     }
 
-    /// The protocol's switches.
+    /// The protocol's switches. What cannot be combined with the locks, or with how messages travel, stays off.
     pub fn switches(&self) -> Switches {
-        Switches {
-            locks: if self.reader_writer { Locks::ReaderWriter } else { Locks::Abstract },
-            phasing: self.phasing,
-            batching: self.batching,
-            delivery: if self.direct { Delivery::Direct } else { Delivery::Network },
-            ordering: match self.ordering {
-                _ if !self.is_ordered() => Ordered::Never,
-                1 => Ordered::Always,
-                _ => Ordered::Hot,
-            },
-            ways: self.ways.switches(self),
+        let ordering = match self.ordering {
+            _ if !self.is_ordered() => Ordered::Never,
+            1 => Ordered::Always,
+            _ => Ordered::Hot,
+        };
+        let (ways, process_way) = (self.ways.switches(), self.ways.process_way());
+        match (self.direct, discipline(self.reader_writer, self.phasing), process_way) {
+            (true, Discipline::AbstractPhased, Some(way)) => Switches::in_process_by(way),
+            (true, discipline, _) => Switches::in_process(discipline),
+            (false, Discipline::AbstractPhased, Some(way)) => Switches::over_network_by(way, ordering, ways),
+            (false, Discipline::AbstractPhased, None) => Switches::claret(ordering, self.batching, ways),
+            (false, discipline, _) => Switches::over_network(discipline),
         }
     }
 
@@ -394,6 +395,16 @@ impl Config {
     pub(crate) fn release_us_max(&self) -> u64 {
         let slowest = if self.faults.clocks { crate::clock::RATE_MAX } else { 1 };
         slowest * (self.limits.lease_us + 2 * self.limits.inquire_us_max) + 6 * self.network.delay_us_max
+    }
+}
+
+/// The discipline with such locks, and with phases or without.
+pub(crate) fn discipline(reader_writer: bool, phasing: bool) -> Discipline {
+    match (reader_writer, phasing) {
+        (true, false) => Discipline::ReaderWriter,
+        (true, true) => Discipline::ReaderWriterPhased,
+        (false, false) => Discipline::Abstract,
+        (false, true) => Discipline::AbstractPhased,
     }
 }
 

@@ -2,42 +2,54 @@
 
 use claret_core::Client;
 use claret_core::message::WayWords;
-use claret_core::ways::WaySwitches;
+use claret_core::ways::{ProcessWay, WaySwitches};
 
 use crate::config::Config;
 use crate::random::Random;
 use crate::settings::Setting;
 
 macro_rules! rooms {
-    ($($kind:ident $way:ident: $Way:ident;)*) => {
-        $(mod $way;)*
+    ($(round $round:ident: $Round:ident;)* $(process $process:ident: $Process:ident;)*) => {
+        $(mod $round;)*
+        $(mod $process;)*
 
         /// What a seed draws of the ways.
         #[derive(Clone, Debug, Default)]
         pub struct DrawnWays {
-            $($way: $way::$Way,)*
+            $($round: $round::$Round,)*
+            $($process: $process::$Process,)*
         }
 
         impl DrawnWays {
             /// What is drawn before all but a run's bounds.
             #[allow(unused_variables, reason = "there may be no ways")]
             pub(crate) fn draw(random: &mut Random) -> DrawnWays {
-                DrawnWays { $($way: $way::$Way::draw(random),)* }
+                DrawnWays {
+                    $($round: $round::$Round::draw(random),)*
+                    $($process: $process::$Process::draw(random),)*
+                }
             }
 
-            /// What is switched on in a run.
-            #[allow(unused_variables, reason = "there may be no ways")]
-            pub(crate) fn switches(&self, config: &Config) -> WaySwitches {
-                WaySwitches { $($way: self.$way.switch(config),)* }
+            /// In which ways commits go, where they can.
+            pub(crate) fn switches(&self) -> WaySwitches {
+                WaySwitches { $($round: self.$round.switch(),)* }
             }
 
-            /// Whether handles are no places in the session.
+            /// The way that has all transactions of a process, where it can.
+            pub(crate) fn process_way(&self) -> Option<ProcessWay> {
+                $(if self.$process.is_on() {
+                    return Some(ProcessWay::$Process);
+                })*
+                None
+            }
+
+            /// Whether handles are no places in the session: a way that has all transactions may give them others.
             pub(crate) fn renumber(&self) -> bool {
-                false $(|| self.$way.renumbers())*
+                self.process_way().is_some()
             }
 
             pub(crate) fn settings(&mut self) -> Vec<(&'static str, Setting<'_>)> {
-                let all: Vec<Vec<(&'static str, Setting<'_>)>> = vec![$(self.$way.settings(),)*];
+                let all: Vec<Vec<(&'static str, Setting<'_>)>> = vec![$(self.$round.settings(),)* $(self.$process.settings(),)*];
                 all.into_iter().flatten().collect()
             }
         }
@@ -45,14 +57,15 @@ macro_rules! rooms {
         /// Draws what comes last.
         #[allow(unused_variables, reason = "there may be no ways")]
         pub(crate) fn draw_latest(config: &mut Config, random: &mut Random) {
-            $($way::draw_latest(config, random);)*
+            $($round::draw_latest(config, random);)*
+            $($process::draw_latest(config);)*
         }
 
         /// What a client does of which a script says this word.
         #[allow(unused_variables, reason = "there may be no ways")]
-        pub(crate) fn of_word(said: &str) -> Option<WaySwitches> {
-            $(if $way::WORD.is_some_and(|(word, _)| word == said) {
-                return $way::WORD.map(|(_, ways)| ways);
+        pub(crate) fn of_word(said: &str) -> Option<ProcessWay> {
+            $(if $process::WORD == said {
+                return Some(ProcessWay::$Process);
             })*
             None
         }
@@ -60,14 +73,14 @@ macro_rules! rooms {
         /// What a script shows of a client besides: of each way that it goes.
         #[allow(unused_variables, reason = "there may be no ways")]
         pub(crate) fn show(client: &Client) -> Vec<String> {
-            let shown: Vec<Option<String>> = vec![$($way::show(client),)*];
+            let shown: Vec<Option<String>> = vec![$($process::show(client),)*];
             shown.into_iter().flatten().collect()
         }
 
         /// Whether what one shard says to another says, too, that it has written yes.
         #[allow(unused_variables, reason = "there may be no ways")]
         pub(crate) fn says_yes(words: &WayWords) -> bool {
-            false $(|| $way::says_yes(words))*
+            false $(|| $round::says_yes(words))*
         }
     };
 }

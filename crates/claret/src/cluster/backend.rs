@@ -7,7 +7,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use claret_core::message::{Refusal, Seen, Undone};
-use claret_core::{AttemptId, CallNo, Closed, Delivery, Limits, Switches, Time, TxHandle};
+use claret_core::{AttemptId, CallNo, Closed, Limits, Time, TxHandle};
 use claret_identity::Identity;
 use claret_redis::net::{Net, Service};
 use claret_redis::{ConnectError, Secret, slot_of};
@@ -59,9 +59,7 @@ impl Cluster {
         limits: Limits,
     ) -> Result<Self, ConnectError> {
         let patience = settings.redis.response_timeout();
-        let switches = mode.switches(Delivery::Network);
-        let ways = settings.ways.switches(switches.ways);
-        let switches = Switches { batching: switches.batching && settings.batches, ways, ..switches };
+        let switches = mode.over_network(settings.batches, settings.ways.switches());
         let (identity, secret) = (Identity::of_seed(&random(&settings)?), random(&settings)?);
         let secret = Secret(u64::from_le_bytes(secret));
         let client = Arc::new(ClusterClient::new(settings.clone(), identity, secret, switches, limits));

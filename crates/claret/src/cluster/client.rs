@@ -238,7 +238,8 @@ pub(super) mod tests {
     use std::task::Waker;
 
     use bytes::BytesMut;
-    use claret_core::{Delivery, Incarnation};
+    use claret_core::Incarnation;
+    use claret_core::ways::WaySwitches;
 
     use claret_redis::ReplyLimits;
     use claret_redis::connection::Handler as _;
@@ -255,7 +256,7 @@ pub(super) mod tests {
     pub(crate) fn client() -> Arc<ClusterClient> {
         let settings = settings("redis://h:1");
         let node = settings.redis.seeds()[0].clone();
-        let switches = Mode::CommutingPhased.switches(Delivery::Network);
+        let switches = Mode::CommutingPhased.over_network(true, WaySwitches::ROUNDS);
         let identity = Identity::of_seed(&[7; 32]);
         let client = ClusterClient::new(settings, identity, Secret(2), switches, Limits::default());
         client.adopt(&Topology::alone(node.clone()));

@@ -248,7 +248,7 @@ fn name_of(node: &Address) -> Node {
 
 #[cfg(test)]
 mod tests {
-    use claret_core::Delivery;
+    use claret_core::ways::WaySwitches;
     use claret_redis::fuzzing::{Dice, LIMITS, damaged, samples};
     use claret_redis::resp::{Message, Reader};
 
@@ -260,7 +260,7 @@ mod tests {
     /// Connected to one node at the beginning of time.
     fn connected(lease_us: u64) -> Machine {
         let node = Address::new("h", 1);
-        let switches = Mode::CommutingPhased.switches(Delivery::Network);
+        let switches = Mode::CommutingPhased.over_network(true, WaySwitches::ROUNDS);
         let mut machine = Machine::new(SessionId(1), switches, Limits::default());
         machine.adopt(Time(0), &Topology::alone(node.clone()));
         machine.connected(Time(0), 1, (&node, SHARD), (SHARD, Incarnation(5)), lease_us);
@@ -290,7 +290,7 @@ mod tests {
             let Ok(reply) = value.reply() else { continue };
             let Ok(topology) = Topology::parse(&reply, &asked, &LIMITS) else { continue };
             taken += 1;
-            let switches = Mode::CommutingPhased.switches(Delivery::Network);
+            let switches = Mode::CommutingPhased.over_network(true, WaySwitches::ROUNDS);
             let mut machine = Machine::new(SessionId(7), switches, Limits::default());
             machine.connected(Time(0), 1, (&asked, ShardId(0)), (ShardId(0), Incarnation(5)), 1_000_000);
             machine.adopt(Time(1), &topology);

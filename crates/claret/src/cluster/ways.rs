@@ -25,13 +25,9 @@ macro_rules! rooms {
                 WaySettings { $($way: self.$way.or(others.$way),)* }
             }
 
-            /// With those of the mode, which have all transactions.
-            #[allow(clippy::needless_update, reason = "there may be no others")]
-            pub(super) fn switches(self, mode: WaySwitches) -> WaySwitches {
-                WaySwitches {
-                    $($way: $way::switch(self.$way.unwrap_or_default()),)*
-                    ..mode
-                }
+            /// What is switched on.
+            pub(super) fn switches(self) -> WaySwitches {
+                WaySwitches { $($way: $way::switch(self.$way.unwrap_or_default()),)* }
             }
 
             /// Takes a parameter of a URL. `None`: it is of no way.

@@ -32,9 +32,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
 
 use claret_core::message::{Link, Refusal, Seen};
-use claret_core::{
-    CallNo, Delivery, Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time, Waits, key_hash,
-};
+use claret_core::{CallNo, Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time, Waits, key_hash};
 use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Expiry, OpError, Operation, Reply, Schema, State};
 use parking_lot::{Mutex, MutexGuard};
@@ -78,7 +76,7 @@ const LINK: Link = Link { session: SESSION, connection: 0 };
 
 impl Embedded {
     pub(crate) fn new(shards: u32, mode: Mode, limits: Limits, schema: Option<Schema>) -> Self {
-        let switches = mode.switches(Delivery::Direct);
+        let switches = mode.in_process();
         let shard = |id| {
             let mut shard = Shard::new(ShardId(id), Incarnation(1), switches, limits);
             // That of no other shard, and of none that was opened before at the same path.

@@ -3,7 +3,7 @@
 
 use claret_core::wire::{append_peer, decode_peer, decode_peers, encode_peer};
 use claret_core::ways::WaySwitches;
-use claret_core::{Incarnation, Limits, Shard, ShardId, Switches, Time};
+use claret_core::{Incarnation, Limits, Ordered, Shard, ShardId, Switches, Time};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut again = Vec::new();
     messages.iter().for_each(|message| append_peer(message, &mut again));
     assert_eq!(decode_peers(&again).expect("they were messages"), messages);
-    let switches = Switches { ways: WaySwitches::ALL, ..Switches::CLARET };
+    let switches = Switches::claret(Ordered::Never, false, WaySwitches::ALL);
     let mut shard = Shard::new(ShardId(0), Incarnation(1), switches, Limits::default());
     for message in messages {
         assert_eq!(decode_peer(&encode_peer(&message)).expect("it was a message"), message);

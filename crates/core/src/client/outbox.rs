@@ -142,11 +142,6 @@ impl Outbox {
         if !is_planted(Bug::OutboxOutlivesConnection) {
             self.clear();
         }
-        self.unbind()
-    }
-
-    /// Belongs to no connection any more; what it has stays. Returns what [`Self::end_connection`] does.
-    pub(super) fn unbind(&mut self) -> Option<u32> {
         let connection = self.connection.take();
         connection.filter(|_| std::mem::take(&mut self.is_awaited))
     }

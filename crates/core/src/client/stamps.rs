@@ -59,7 +59,7 @@ pub(super) struct Stamps {
 
 impl Stamps {
     pub(super) fn new(switches: Switches, again_us: u64) -> Self {
-        let is_always = switches.ordering == Ordered::Always;
+        let is_always = switches.ordering() == Ordered::Always;
         Stamps {
             heard: SmallVec::new(),
             lead_us: LEAD_US,
@@ -182,13 +182,14 @@ pub(super) struct Ticked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ways::WaySwitches;
 
     /// Bug: a shard that had said no clock yet was asked with every frame. Consequence: one with replicas keeps its clock to itself until
     /// they know, and answers frames without it; its client asked again at once, for as long as that took. Mend: it is asked again in
     /// time, as any other.
     #[test]
     fn who_has_said_no_clock_yet_is_asked_again_in_time() {
-        let switches = Switches { ordering: Ordered::Always, ..Switches::CLARET };
+        let switches = Switches::claret(Ordered::Always, false, WaySwitches::ROUNDS);
         let mut stamps = Stamps::new(switches, 1_000);
         let shard = ShardId(0);
         stamps.want = Timestamp(50);
@@ -208,7 +209,7 @@ mod tests {
     /// can have heard.
     #[test]
     fn who_follows_a_clock_that_was_wrong_is_asked_again_when_it_can_have_heard() {
-        let switches = Switches { ordering: Ordered::Always, ..Switches::CLARET };
+        let switches = Switches::claret(Ordered::Always, false, WaySwitches::ROUNDS);
         let (shard, hour) = (ShardId(0), 3_600_000_000);
         for (clock, waits) in [(100, 1), (hour, HEARS_US)] {
             let mut stamps = Stamps::new(switches, 500_000);

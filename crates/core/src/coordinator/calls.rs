@@ -13,7 +13,7 @@ use super::reserves::{Reserves, add_modes, bounded, state_free};
 use crate::ids::{CallNo, Member, ShardId};
 use crate::message::{Call, KeyedCall, Undone};
 use crate::planted::{Bug, is_planted};
-use crate::switches::Locks;
+use crate::switches::Discipline;
 
 /// An operation that was sent to be executed, or goes with one.
 #[derive(Clone, Debug)]
@@ -386,11 +386,17 @@ impl Calls {
 impl Calls {
     /// Whether an operation of another transaction conflicts with what a member has sent, whatever the state of the record. Draws
     /// are not compared, for whether they fit depends on the state. O(operations that were executed).
-    pub(super) fn conflict_with(&self, locks: Locks, member: Member, key: &Bytes, op: &Operation) -> bool {
-        let (kind, claims) = (op.type_info(), state_free(locks, op));
+    pub(super) fn conflict_with(
+        &self,
+        discipline: Discipline,
+        member: Member,
+        key: &Bytes,
+        op: &Operation,
+    ) -> bool {
+        let (kind, claims) = (op.type_info(), state_free(discipline, op));
         let mut own = self.touched.iter().filter(|it| it.member == member && it.key == *key);
         own.any(|it| {
-            let mut held = state_free(locks, &it.op);
+            let mut held = state_free(discipline, &it.op);
             if let Some(reserve) = &it.reserve {
                 add_modes(&mut held, reserve);
             }
@@ -400,10 +406,10 @@ impl Calls {
     }
 
     /// The attempt is over, and the next one begins: it takes what this one needed at the first touch of each record.
-    pub(super) fn begin_next(&mut self, locks: Locks) {
+    pub(super) fn begin_next(&mut self, discipline: Discipline) {
         let buffered = self.buffered.iter().map(|(_, it)| (&it.key, &it.call.op));
         let touched = self.touched.iter().map(|it| (&it.key, &it.op));
-        self.reserves.note(locks, touched.chain(buffered));
+        self.reserves.note(discipline, touched.chain(buffered));
         self.buffered.clear();
         self.touched.clear();
         self.next = 0;
@@ -412,10 +418,10 @@ impl Calls {
     }
 
     /// The attempt used these operations elsewhere, instead of what it used here (trap 12).
-    pub(super) fn replace(&mut self, locks: Locks, used: &[(Bytes, Operation)]) {
+    pub(super) fn replace(&mut self, discipline: Discipline, used: &[(Bytes, Operation)]) {
         self.buffered.clear();
         self.touched.clear();
-        self.reserves.note(locks, used.iter().map(|(key, op)| (key, op)));
+        self.reserves.note(discipline, used.iter().map(|(key, op)| (key, op)));
     }
 
     /// Forgets everything but the memory of a few calls: another transaction begins.

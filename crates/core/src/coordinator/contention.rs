@@ -20,7 +20,7 @@ use crate::ids::{ShardId, Timestamp};
 use crate::limits::Limits;
 use crate::message::{Refusal, Response};
 use crate::shard::key_hash;
-use crate::switches::{Delivery, Switches};
+use crate::switches::Switches;
 
 /// Cells, as a power of two.
 const CELLS_BITS: u32 = 12;
@@ -65,7 +65,7 @@ const LOOKED_AT_MAX: usize = 64;
 impl Contention {
     /// Nothing is hot.
     pub fn new(switches: Switches, limits: Limits) -> Self {
-        let is_of_use = switches.delivery == Delivery::Network && switches.phasing;
+        let is_of_use = !switches.is_direct() && switches.is_phased();
         let cells = if is_of_use { 1 << CELLS_BITS } else { 0 };
         let cells = vec![Cell::default(); cells].into();
         Contention {

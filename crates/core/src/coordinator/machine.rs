@@ -25,7 +25,7 @@ use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, ShardId, Time, T
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Refusal, Request, Response, Status};
 use crate::planted::{Bug, is_planted};
-use crate::switches::{Delivery, Switches};
+use crate::switches::Switches;
 
 /// Where an attempt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ impl Coordinator {
     /// [`Self::conflicts_with`] for what one member has executed.
     pub(crate) fn member_conflicts_with(&self, member: Member, key: &Bytes, op: &Operation) -> bool {
         // One that is over holds nothing any more.
-        !self.is_idle() && self.calls.conflict_with(self.switches.locks, member, key, op)
+        !self.is_idle() && self.calls.conflict_with(self.switches.discipline(), member, key, op)
     }
 
     /// What it waits for; `None`: it does not, as far as it has heard. O(calls that are not answered, or commit).
@@ -334,7 +334,7 @@ impl Coordinator {
 /// Waiting, and what is sent again.
 impl Coordinator {
     fn on_queued(&mut self, now: Time, from: ShardId, no: Option<CallNo>) {
-        if !self.switches.phasing && self.limits.lock_tries_max == 0 {
+        if !self.switches.is_phased() && self.limits.lock_tries_max == 0 {
             return self.on_busy(now, from); // The shard has phases (P68).
         }
         let is_preparing = self.state == State::Preparing;
@@ -451,7 +451,7 @@ impl Coordinator {
 
     /// Something was sent that is to be answered, where it may be lost.
     fn expect_answers(&mut self, now: Time) {
-        if self.switches.delivery == Delivery::Network {
+        if !self.switches.is_direct() {
             self.retries.resend_at(now.plus(self.limits.resend_us));
         }
     }

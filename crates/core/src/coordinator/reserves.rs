@@ -8,7 +8,7 @@ use std::fmt;
 use claret_types::{Bytes, Claims, Mode, Operation, TypeInfo};
 use indexmap::IndexMap;
 
-use crate::switches::Locks;
+use crate::switches::Discipline;
 use crate::wire::CLAIMS_MAX;
 
 type ByKey<K, V> = IndexMap<K, V, foldhash::fast::FixedState>;
@@ -44,7 +44,7 @@ impl Reserves {
     /// An attempt is over that used these operations: notes what they would claim, by record.
     pub(super) fn note<'a>(
         &mut self,
-        locks: Locks,
+        discipline: Discipline,
         operations: impl Iterator<Item = (&'a Bytes, &'a Operation)>,
     ) {
         let mut joined: ByKey<&Bytes, (u32, Reserve)> = ByKey::default();
@@ -53,7 +53,7 @@ impl Reserves {
             let fresh = || (0, Reserve { kind, claims: Claims::none(), used: false });
             let (calls, reserve) = joined.entry(key).or_insert_with(fresh);
             *calls += 1;
-            reserve.join(kind, &state_free(locks, op));
+            reserve.join(kind, &state_free(discipline, op));
         }
         for (key, (calls, reserve)) in joined {
             if let Some(known) = self.0.get_mut(key) {
@@ -98,9 +98,9 @@ pub(super) fn bounded(claims: Claims) -> Claims {
 }
 
 /// What an operation may claim, whatever the state.
-pub(super) fn state_free(locks: Locks, op: &Operation) -> Claims {
-    match locks {
-        Locks::ReaderWriter => op.reader_writer(),
-        Locks::Abstract => op.footprint(),
+pub(super) fn state_free(discipline: Discipline, op: &Operation) -> Claims {
+    match discipline.is_abstract() {
+        true => op.footprint(),
+        false => op.reader_writer(),
     }
 }

@@ -4,7 +4,7 @@ use crate::ids::{Incarnation, ShardId};
 use crate::limits::Limits;
 use crate::message::Listed;
 use crate::records::External;
-use crate::switches::{Delivery, Ordered, Switches};
+use crate::switches::{Ordered, Switches};
 
 /// See the module's text.
 #[derive(Clone, Copy, Debug)]
@@ -75,19 +75,19 @@ impl Config {
     /// Whether callers are in the same process: nothing is late, and nothing is remembered.
     #[inline]
     pub(super) fn is_direct(&self) -> bool {
-        self.switches.delivery == Delivery::Direct
+        self.switches.is_direct()
     }
 
     /// Whether who has to wait does so in the record's queue.
     #[inline]
     pub(super) fn has_phases(&self) -> bool {
-        self.switches.phasing
+        self.switches.is_phased()
     }
 
     /// Whether calls can be ordered here at all.
     #[inline]
     pub(super) fn can_order(&self) -> bool {
-        self.switches.ordering != Ordered::Never && !self.is_direct()
+        self.switches.ordering() != Ordered::Never
     }
 
     /// Whether no other shard is listed.

@@ -129,7 +129,7 @@ impl Shard {
 /// A log.
 impl Shard {
     /// From now on what inputs change is noted in [`Self::journal`], of which the host takes it. For records in the shard's own
-    /// memory, and with [`Delivery::Direct`](crate::Delivery::Direct).
+    /// memory, and with [direct calls](crate::Switches::in_process).
     pub fn keep_journal(&mut self) {
         self.parts().table.keep_journal();
     }

@@ -21,7 +21,7 @@ use super::ways::Standing;
 use crate::ids::{CallNo, Incarnation, ShardId, Time, Timestamp};
 use crate::message::{Asks, Call, KeyedCall, Members, Participants, Status};
 use crate::planted::{Bug, is_planted};
-use crate::switches::{Delivery, Switches};
+use crate::switches::Switches;
 
 /// Calls on one record, in their order. Mostly one.
 pub(crate) type Calls = SmallVec<[Call; 1]>;
@@ -202,7 +202,7 @@ impl Participant {
     /// The calls that did not come before. They come again when a message is doubled or sent again, and, without phases, when one of
     /// them was busy (P10).
     pub(crate) fn unseen(&mut self, switches: &Switches, mut calls: Calls) -> Calls {
-        let comes_once = switches.delivery == Delivery::Direct && switches.phasing;
+        let comes_once = switches.is_direct() && switches.is_phased();
         if comes_once || is_planted(Bug::ExecuteTwice) {
             return calls;
         }

@@ -128,7 +128,7 @@ impl Step<'_> {
     /// Whether a prepare without a timestamp, of these calls, is taken: all that has one is settled, and none of its records is ordered
     /// (P87).
     fn takes_unstamped(&mut self, records: &[(Bytes, Calls)]) -> bool {
-        match self.config.switches().ordering {
+        match self.config.switches().ordering() {
             _ if !self.config.can_order() => true,
             Ordered::Never => true,
             Ordered::Hot => {

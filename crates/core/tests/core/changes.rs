@@ -5,6 +5,7 @@
 use crate::wire::samples::attempt;
 use crate::wire::{samples, told};
 use claret_core::message::{Call, Listed, Members};
+use claret_core::ways::WaySwitches;
 use claret_core::wire::{decode_change, encode_change};
 use claret_core::{
     Backup, Birth, Change, Granted, HeldRecord, Incarnation, Limits, Ordered, Shard, ShardId, Switches, Time,
@@ -223,7 +224,7 @@ fn a_place_of_nobody_does_nothing() {
 /// promotion, and what is asked for one timestamp waited for time to come after it.
 #[test]
 fn the_bound_of_timestamps_is_no_further_ahead_after_many_promotions() {
-    let switches = Switches { ordering: Ordered::Always, ..Switches::CLARET };
+    let switches = Switches::claret(Ordered::Always, false, WaySwitches::ROUNDS);
     let (limits, now) = (Limits::default(), Time(5_000_000));
     let ahead = now.0 + limits.told_ahead_us;
     let mut used = Timestamp(now.0);

@@ -1,7 +1,7 @@
 //! The lock table as seen through a shard: who shares a record, who waits, who is let in, and what is left behind.
 
 use claret_core::message::Refusal;
-use claret_core::{Cause, Delivery, Event, Limits, Locks, Switches};
+use claret_core::{Cause, Discipline, Event, Limits, Switches};
 use claret_types::{
     BoundedCounter, BoundedCounterOp, Claims, Dict, DictOp, Mode, Operation, Reply, Set, few,
 };
@@ -10,8 +10,8 @@ use crate::harness::{
     Kind, Tx, World, get, incr, incr_returning, sadd, sadd_returning, scard, set, sismember,
 };
 
-const READER_WRITER: Switches = Switches { locks: Locks::ReaderWriter, ..Switches::CLARET };
-const WITHOUT_PHASES: Switches = Switches { phasing: false, ..Switches::CLARET };
+const READER_WRITER: Switches = Switches::over_network(Discipline::ReaderWriterPhased);
+const WITHOUT_PHASES: Switches = Switches::over_network(Discipline::Abstract);
 
 /// Two shards; a transaction over both, stopped after its votes: it holds `op`'s claims on 'k' at the first.
 fn pending(w: &mut World, op: Operation) -> Tx {
@@ -348,8 +348,8 @@ fn a_busy_record_is_asked_for_again_and_nothing_is_executed_twice() {
 
 #[test]
 fn a_call_that_was_granted_before_a_busy_one_is_executed_once() {
-    for delivery in [Delivery::Network, Delivery::Direct] {
-        let mut w = World::with(2, Switches { delivery, ..WITHOUT_PHASES }, Limits::default());
+    for switches in [WITHOUT_PHASES, Switches::in_process(Discipline::Abstract)] {
+        let mut w = World::with(2, switches, Limits::default());
         let adder = pending(&mut w, incr(10));
         let tx = w.begin();
         w.buffer(tx, 0, "k", incr(1)); // Shares with the adder,

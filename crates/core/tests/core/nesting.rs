@@ -6,7 +6,7 @@ use claret_core::message::{
     Asks, Call, KeyedCall, Link, Listed, Members, Output, Refusal, Request, Response, Seen, Undone,
 };
 use claret_core::{
-    AttemptId, Birth, CallNo, Coordinator, Delivery, Event, Incarnation, Limits, Member, Observations, Saw,
+    AttemptId, Birth, CallNo, Coordinator, Discipline, Event, Incarnation, Limits, Member, Observations, Saw,
     Sequence, SessionId, Shard, ShardId, Switches, Time, TxId,
 };
 #[cfg(feature = "planted-bugs")]
@@ -35,17 +35,18 @@ fn undone(ranges: &[(u32, u32)]) -> Vec<Undone> {
 }
 
 /// One shard, and messages to it from clients that are made up.
+const IN_PROCESS: Switches = Switches::in_process(Discipline::AbstractPhased);
+
 struct Rig {
     shard: Shard,
 }
 
 impl Rig {
     fn new() -> Self {
-        Rig::of(Switches::CLARET.delivery)
+        Rig::of(Switches::CLARET)
     }
 
-    fn of(delivery: Delivery) -> Self {
-        let switches = Switches { delivery, ..Switches::CLARET };
+    fn of(switches: Switches) -> Self {
         Rig { shard: Shard::new(SHARD, Incarnation(1), switches, Limits::default()) }
     }
 
@@ -191,8 +192,8 @@ fn trap_42_what_comes_late_and_undone_is_not_executed() {
 /// again and is executed once.
 #[test]
 fn trap_42_what_is_undone_waits_no_longer() {
-    for delivery in [Delivery::Network, Delivery::Direct] {
-        let mut rig = Rig::of(delivery);
+    for switches in [Switches::CLARET, IN_PROCESS] {
+        let mut rig = Rig::of(switches);
         assert_eq!(answer(&rig.execute(9, "x", &[(0, get())], Vec::new())), Reply::Int(0));
         let waits = rig.execute(1, "x", &[(0, add(1)), (1, add_returning(10))], Vec::new());
         assert!(matches!(waits[0], Response::Queued { .. }), "{waits:?}");
@@ -255,7 +256,7 @@ fn exchange(coordinator: &mut Coordinator, rig: &mut Rig) -> Vec<Event> {
 #[test]
 fn trap_42_both_sides_count_what_is_not_undone() {
     let run = || {
-        let (mut rig, switches) = (Rig::new(), Switches { ..Switches::CLARET });
+        let (mut rig, switches) = (Rig::new(), Switches::CLARET);
         let mut coordinator = Coordinator::new(names(1).1, switches, Limits::default(), 7);
         let attempt = coordinator.attempt();
         let execute = |coordinator: &mut Coordinator, key: &str, op| {
@@ -288,7 +289,7 @@ fn trap_42_both_sides_count_what_is_not_undone() {
 /// was claimed there, and that is lost, too.
 #[test]
 fn what_was_heard_and_undone_is_relied_on() {
-    let (mut rig, switches) = (Rig::new(), Switches { ..Switches::CLARET });
+    let (mut rig, switches) = (Rig::new(), Switches::CLARET);
     let mut coordinator = Coordinator::new(names(1).1, switches, Limits::default(), 7);
     let attempt = coordinator.attempt();
     let from = coordinator.execute(NOW, attempt, SHARD, "x".into(), get(), None).expect("it runs");
@@ -319,7 +320,7 @@ fn what_was_done_with_an_undone_call_is_settled() {
 /// answers has not heard of that.
 #[test]
 fn a_refusal_that_was_not_waited_for_is_not_forgotten() {
-    let mut rig = Rig::of(Delivery::Direct);
+    let mut rig = Rig::of(IN_PROCESS);
     let is_lost = |responses: &[Response]| {
         responses
             .iter()
@@ -336,7 +337,7 @@ fn a_refusal_that_was_not_waited_for_is_not_forgotten() {
 /// What is settled has an older number than a call that waits.
 #[test]
 fn what_is_settled_behind_a_call_that_waits_is_answered() {
-    let (mut rig, switches) = (Rig::new(), Switches { ..Switches::CLARET });
+    let (mut rig, switches) = (Rig::new(), Switches::CLARET);
     assert_eq!(answer(&rig.execute(9, "x", &[(0, get())], Vec::new())), Reply::Int(0));
     let mut coordinator = Coordinator::new(names(1).1, switches, Limits::default(), 7);
     let attempt = coordinator.attempt();

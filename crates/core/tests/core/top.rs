@@ -1,6 +1,7 @@
 //! What an operator is shown of a shard that is slow: bounded, by key and operation, and of one's own keys alone.
 
 use claret_core::message::{Asks, Call, KeyedCall, Link, Listed, Members, Request};
+use claret_core::ways::WaySwitches;
 use claret_core::{
     AttemptId, Birth, CallNo, HotRecord, Incarnation, Limits, Member, Ordered, Sequence, SessionId, Shard,
     ShardId, Switches, Time, Timestamp, Top, TxId,
@@ -185,7 +186,7 @@ fn however_many_are_held_a_bounded_number_is_looked_at_and_in_the_end_all() {
 
 #[test]
 fn those_who_stand_in_the_line_of_a_record_are_counted() {
-    let mut shard = shard(Switches { ordering: Ordered::Always, ..Switches::CLARET });
+    let mut shard = shard(Switches::claret(Ordered::Always, false, WaySwitches::ROUNDS));
     let asks = |at| Asks::Place(Timestamp(at));
     for sequence in 1..4 {
         let both = [HERE, ShardId(9)];

@@ -35,7 +35,7 @@ pub(crate) fn meets_min() -> u32 {
 /// orders itself: the others may order.
 pub(super) fn switches(is_clustered: bool, has_secret: bool) -> Switches {
     let ordering = if is_clustered { Ordered::Hot } else { Ordered::Never };
-    Switches { ordering, ways: ways::switches(is_clustered, has_secret), ..Switches::CLARET }
+    Switches::claret(ordering, false, ways::switches(is_clustered, has_secret))
 }
 
 impl Node {

@@ -14,8 +14,7 @@ macro_rules! rooms {
         /// Which ways a shard takes, by whether it is of a cluster, and whether its nodes know each other by a secret.
         #[allow(unused_variables, reason = "there may be no ways")]
         pub(super) fn switches(is_clustered: bool, has_secret: bool) -> WaySwitches {
-            #[allow(clippy::needless_update, reason = "there may be no others")]
-            WaySwitches { $($way: $way::switch(is_clustered, has_secret),)* ..WaySwitches::ROUNDS }
+            WaySwitches { $($way: $way::switch(is_clustered, has_secret),)* }
         }
     };
 }

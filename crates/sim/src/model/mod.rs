@@ -33,7 +33,7 @@ mod terminal;
 mod wire;
 
 pub use claret_core::Ordered;
-pub use claret_core::ways::WaySwitches;
+pub use claret_core::ways::{ProcessWay, WaySwitches};
 pub use client::{Call, Client, Stage};
 pub use clockwork::Model;
 pub use costs::{Cost, Costs};

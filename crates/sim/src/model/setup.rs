@@ -1,7 +1,7 @@
 //! What to run.
 
-use claret_core::ways::WaySwitches;
-use claret_core::{Limits, Locks, Ordered, Pacing, Switches};
+use claret_core::ways::{ProcessWay, WaySwitches};
+use claret_core::{Discipline, Limits, Ordered, Pacing, Switches};
 
 use super::costs::Costs;
 
@@ -25,6 +25,8 @@ pub enum Mode {
     Claret,
     /// As [`Mode::CommutingPhased`], and transactions commit in these ways.
     InWay(WaySwitches),
+    /// As [`Mode::CommutingPhased`], and this way has all transactions of a process.
+    InProcessWay(ProcessWay),
 }
 
 /// How the operations of a transaction are issued, and how long the application works in between.
@@ -45,9 +47,9 @@ pub enum Pace {
 pub struct Setup {
     /// Concurrency control.
     pub mode: Mode,
-    /// Whether one-shot transactions leave in batches.
+    /// Whether one-shot transactions leave in batches, where the mode has abstract locks and phases.
     pub batching: bool,
-    /// Whether calls are ordered instead of locked, where there are transactions; `None`: as the mode has it.
+    /// Whether calls are ordered instead of locked, where the mode has abstract locks and phases; `None`: as the mode has it.
     pub ordering: Option<Ordered>,
     /// Shards.
     pub shards: u32,
@@ -88,7 +90,8 @@ impl Mode {
             | Mode::Commuting
             | Mode::CommutingPhased
             | Mode::Claret
-            | Mode::InWay(_) => true,
+            | Mode::InWay(_)
+            | Mode::InProcessWay(_) => true,
         }
     }
 }
@@ -130,22 +133,31 @@ impl Setup {
 
     /// Whether calls are ordered.
     pub fn ordering(&self) -> Ordered {
-        let of_mode = if self.mode == Mode::Claret { Ordered::Hot } else { Ordered::Never };
-        self.ordering.unwrap_or(of_mode)
+        match self.mode {
+            Mode::None
+            | Mode::OneServer
+            | Mode::ReaderWriter
+            | Mode::ReaderWriterPhased
+            | Mode::Commuting => Ordered::Never,
+            Mode::Claret => self.ordering.unwrap_or(Ordered::Hot),
+            Mode::CommutingPhased | Mode::InWay(_) | Mode::InProcessWay(_) => {
+                self.ordering.unwrap_or(Ordered::Never)
+            }
+        }
     }
 
     /// The protocol's switches; where it does not run, those of the shards, which then lock nothing.
     pub(super) fn switches(&self) -> Switches {
-        let (locks, phasing) = match self.mode {
-            Mode::None | Mode::OneServer | Mode::Commuting => (Locks::Abstract, false),
-            Mode::ReaderWriter => (Locks::ReaderWriter, false),
-            Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
-            Mode::CommutingPhased | Mode::Claret | Mode::InWay(_) => (Locks::Abstract, true),
-        };
-        let batches = matches!(self.mode, Mode::CommutingPhased | Mode::Claret | Mode::InWay(_));
-        let batching = self.batching && batches;
         let ordering = self.ordering();
-        let ways = if let Mode::InWay(ways) = self.mode { ways } else { WaySwitches::ROUNDS };
-        Switches { locks, phasing, batching, ordering, ways, ..Switches::CLARET }
+        match self.mode {
+            Mode::None | Mode::OneServer | Mode::Commuting => Switches::over_network(Discipline::Abstract),
+            Mode::ReaderWriter => Switches::over_network(Discipline::ReaderWriter),
+            Mode::ReaderWriterPhased => Switches::over_network(Discipline::ReaderWriterPhased),
+            Mode::CommutingPhased | Mode::Claret => {
+                Switches::claret(ordering, self.batching, WaySwitches::ROUNDS)
+            }
+            Mode::InWay(ways) => Switches::claret(ordering, self.batching, ways),
+            Mode::InProcessWay(way) => Switches::over_network_by(way, ordering, WaySwitches::ROUNDS),
+        }
     }
 }

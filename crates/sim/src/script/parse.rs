@@ -1,6 +1,6 @@
 //! Parses the commands of a script. It does not know what they do.
 
-use claret_core::ways::WaySwitches;
+use claret_core::ways::ProcessWay;
 use claret_core::{SessionId, ShardId, Survives};
 
 use super::selector::{MessageKind, Selector};
@@ -14,7 +14,7 @@ pub(super) enum Command {
     Shards(u32),
     Place(Vec<String>, ShardId),
     Given(Vec<String>),
-    ScriptClient(SessionId, WaySwitches),
+    ScriptClient(SessionId, Option<ProcessWay>),
     Begin(SessionId, Vec<String>),
     Execute {
         tx: String,
@@ -160,10 +160,10 @@ fn set_up(words: &[&str]) -> Parsed {
             shard(at).map(|at| Command::Place(owned(keys), at))
         }
         ["given", ref words @ ..] if !words.is_empty() => Ok(Command::Given(owned(words))),
-        ["client", name] => client(name).map(|session| Command::ScriptClient(session, WaySwitches::ROUNDS)),
+        ["client", name] => client(name).map(|session| Command::ScriptClient(session, None)),
         ["client", name, way] => client(name).and_then(|session| {
-            let ways = ways::of_word(way).ok_or_else(|| format!("'{way}' is no way to commit"))?;
-            Ok(Command::ScriptClient(session, ways))
+            let way = ways::of_word(way).ok_or_else(|| format!("'{way}' is no way to commit"))?;
+            Ok(Command::ScriptClient(session, Some(way)))
         }),
         ["leaves"] => Ok(Command::Leaves),
         _ => return None,

@@ -7,16 +7,17 @@
 use std::collections::BTreeMap;
 
 use claret_core::message::{Link, Output, Request};
-use claret_core::ways::WaySwitches;
+use claret_core::ways::ProcessWay;
 use claret_core::{
-    AttemptId, CallNo, Client, Event, Incarnation, Limits, SessionId, Shard, ShardId, Survives, Switches,
-    Time, TxHandle, key_hash,
+    AttemptId, CallNo, Client, Event, Incarnation, Limits, SessionId, Shard, ShardId, Survives, Time,
+    TxHandle, key_hash,
 };
 use claret_types::{Bytes, Claims, Mode, Operation};
 
 use super::names::Names;
 use super::parse::Command;
 use super::selector::{Body, Message, Selector, client_name};
+use super::settings::Switching;
 use super::{settings, tell};
 
 /// More deliveries or timers than that in one command are a circle.
@@ -65,7 +66,7 @@ pub(super) struct Tx {
 pub(super) struct Playback {
     pub(super) now: Time,
     pub(super) limits: Limits,
-    pub(super) switches: Switches,
+    pub(super) switching: Switching,
     pub(super) shards: Vec<Shard>,
     pub(super) clients: BTreeMap<SessionId, ScriptClient>,
     pub(super) txs: Vec<Tx>,
@@ -84,7 +85,7 @@ impl Playback {
         Playback {
             now: Time(0),
             limits: Limits::default(),
-            switches: Switches::CLARET,
+            switching: Switching::default(),
             shards: Vec::new(),
             clients: BTreeMap::new(),
             txs: Vec::new(),
@@ -118,13 +119,11 @@ impl Playback {
             Command::Limits(pairs) => {
                 self.before_shards().and_then(|()| settings::limits(&mut self.limits, &pairs))
             }
-            Command::Switches(pairs) => {
-                self.before_shards().and_then(|()| settings::switches(&mut self.switches, &pairs))
-            }
+            Command::Switches(pairs) => self.before_shards().and_then(|()| self.switching.set(&pairs)),
             Command::Shards(count) => self.make_shards(count),
             Command::Place(keys, at) => self.place(&keys, at),
             Command::Given(words) => self.given(&words),
-            Command::ScriptClient(session, ways) => self.connect(session, ways),
+            Command::ScriptClient(session, way) => self.connect(session, way),
             Command::Begin(session, names) => {
                 names.into_iter().try_for_each(|name| self.begin(session, name))
             }
@@ -178,7 +177,8 @@ impl Playback {
 
     fn make_shards(&mut self, count: u32) -> Result<(), String> {
         self.before_shards()?;
-        let make = |id| Shard::new(ShardId(id), Incarnation(1), self.switches, self.limits);
+        let switches = self.switching.switches(None)?;
+        let make = |id| Shard::new(ShardId(id), Incarnation(1), switches, self.limits);
         self.shards = (0..count).map(make).collect();
         Ok(())
     }
@@ -256,11 +256,11 @@ impl Playback {
 
 /// Clients and transactions.
 impl Playback {
-    fn connect(&mut self, session: SessionId, ways: WaySwitches) -> Result<(), String> {
+    fn connect(&mut self, session: SessionId, way: Option<ProcessWay>) -> Result<(), String> {
         if self.shards.is_empty() || self.clients.contains_key(&session) {
             return Err("a client is made once, after 'shards'".into());
         }
-        let switches = Switches { ways, ..self.switches };
+        let switches = self.switching.switches(way)?;
         let mut machine = Client::direct(session, switches, self.limits, self.shards.len() as u32);
         let now = self.now;
         self.shards.iter().for_each(|shard| machine.meet(now, shard.id(), shard.incarnation()));

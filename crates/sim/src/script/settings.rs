@@ -1,7 +1,9 @@
 //! The bounds and switches that a script may set, by name.
 
-use claret_core::ways::WaySwitches;
-use claret_core::{Delivery, Limits, Locks, Switches};
+use claret_core::ways::{ProcessWay, WaySwitches};
+use claret_core::{Discipline, Limits, Ordered, Switches};
+
+use crate::config::discipline;
 
 /// Sets bounds, named as the fields of [`Limits`].
 pub(super) fn limits(limits: &mut Limits, pairs: &[(String, u64)]) -> Result<(), String> {
@@ -44,27 +46,59 @@ fn set_limit(limits: &mut Limits, name: &str, value: u64) -> Result<(), String> 
     }
 }
 
-/// Sets switches. Ways that have all transactions of a client are its own.
-pub(super) fn switches(switches: &mut Switches, pairs: &[(String, String)]) -> Result<(), String> {
-    for (name, value) in pairs {
-        match (name.as_str(), value.as_str()) {
-            ("phasing", "on") => switches.phasing = true,
-            ("phasing", "off") => switches.phasing = false,
-            ("locks", "abstract") => switches.locks = Locks::Abstract,
-            ("locks", "reader-writer") => switches.locks = Locks::ReaderWriter,
-            ("delivery", "network") => switches.delivery = Delivery::Network,
-            ("delivery", "direct") => switches.delivery = Delivery::Direct,
-            ("commit", "rounds") => switches.ways = WaySwitches::ROUNDS,
-            ("commit", way) if WaySwitches::named(way).is_some() => {
-                switches.ways = WaySwitches::named(way).unwrap_or_default();
+/// What a script switches. Ways that have all transactions of a client are its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Switching {
+    is_reader_writer: bool,
+    is_unphased: bool,
+    is_direct: bool,
+    ways: WaySwitches,
+}
+
+impl Switching {
+    /// Takes values by the names of what they are of.
+    pub(super) fn set(&mut self, pairs: &[(String, String)]) -> Result<(), String> {
+        for (name, value) in pairs {
+            match (name.as_str(), value.as_str()) {
+                ("phasing", "on") => self.is_unphased = false,
+                ("phasing", "off") => self.is_unphased = true,
+                ("locks", "abstract") => self.is_reader_writer = false,
+                ("locks", "reader-writer") => self.is_reader_writer = true,
+                ("delivery", "network") => self.is_direct = false,
+                ("delivery", "direct") => self.is_direct = true,
+                ("commit", "rounds") => self.ways = WaySwitches::ROUNDS,
+                ("commit", way) if WaySwitches::named(way).is_some() => {
+                    self.ways = WaySwitches::named(way).unwrap_or_default();
+                }
+                _ => {
+                    return Err(format!(
+                        "'{name}={value}' is no switch; the switches are phasing=on|off, locks=abstract|reader-writer, \
+                         delivery=network|direct, commit=rounds or the name of a way"
+                    ));
+                }
             }
+        }
+        self.switches(None).map(drop)
+    }
+
+    /// The switches of shards, and of a client whose transactions this way has.
+    pub(super) fn switches(self, way: Option<ProcessWay>) -> Result<Switches, String> {
+        let discipline = discipline(self.is_reader_writer, !self.is_unphased);
+        let in_rounds = self.ways == WaySwitches::ROUNDS;
+        match (self.is_direct, discipline, way) {
+            (true, Discipline::AbstractPhased, Some(way)) if in_rounds => Ok(Switches::in_process_by(way)),
+            (true, discipline, None) if in_rounds => Ok(Switches::in_process(discipline)),
+            (false, Discipline::AbstractPhased, Some(way)) => {
+                Ok(Switches::over_network_by(way, Ordered::Never, self.ways))
+            }
+            (false, Discipline::AbstractPhased, None) => {
+                Ok(Switches::claret(Ordered::Never, false, self.ways))
+            }
+            (false, discipline, None) if in_rounds => Ok(Switches::over_network(discipline)),
             _ => {
-                return Err(format!(
-                    "'{name}={value}' is no switch; the switches are phasing=on|off, locks=abstract|reader-writer, \
-                     delivery=network|direct, commit=rounds or the name of a way"
-                ));
+                Err("ways to commit go with abstract locks in phases, and those that `commit` names over a network"
+                    .into())
             }
         }
     }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use claret_core::key_hash;
-use claret_core::ways::WaySwitches;
+use claret_core::ways::{ProcessWay, WaySwitches};
 use claret_sim::model::{Call, Client, Costs, Measured, Mode, Model, Ordered, Pace, Setup, Stage};
 use claret_types::{Bytes, Counter, CounterOp, Operation, Reply, Set, SetOp};
 
@@ -20,12 +20,13 @@ const MODES: [Mode; 6] = [
 
 /// Those in which all transactions of a process go another way.
 fn of_processes() -> impl Iterator<Item = Mode> {
-    WaySwitches::OF_PROCESSES.iter().copied().flatten().map(|named| Mode::InWay(named.ways))
+    ProcessWay::ALL.iter().map(|way| Mode::InProcessWay(*way))
 }
 
 /// These, and those in which transactions commit in other ways.
 fn modes() -> impl Iterator<Item = Mode> {
-    MODES.into_iter().chain(WaySwitches::all_named().map(|named| Mode::InWay(named.ways)))
+    let of_rounds = WaySwitches::all_named().map(|(_, ways)| Mode::InWay(ways));
+    MODES.into_iter().chain(of_rounds).chain(of_processes())
 }
 
 /// As the mode has it, and everywhere.

@@ -10,7 +10,7 @@ fn batching() -> Client {
 }
 
 fn batching_with(limits: Limits) -> Client {
-    let switches = Switches { batching: true, ..Switches::CLARET };
+    let switches = Switches::claret(Ordered::Never, true, WaySwitches::ROUNDS);
     let mut client = Client::new(SESSION, switches, limits, 2, Pacing::default());
     client.adopt(Time(0), vec![range(SLOT, "a"), range(OTHER_SLOT, "b")]);
     connect(client)

@@ -71,7 +71,7 @@ fn response(dice: &mut Dice) -> Response {
 
 #[test]
 fn whatever_a_shard_answers_the_client_goes_on() {
-    let unphased = Switches { phasing: false, ..Switches::CLARET };
+    let unphased = Switches::over_network(Discipline::Abstract);
     for switches in all_switches().chain([unphased]) {
         for seed in 0..4_000 {
             let mut dice = Dice(0x5eed_1000 + seed);

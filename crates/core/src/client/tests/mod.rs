@@ -11,7 +11,8 @@ use claret_types::{Counter, CounterOp, Operation, Reply};
 
 use super::*;
 use crate::ids::TxId;
-use crate::ways::WaySwitches;
+use crate::switches::{Discipline, Ordered};
+use crate::ways::{ProcessWay, WaySwitches};
 
 const SESSION: SessionId = SessionId(7);
 const SHARD: ShardId = ShardId(0);
@@ -60,8 +61,8 @@ fn connect(mut client: Client) -> Client {
 
 /// The table, and each way that has all transactions.
 fn all_switches() -> impl Iterator<Item = Switches> {
-    let ways = WaySwitches::OF_PROCESSES.iter().copied().flatten().map(|named| named.ways);
-    [WaySwitches::ROUNDS].into_iter().chain(ways).map(|ways| Switches { ways, ..Switches::CLARET })
+    let by = |way: &ProcessWay| Switches::over_network_by(*way, Ordered::Never, WaySwitches::ROUNDS);
+    [Switches::CLARET].into_iter().chain(ProcessWay::ALL.iter().map(by))
 }
 
 /// One with a coordinator for each transaction, and one for each way that has them all.

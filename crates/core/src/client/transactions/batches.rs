@@ -18,7 +18,7 @@ use crate::client::process::Process;
 use crate::coordinator::Event;
 use crate::ids::{CallNo, ShardId, Time, TxHandle};
 use crate::planted::{Bug, is_planted};
-use crate::switches::{Delivery, Switches};
+use crate::switches::Switches;
 
 /// A transaction of more calls goes alone: others would wait for it, and it has little to save.
 const CALLS_OF_ONE_MAX: usize = 16;
@@ -84,9 +84,8 @@ pub(in crate::client) struct Batches {
 
 impl Batches {
     pub(super) fn new(switches: Switches) -> Self {
-        let is_on = switches.batching && switches.delivery == Delivery::Network;
         Batches {
-            is_on,
+            is_on: switches.batches(),
             gathered: Vec::new(),
             carried: HashMap::default(),
             spare: Vec::new(),

@@ -13,7 +13,6 @@ use crate::coordinator::{Cause, Closed, Event};
 use crate::ids::{AttemptId, CallNo, Incarnation, Member, ShardId, Time};
 use crate::message::{KeyedCall, Members, Refusal, Request, Undone};
 use crate::planted::{Bug, is_planted};
-use crate::switches::Delivery;
 
 /// Operations.
 impl Coordinator {
@@ -72,7 +71,7 @@ impl Coordinator {
 
     fn send_calls(&mut self, now: Time, to_send: ToSend) {
         // With direct calls nothing overtakes anything, what waits keeps its place, and shards keep no list of calls.
-        let repeats = self.switches.delivery != Delivery::Direct || !self.switches.phasing;
+        let repeats = !self.switches.is_direct() || !self.switches.is_phased();
         let no = to_send.no();
         let participant = self.participants.of(to_send.shard());
         match self.calls.send(to_send, repeats) {

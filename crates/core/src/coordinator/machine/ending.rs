@@ -11,7 +11,6 @@ use crate::coordinator::{Cause, Closed, Event};
 use crate::ids::{AttemptId, Birth, Incarnation, ShardId, Time};
 use crate::message::Refusal;
 use crate::planted::{Bug, is_planted};
-use crate::switches::Delivery;
 
 /// Ends of attempts.
 impl Coordinator {
@@ -24,7 +23,7 @@ impl Coordinator {
         let attempt = self.attempt();
         // Direct delivery keeps no record of what is over: a call that followed the refused one, or was asked for
         // again beside it, began the attempt anew there. So whoever refused hears of the end as well.
-        let forgets = self.switches.delivery == Delivery::Direct;
+        let forgets = self.switches.is_direct();
         let is_running = self.state == State::Running;
         let holds = |participant: &&Participant| match participant.is_asked() || is_running {
             true => forgets || Some(participant.shard()) != refused_by,
@@ -105,7 +104,7 @@ impl Coordinator {
         if self.state != (State::Idle { again: true }) {
             return Err(Closed);
         }
-        self.calls.replace(self.switches.locks, used);
+        self.calls.replace(self.switches.discipline(), used);
         self.begin_next();
         Ok(())
     }
@@ -113,7 +112,7 @@ impl Coordinator {
     fn begin_next(&mut self) {
         self.number += u32::from(!is_planted(Bug::AttemptsShareNumber));
         self.state = State::Running;
-        self.calls.begin_next(self.switches.locks);
+        self.calls.begin_next(self.switches.discipline());
         self.round.begin_next();
         self.ways.begin_next();
         self.stamp.begin_next();
@@ -166,7 +165,7 @@ mod tests {
     use crate::ids::{Sequence, SessionId, Time, TxId};
     use crate::limits::Limits;
     use crate::message::{Refusal, Response};
-    use crate::switches::{Locks, Switches};
+    use crate::switches::Switches;
 
     const MET: [(ShardId, Incarnation); 2] = [(ShardId(0), Incarnation(7)), (ShardId(1), Incarnation(8))];
 
@@ -176,10 +175,8 @@ mod tests {
     }
 
     fn fresh(sequence: u64) -> Coordinator {
-        let phasing = true;
-        let (locks, delivery) = (Locks::Abstract, Delivery::Network);
-        let switches = Switches { locks, phasing, delivery, ..Switches::CLARET };
-        let mut coordinator = Coordinator::new(birth(sequence), switches, Limits::default(), sequence);
+        let mut coordinator =
+            Coordinator::new(birth(sequence), Switches::CLARET, Limits::default(), sequence);
         MET.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
         coordinator
     }

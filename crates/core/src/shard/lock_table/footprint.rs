@@ -4,15 +4,15 @@ use claret_types::{Claims, Mode, Modes};
 use smallvec::SmallVec;
 
 use crate::message::Call;
-use crate::switches::{Locks, Switches};
+use crate::switches::Switches;
 
 /// What a call may claim, whatever the state. On a record that expires what may empty it claims it alone: a waiter that
 /// queued for less would be passed by those that do not conflict with the less, for ever.
 pub(super) fn footprint(switches: &Switches, call: &Call, expires: bool) -> Claims {
-    let own = match switches.locks {
-        Locks::ReaderWriter => call.op.reader_writer(),
-        Locks::Abstract if expires => call.op.footprint_with_expiry(),
-        Locks::Abstract => call.op.footprint(),
+    let own = match switches.discipline().is_abstract() {
+        true if expires => call.op.footprint_with_expiry(),
+        true => call.op.footprint(),
+        false => call.op.reader_writer(),
     };
     match &call.reserve {
         Some(reserve) => union(own, reserve),

@@ -8,14 +8,14 @@ use super::idle::IdleLocks;
 use super::lock::{Lock, Verdict};
 use super::records::{RecordIx, Records};
 use crate::planted::{Bug, is_planted};
-use crate::switches::Locks;
+use crate::switches::Discipline;
 
 /// What instant transactions are executed with.
 pub(super) struct Instantly<'a> {
     pub(super) records: &'a mut Records,
     pub(super) idle: &'a mut IdleLocks,
     pub(super) executor: &'a mut Executor,
-    pub(super) locks: Locks,
+    pub(super) discipline: Discipline,
 }
 
 impl Instantly<'_> {
@@ -38,11 +38,12 @@ impl Instantly<'_> {
         let lock = record.and_then(|record| record.lock.as_deref());
         let lock = lock.filter(|_| locking && !is_planted(Bug::InstantPassesHolders));
         let executed = op.execute(version.as_ref().or(state), unique);
-        let (reply, effect) = match Lock::judge_instantly(lock, self.locks, op, executed, || op.room(state)) {
-            Verdict::Grant(granted) => granted,
-            Verdict::Wait => return Ok(None),
-            Verdict::Fail(error) => return Err(error),
-        };
+        let (reply, effect) =
+            match Lock::judge_instantly(lock, self.discipline, op, executed, || op.room(state)) {
+                Verdict::Grant(granted) => granted,
+                Verdict::Wait => return Ok(None),
+                Verdict::Fail(error) => return Err(error),
+            };
         if let Some(effect) = effect {
             let place = found.unwrap_or_else(|| records.ensure(hash, key));
             records.change(place, |record| executor.stage(place, record, effect));

@@ -8,7 +8,7 @@ use super::executor::{Executor, take_off};
 use super::records::{Record, RecordIx};
 use crate::planted::{Bug, is_planted};
 use crate::shard::phaser::same;
-use crate::switches::Locks;
+use crate::switches::Discipline;
 
 /// What was seen.
 pub(crate) struct Look {
@@ -42,7 +42,7 @@ pub(super) struct Looking<'a> {
     pub(super) key: &'a Bytes,
     /// If there is one here.
     pub(super) record: Option<(RecordIx, &'a mut Record)>,
-    pub(super) locks: Locks,
+    pub(super) discipline: Discipline,
     pub(super) executor: &'a mut Executor,
     pub(super) counts: &'a mut Counts,
 }
@@ -153,8 +153,8 @@ impl Looking<'_> {
         let lock = self.record.as_ref().and_then(|(place, record)| Some((*place, record.lock.as_deref()?)));
         match executed {
             Ok((executed, room)) => {
-                let in_the_way =
-                    lock.filter(|(_, lock)| !lock.admits_instantly(self.locks, op, executed.claims, room));
+                let in_the_way = lock
+                    .filter(|(_, lock)| !lock.admits_instantly(self.discipline, op, executed.claims, room));
                 look.record = look.record.or(in_the_way.map(|(place, _)| place));
                 look.bytes = look.bytes.saturating_add(executed.reply.size());
                 self.counts.answer(&executed.reply);

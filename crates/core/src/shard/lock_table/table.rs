@@ -58,7 +58,7 @@ impl LockTable {
             idle: IdleLocks::default(),
             executor: Executor::new(unique_base, limits.versions_bytes_max),
             clocks: Clocks::default(),
-            heat: Heat::new(switches.ordering, &limits),
+            heat: Heat::new(switches.ordering(), &limits),
             hot: Hot::default(),
             outbox: Outbox::default(),
             counts: Counts::default(),
@@ -276,7 +276,7 @@ impl LockTable {
         let looking = Looking {
             key,
             record: place.map(|place| (place, &mut self.records[place])),
-            locks: self.switches.locks,
+            discipline: self.switches.discipline(),
             executor: &mut self.executor,
             counts: &mut self.counts,
         };
@@ -292,7 +292,7 @@ impl LockTable {
         let executed = self.executor.try_instantly(record, op);
         let room = executed.as_ref().map_or(Room::UNBOUNDED, |(_, room)| *room);
         let executed = executed.map(|(executed, _)| executed);
-        let verdict = Lock::judge_instantly(Some(lock), self.switches.locks, op, executed, || room);
+        let verdict = Lock::judge_instantly(Some(lock), self.switches.discipline(), op, executed, || room);
         !matches!(verdict, Verdict::Grant(_))
     }
 
@@ -321,7 +321,7 @@ impl LockTable {
     #[inline]
     fn instantly(&mut self) -> Instantly<'_> {
         let LockTable { switches, records, idle, executor, .. } = self;
-        Instantly { records, idle, executor, locks: switches.locks }
+        Instantly { records, idle, executor, discipline: switches.discipline() }
     }
 
     // --- keeping house ---

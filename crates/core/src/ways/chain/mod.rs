@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{AttemptId, ShardId};
 use crate::message::{Asks, PeerMessage, WayBody, WayWords};
-use crate::switches::Switches;
-use crate::ways::{Named, WaySwitches};
+use crate::ways::WaySwitches;
 
 /// Of the words of chains.
 pub const NUMBER: u8 = 1;
@@ -34,16 +33,15 @@ impl Switch {
     pub const ALWAYS: Switch = Switch::Always;
 }
 
-/// See [`WaySwitches::OF_ROUNDS`].
-pub const NAMED: &[Named] = &[
-    Named { name: "chain", ways: WaySwitches { chain: Switch::Always, ..WaySwitches::ROUNDS } },
-    Named { name: "hot-chain", ways: WaySwitches { chain: Switch::Hot, ..WaySwitches::ROUNDS } },
-];
+/// See [`WaySwitches::all_named`].
+pub(crate) const NAMED: &[(&str, WaySwitches)] =
+    &[("chain", ways(Switch::Always)), ("hot-chain", ways(Switch::Hot))];
 
-/// The same switches, with chains as this says. They go over a network alone.
-pub const fn switched(mut switches: Switches, chain: Switch) -> Switches {
-    switches.ways.chain = chain;
-    switches
+/// Commits go in no other way, and in chains as this says.
+pub const fn ways(chain: Switch) -> WaySwitches {
+    let mut ways = WaySwitches::ROUNDS;
+    ways.chain = chain; // There may be other ways.
+    ways
 }
 
 /// What a prepare of a chain bears: a vote when the baton comes, which goes on to the next one on the list; of the last one on it the

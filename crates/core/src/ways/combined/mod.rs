@@ -2,38 +2,10 @@
 
 mod bugs;
 
-use crate::switches::Switches;
-use crate::ways::{Named, WaySwitches};
 pub(crate) use bugs::bugs;
 
-/// Whether transactions of one process share locks and answers (C1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Switch {
-    /// They do not.
-    #[default]
-    Never,
-    /// They do.
-    Always,
-}
-
-impl Switch {
-    /// Nobody shares anything.
-    pub const NEVER: Switch = Switch::Never;
-    /// All that can do.
-    pub const ALWAYS: Switch = Switch::Always;
-}
-
-/// See [`WaySwitches::OF_PROCESSES`].
-pub const NAMED: &[Named] = &[Named {
-    name: "boost+phase+combine",
-    ways: WaySwitches { combined: Switch::Always, ..WaySwitches::ROUNDS },
-}];
-
-/// The same switches, with combining as this says.
-pub const fn switched(mut switches: Switches, combined: Switch) -> Switches {
-    switches.ways.combined = combined;
-    switches
-}
+/// See [`ProcessWay::name`](crate::ways::ProcessWay::name): transactions of one process share locks and answers (C1).
+pub(crate) const NAME: &str = "boost+phase+combine";
 
 /// What combining came to since the client process began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

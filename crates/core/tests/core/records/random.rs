@@ -3,8 +3,8 @@
 
 use claret_core::message::{Link, Output, PeerMessage, Refusal, Request, Response};
 use claret_core::{
-    AttemptId, Closed, Coordinator, Event, Incarnation, Limits, Locks, Session, SessionId, ShardId, Survives,
-    Switches, Time,
+    AttemptId, Closed, Coordinator, Discipline, Event, Incarnation, Limits, Session, SessionId, ShardId,
+    Survives, Switches, Time,
 };
 use claret_types::{Bytes, Counter, CounterOp, DataType, Operation, UidGenerator, builtin_examples};
 
@@ -349,10 +349,10 @@ fn records_elsewhere_are_as_records_in_memory() {
 
 #[test]
 fn the_same_with_reader_writer_locks() {
-    check(100..110, Switches { locks: Locks::ReaderWriter, ..Switches::CLARET });
+    check(100..110, Switches::over_network(Discipline::ReaderWriterPhased));
 }
 
 #[test]
 fn the_same_without_phases() {
-    check(200..210, Switches { phasing: false, ..Switches::CLARET });
+    check(200..210, Switches::over_network(Discipline::Abstract));
 }

@@ -7,6 +7,7 @@ use claret_core::message::{
     Asks, Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Refusal, Request, Response,
     owners_digest,
 };
+use claret_core::ways::WaySwitches;
 use claret_core::{
     AttemptId, Birth, CallNo, Client, Event, Incarnation, Limits, Member, Node, Ordered, Pacing, Sequence,
     SessionId, Shard, ShardId, SlotRange, Survives, Switches, Time, Timestamp, TxId,
@@ -16,7 +17,7 @@ use claret_types::{Operation, Reply};
 use super::ordered::{ALWAYS, placed, told};
 use crate::harness::{Kind, Tx, World, incr_returning, sadd, sadd_returning, scard};
 
-const HOT: Switches = Switches { ordering: Ordered::Hot, ..ALWAYS };
+const HOT: Switches = Switches::claret(Ordered::Hot, false, WaySwitches::ROUNDS);
 
 const OWNERS: [ShardId; 2] = [ShardId(0), ShardId(1)];
 

@@ -2,12 +2,13 @@
 //!
 //! Records `x`, `y` and `z` are sets, on the shards 0, 1 and 2.
 
+use claret_core::ways::WaySwitches;
 use claret_core::{Event, Limits, Ordered, Switches};
 use claret_types::{Operation, Reply};
 
 use crate::harness::{Kind, Message, Tx, World, incr_returning, sadd, sadd_returning, scard, sismember};
 
-pub(crate) const ALWAYS: Switches = Switches { ordering: Ordered::Always, ..Switches::CLARET };
+pub(crate) const ALWAYS: Switches = Switches::claret(Ordered::Always, false, WaySwitches::ROUNDS);
 
 fn world(shards: u32) -> World {
     World::with(shards, ALWAYS, Limits::default())

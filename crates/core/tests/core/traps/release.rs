@@ -1,7 +1,7 @@
 //! What must be released when an attempt ends, and what must not wait.
 
 use claret_core::message::Request;
-use claret_core::{Event, Limits, Switches};
+use claret_core::{Discipline, Event, Limits, Switches};
 use claret_types::Reply;
 
 use crate::harness::{Kind, World, get, incr, incr_returning, set};
@@ -59,9 +59,7 @@ fn an_attempt_that_fails_on_one_record_leaves_the_other() {
 /// what comes later stands behind.
 #[test]
 fn two_calls_of_one_transaction_that_wait_for_one_record_are_both_answered() {
-    for switches in
-        [Switches::CLARET, Switches { delivery: claret_core::Delivery::Direct, ..Switches::CLARET }]
-    {
+    for switches in [Switches::CLARET, Switches::in_process(Discipline::AbstractPhased)] {
         let mut w = World::with(1, switches, Limits::default());
         let holder = w.holder(0, "k", incr_returning(1));
         let waiter = w.begin();

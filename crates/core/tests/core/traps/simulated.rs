@@ -1,15 +1,15 @@
 //! What the simulator found, each reduced to the messages that matter.
 
 use claret_core::message::{Refusal, Request, Response};
-use claret_core::{Delivery, Event, Limits, Sequence, Switches};
+use claret_core::{Discipline, Event, Limits, Sequence, Switches};
 
 use claret_types::{BoundedCounter, BoundedCounterOp, KeyspaceOp, Moment, Operation, Register, RegisterOp};
 
 use crate::harness::{Body, Kind, World, get, incr, incr_returning, sadd, sadd_returning};
 
-const UNPHASED: Switches = Switches { phasing: false, ..Switches::CLARET };
+const UNPHASED: Switches = Switches::over_network(Discipline::Abstract);
 
-const DIRECT: Switches = Switches { phasing: true, delivery: Delivery::Direct, ..UNPHASED };
+const DIRECT: Switches = Switches::in_process(Discipline::AbstractPhased);
 
 /// Bug: without phases each copy of a prepare is answered 'busy'. The one that exhausts the tries makes the
 /// coordinator withdraw; the next, late, ended the attempt at once, without a recorded no. Consequence: the user
@@ -60,7 +60,7 @@ fn a_call_that_follows_a_refused_one_leaves_nothing_behind() {
 /// already. The busy one is refused now, and the double of the other begins the attempt anew.
 #[test]
 fn a_call_asked_for_again_beside_a_refused_one_leaves_nothing_behind() {
-    let mut w = World::with(1, Switches { phasing: false, ..DIRECT }, Limits::default());
+    let mut w = World::with(1, Switches::in_process(Discipline::Abstract), Limits::default());
     w.set_up(0, "words", sadd("x"));
     let holder = w.holder(0, "words", sadd_returning("y"));
     let tx = w.begin();
@@ -87,7 +87,7 @@ fn a_call_asked_for_again_beside_a_refused_one_leaves_nothing_behind() {
 /// coordinator's abort says that it knows.
 #[test]
 fn a_prepare_that_comes_again_after_a_refusal_does_not_commit() {
-    let mut w = World::with(1, Switches { phasing: false, ..DIRECT }, Limits::default());
+    let mut w = World::with(1, Switches::in_process(Discipline::Abstract), Limits::default());
     let until = KeyspaceOp::SetUntil { value: "old".into(), at: Moment::At(1_000) };
     w.set_up(0, "k", Operation::from(until));
     let holder = w.holder(0, "other", incr_returning(10));

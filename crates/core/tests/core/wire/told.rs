@@ -1,6 +1,7 @@
 //! What a shard tells its replicas of each example operation: tests and fuzzers begin with these bytes.
 
 use claret_core::message::{Asks, KeyedCall, Link, Listed, Members, Request};
+use claret_core::ways::WaySwitches;
 use claret_core::wire::encode_change;
 use claret_core::{
     Birth, Incarnation, Limits, Ordered, SessionId, Shard, ShardId, Switches, Time, Timestamp,
@@ -20,7 +21,7 @@ pub(crate) fn all() -> Vec<Vec<u8>> {
 
 fn told_of(number: u64, op: Operation, asks: Asks) -> [Vec<u8>; 2] {
     let ordering = if asks == Asks::Vote { Ordered::Never } else { Ordered::Always };
-    let switches = Switches { ordering, ..Switches::CLARET };
+    let switches = Switches::claret(ordering, false, WaySwitches::ROUNDS);
     let mut shard = Shard::new(ShardId(0), Incarnation(1), switches, Limits::default());
     let link = Link { session: SessionId(7), connection: 0 };
     let attempt = samples::attempt(7, number, 1);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use claret_core::message::{Link, Output, Response, Status};
 use claret_core::{
-    AttemptId, Birth, Coordinator, Delivery, Event, Incarnation, Limits, Noted, Sequence, SessionId, Shard,
+    AttemptId, Birth, Coordinator, Discipline, Event, Incarnation, Limits, Noted, Sequence, SessionId, Shard,
     ShardId, Switches, Time, TxId, digest, key_hash, write_record,
 };
 use claret_log::{Gathered, LogError, Recovered, SnapshotWriter, Tail, Writer, back_up, recover};
@@ -73,7 +73,7 @@ pub(crate) struct Host {
 }
 
 fn switches() -> Switches {
-    Switches { delivery: Delivery::Direct, ..Switches::CLARET }
+    Switches::in_process(Discipline::AbstractPhased)
 }
 
 fn shard_of(key: &Bytes) -> ShardId {

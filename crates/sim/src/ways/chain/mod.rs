@@ -1,8 +1,6 @@
 //! Chains (`docs/chains.md`), as a seed draws them.
 
-use claret_core::Client;
 use claret_core::message::WayWords;
-use claret_core::ways::WaySwitches;
 use claret_core::ways::chain::{Baton, Switch};
 
 use crate::config::Config;
@@ -22,11 +20,7 @@ impl Chain {
         Chain::default()
     }
 
-    pub(super) fn renumbers(&self) -> bool {
-        false
-    }
-
-    pub(super) fn switch(&self, _config: &Config) -> Switch {
+    pub(super) fn switch(&self) -> Switch {
         match self.chains {
             0 => Switch::Never,
             1 => Switch::Always,
@@ -54,13 +48,6 @@ fn devote(config: &mut Config) {
     config.programs.steps_max = config.programs.steps_max.max(4);
     config.programs.single_permille = 0;
     config.programs.interactive_permille = config.programs.interactive_permille.min(300);
-}
-
-/// Scripts switch chains on for all clients.
-pub(super) const WORD: Option<(&str, WaySwitches)> = None;
-
-pub(super) fn show(_client: &Client) -> Option<String> {
-    None
 }
 
 /// A baton says that its sender has written yes, where the client may not hear of that (K5).

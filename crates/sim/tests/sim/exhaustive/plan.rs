@@ -1,7 +1,7 @@
 //! What is explored: programs, bounds, faults, and what is broken on purpose.
 
 use claret_core::ways::WaySwitches;
-use claret_core::{Bug, Limits, Locks, Ordered, Survives, Switches};
+use claret_core::{Bug, Limits, Ordered, Survives, Switches};
 use claret_types::{Counter, CounterOp, Operation, Set, SetOp};
 
 /// The record of shard 0.
@@ -102,7 +102,6 @@ pub(crate) struct Plan {
     pub(crate) name: &'static str,
     /// One for each client, the eldest first. All begin at once.
     pub(crate) programs: Vec<Vec<Step>>,
-    pub(crate) locks: Locks,
     /// The shard that everybody who prepares at both asks last (P49).
     pub(crate) hot: Option<usize>,
     /// `Limits::phase_joins_max`.
@@ -129,7 +128,6 @@ impl Plan {
         Plan {
             name,
             programs,
-            locks: Locks::Abstract,
             hot: None,
             joins_max: 1,
             attempts_max: u32::MAX,
@@ -161,7 +159,7 @@ impl Plan {
 
     pub(crate) fn switches(&self) -> Switches {
         let ordering = if self.suggested.is_some() { Ordered::Always } else { Ordered::Never };
-        Switches { locks: self.locks, ordering, ways: self.ways, ..Switches::CLARET }
+        Switches::claret(ordering, false, self.ways)
     }
 
     /// Time stands still at 0. Whatever waits for time has one moment of its own, so that each kind can be let

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use claret_core::message::{Output, Refusal, Request, Response, Undone};
-use claret_core::ways::combined::Switch;
+use claret_core::ways::ProcessWay;
 use claret_core::{AttemptId, CallNo, Client, Closed, Limits, Shard, ShardId, Switches, Time, TxHandle};
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
@@ -24,7 +24,7 @@ pub(super) struct Combined(Arc<SharedClient>);
 
 impl Way for Combined {
     fn new(switches: Switches, limits: Limits, shards: u32) -> Option<Self> {
-        let is_on = switches.ways.combined == Switch::Always;
+        let is_on = switches.process_way() == Some(ProcessWay::Combined);
         is_on.then(|| Combined(Arc::new(SharedClient::new(switches, limits, shards))))
     }
 

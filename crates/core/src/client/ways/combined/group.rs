@@ -16,7 +16,6 @@ use crate::ids::{CallNo, Member, ShardId, Time, TxHandle};
 use crate::limits::Limits;
 use crate::message::Members;
 use crate::planted::{Bug, is_planted};
-use crate::switches::Locks;
 
 /// A call of the group: the coordinator's numbers, in order, are the places in [`Group::calls`].
 #[derive(Clone, Debug)]
@@ -193,22 +192,17 @@ pub(super) struct Claimed {
 
 /// What the members of a group use, record by record: the check that the shard, which sees one owner, cannot
 /// make (trap 13).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Uses {
-    locks: Locks,
     by_key: IndexMap<Bytes, Used, foldhash::fast::FixedState>,
 }
 
 impl Uses {
-    pub(super) fn new(locks: Locks) -> Self {
-        Uses { locks, by_key: IndexMap::default() }
-    }
-
     /// Whether an operation commutes with everything that other members do on the record, whatever its state.
     /// O(modes x own operations on the record).
     pub(super) fn admit(&self, member: Option<Member>, key: &Bytes, op: &Operation) -> bool {
         let Some(used) = self.by_key.get(key) else { return true };
-        let claims = used.claims_of(self.locks, op);
+        let claims = used.claims_of(op);
         // Of two types all conflicts, but with what the member did itself.
         let modes = used.kind.common_modes(op.type_info()).unwrap_or(&used.kind.modes);
         // Reads commute, though what they may claim in different states does not: a member that is in and one
@@ -223,7 +217,7 @@ impl Uses {
     pub(super) fn add(&mut self, member: Member, key: &Bytes, op: &Operation) {
         let fresh = || Used { kind: op.type_info(), reads: Claimed::default(), writes: Claimed::default() };
         let used = self.by_key.entry(key.clone()).or_insert_with(fresh);
-        let claims = used.claims_of(self.locks, op);
+        let claims = used.claims_of(op);
         if used.kind.is_of_any() {
             used.kind = op.type_info();
         }
@@ -274,13 +268,12 @@ impl Claimed {
 
 impl Used {
     /// What an operation claims on the record, whatever there is. Two types on one record commute in nothing.
-    fn claims_of(&self, locks: Locks, op: &Operation) -> Claims {
-        match (self.kind.common_modes(op.type_info()), locks) {
-            (None, _) => Claims::record(Mode::EXCLUSIVE),
-            (Some(_), Locks::ReaderWriter) => op.reader_writer(),
-            (Some(_), Locks::Abstract) if is_planted(Bug::GroupForgetsExpiry) => op.footprint(),
+    fn claims_of(&self, op: &Operation) -> Claims {
+        match self.kind.common_modes(op.type_info()) {
+            None => Claims::record(Mode::EXCLUSIVE),
+            Some(_) if is_planted(Bug::GroupForgetsExpiry) => op.footprint(),
             // What the record may do besides: expire (P71).
-            (Some(_), Locks::Abstract) => op.footprint_with_expiry(),
+            Some(_) => op.footprint_with_expiry(),
         }
     }
 }

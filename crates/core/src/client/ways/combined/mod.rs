@@ -35,7 +35,8 @@ use crate::coordinator::{Cause, Closed, Event};
 use crate::ids::{Birth, CallNo, Member, ShardId, Time, TxHandle};
 use crate::message::{Refusal, Request, Response};
 use crate::planted::{Bug, is_planted};
-use crate::ways::combined::{Stats, Switch};
+use crate::ways::ProcessWay;
+use crate::ways::combined::Stats;
 
 use group::{Called, Deferred, Uses};
 use groups::Groups;
@@ -97,7 +98,7 @@ pub(in crate::client) struct Combined {
 impl Combined {
     /// Where transactions of the process combine.
     pub(in crate::client) fn new(process: &Process) -> Option<Self> {
-        (process.switches().ways.combined == Switch::Always).then(Combined::default)
+        (process.switches().process_way() == Some(ProcessWay::Combined)).then(Combined::default)
     }
 }
 
@@ -481,19 +482,19 @@ impl Combined {
         if !alone || overtakes || group.joined >= process.limits().group_members_max {
             return false;
         }
-        self.note_uses(process, at);
+        self.note_uses(at);
         let uses = self.groups[at].uses.as_ref().expect("just noted");
         let ops = it_ops(&self.txs[&tx].log);
         uses.admit(None, key, op) && ops.into_iter().all(|(key, op)| uses.admit(None, key, op))
     }
 
     /// From now on the group's uses are kept: the founder's, and then everybody's.
-    fn note_uses(&mut self, process: &Process, at: usize) {
+    fn note_uses(&mut self, at: usize) {
         let group = &mut self.groups[at];
         if group.uses.is_some() {
             return;
         }
-        let mut uses = Uses::new(process.switches().locks);
+        let mut uses = Uses::default();
         for (member, tx) in &group.present {
             for (key, op) in it_ops(&self.txs[tx].log) {
                 uses.add(*member, key, op);

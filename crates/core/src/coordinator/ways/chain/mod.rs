@@ -9,7 +9,7 @@ use crate::coordinator::participants::{Participant, Participants};
 use crate::ids::ShardId;
 use crate::message::Response;
 use crate::planted::{Bug, is_planted};
-use crate::switches::{Delivery, Switches};
+use crate::switches::Switches;
 use crate::ways::chain::{self, Switch};
 
 /// How an attempt goes on in a chain.
@@ -91,12 +91,11 @@ impl Chain {
 
 /// Whether chains are switched on for a commit with these hot shards (K1).
 fn is_wanted(switches: &Switches, hot: &[ShardId]) -> bool {
-    let is_wanted = match switches.ways.chain {
+    match switches.ways().chain {
         Switch::Never => false,
         Switch::Hot => !hot.is_empty(),
         Switch::Always => true,
-    };
-    is_wanted && switches.phasing && switches.delivery == Delivery::Network
+    }
 }
 
 /// Brings the participants into the order of the chain, the hottest last (K2). They hold nothing before the baton comes (K3).

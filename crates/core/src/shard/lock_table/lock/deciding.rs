@@ -16,7 +16,7 @@ use crate::message::Call;
 use crate::planted::{Bug, is_planted};
 use crate::shard::lock_table::around::Around;
 use crate::shard::lock_table::footprint::union;
-use crate::switches::{Locks, Switches};
+use crate::switches::{Discipline, Switches};
 
 /// What is decided about a call.
 #[derive(Debug)]
@@ -91,12 +91,12 @@ impl Record {
         let kind = call.op.type_info();
         let lock_kind = lock.as_ref().and_then(|lock| lock.kind).unwrap_or(kind);
         let shares_modes = lock_kind.common_modes(kind).is_some() || is_planted(Bug::TwoTypesShare);
-        let mut claims = match (&switches.locks, &call.reserve) {
+        let mut claims = match (switches.discipline().is_abstract(), &call.reserve) {
             _ if !shares_modes => Claims::record(Mode::EXCLUSIVE),
-            (Locks::ReaderWriter, None) => call.op.reader_writer(),
-            (Locks::ReaderWriter, Some(reserve)) => union(call.op.reader_writer(), reserve),
-            (Locks::Abstract, None) => executed.claims,
-            (Locks::Abstract, Some(reserve)) => union(executed.claims, reserve),
+            (false, None) => call.op.reader_writer(),
+            (false, Some(reserve)) => union(call.op.reader_writer(), reserve),
+            (true, None) => executed.claims,
+            (true, Some(reserve)) => union(executed.claims, reserve),
         };
         if own.is_some_and(|mates| mates.overdraws_with(call.member, &claims, room)) {
             return Verdict::Fail(OpError::Overflow("what one group draws".into(), format!("{:?}", call.op)));
@@ -164,7 +164,7 @@ impl Lock {
     /// Decides about an operation that was executed and is over at once. Its room is asked for only where somebody may draw.
     pub(in super::super) fn judge_instantly(
         lock: Option<&Lock>,
-        locks: Locks,
+        discipline: Discipline,
         op: &Operation,
         executed: Result<Executed, OpError>,
         room: impl FnOnce() -> Room,
@@ -173,7 +173,7 @@ impl Lock {
             Ok(executed) => executed,
             Err(error) => return judge_error(error, lock.is_none_or(|lock| !lock.is_held())),
         };
-        match lock.is_none_or(|lock| lock.admits_instantly(locks, op, claims, room())) {
+        match lock.is_none_or(|lock| lock.admits_instantly(discipline, op, claims, room())) {
             true => Verdict::Grant((reply, effect)),
             false => Verdict::Wait,
         }
@@ -182,17 +182,17 @@ impl Lock {
     /// Whether nobody's claims are in the way of an operation that is over at once.
     pub(in super::super) fn admits_instantly(
         &self,
-        locks: Locks,
+        discipline: Discipline,
         op: &Operation,
         claims: Claims,
         room: Room,
     ) -> bool {
         let kind = self.kind.unwrap_or(op.type_info());
         let modes = kind.common_modes(op.type_info());
-        let claims = match locks {
+        let claims = match discipline.is_abstract() {
             _ if modes.is_none() => Claims::record(Mode::EXCLUSIVE),
-            Locks::ReaderWriter => op.reader_writer(),
-            Locks::Abstract => claims,
+            true => claims,
+            false => op.reader_writer(),
         };
         let modes = modes.unwrap_or(&kind.modes);
         !self.vanished

@@ -160,7 +160,7 @@ impl Record {
         around.counts.grant();
         let Grant { reply: _, item, in_order, behind } = grant;
         let expires = || self.expiry().is_some() || self.lock.as_ref().is_some_and(|lock| lock.expires);
-        let in_any_state = match around.switches.ordering {
+        let in_any_state = match around.switches.ordering() {
             Ordered::Never => None,
             _ if in_order => None,
             _ if is_planted(Bug::ClocksOfTheMoment) => None,
@@ -181,7 +181,7 @@ impl Record {
         {
             holder.tell(owner.attempt, elder, around.outbox);
         }
-        if around.switches.ordering != Ordered::Never {
+        if around.switches.ordering() != Ordered::Never {
             match kind.is_some_and(|kind| kind.common_modes(call.op.type_info()).is_some()) {
                 true => {
                     holder.used.add(&item.claims);
@@ -214,14 +214,14 @@ impl Record {
         let Record { key, hash, lock, .. } = self;
         around.hot.note(now, *hash, key, call.op.method().name);
         let meets = |lock: &Lock| lock.is_held_by_another(owner.attempt.tx.session);
-        if around.switches.ordering == Ordered::Hot
+        if around.switches.ordering() == Ordered::Hot
             && call.op.is_total()
             && lock.as_deref().is_some_and(meets)
         {
             around.heat.note(now, around.limits, *hash);
         }
         let lock = self.lock_or_take(around.idle);
-        if !around.switches.phasing {
+        if !around.switches.is_phased() {
             return Stop::Busy;
         }
         if lock.phaser.len() >= around.limits.waiters_max {

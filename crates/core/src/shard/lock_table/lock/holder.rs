@@ -19,7 +19,7 @@ use crate::planted::{Bug, is_planted};
 use crate::shard::lock_table::Fate;
 use crate::shard::lock_table::footprint::footprint;
 use crate::shard::lock_table::outbox::Outbox;
-use crate::switches::{Locks, Switches};
+use crate::switches::Switches;
 
 /// So many calls are looked through.
 const FEW: usize = 8;
@@ -86,7 +86,7 @@ impl Used {
     /// What a call may use in any state.
     pub(super) fn by(switches: &Switches, call: &Call, expires: bool) -> Self {
         let mut used = Used::default();
-        let is_plain = switches.locks == Locks::Abstract && !expires && call.reserve.is_none();
+        let is_plain = switches.discipline().is_abstract() && !expires && call.reserve.is_none();
         match call.op.footprint_modes().filter(|_| is_plain) {
             Some(modes) => used.modes = modes,
             None => used.add(&footprint(switches, call, expires)),

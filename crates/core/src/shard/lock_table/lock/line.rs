@@ -325,7 +325,7 @@ impl Record {
             line.standing.insert((at, attempt), Standing::default());
             let is_other = |(_, it): &Place| it.tx.session != attempt.tx.session;
             let mut ends = line.standing.keys().next().into_iter().chain(line.standing.keys().next_back());
-            if !is_alone && around.switches.ordering == Ordered::Hot && ends.any(is_other) {
+            if !is_alone && around.switches.ordering() == Ordered::Hot && ends.any(is_other) {
                 around.heat.note(now, around.limits, *hash);
             }
         }

@@ -23,21 +23,17 @@ struct Waiting {
     follows: Vec<AttemptId>,
 }
 
-/// One session has at most this part of all that may wait: it costs nobody else his place.
-const SHARE: usize = 64;
+/// So many wait at a shard; one more is as if it was lost (K11).
+const BATONS_MAX: usize = 1 << 16;
+
+/// So many of them are of one session: it costs nobody else his place.
+const OF_SESSION_MAX: usize = BATONS_MAX / 64;
 
 impl Batons {
     /// Keeps one, as long as there are not too many.
-    pub(super) fn keep(
-        &mut self,
-        attempt: AttemptId,
-        from: ShardId,
-        due: Time,
-        follows: Vec<AttemptId>,
-        batons_max: usize,
-    ) {
+    pub(super) fn keep(&mut self, attempt: AttemptId, from: ShardId, due: Time, follows: Vec<AttemptId>) {
         let of_session = self.of_sessions.get(&attempt.tx.session).copied().unwrap_or_default();
-        let has_room = self.waiting.len() < batons_max && of_session < batons_max.div_ceil(SHARE);
+        let has_room = self.waiting.len() < BATONS_MAX && of_session < OF_SESSION_MAX;
         if has_room && !self.waiting.contains_key(&(attempt, from)) {
             *self.of_sessions.entry(attempt.tx.session).or_default() += 1;
             self.waiting.insert((attempt, from), Waiting { due, follows });
@@ -89,9 +85,9 @@ impl Batons {
 
     /// # Panics
     /// When an invariant does not hold.
-    pub(super) fn check(&self, batons_max: usize) {
+    pub(super) fn check(&self) {
         assert_eq!(self.waiting.len(), self.due.len(), "batons that wait");
-        assert!(self.waiting.len() <= batons_max, "too many batons wait");
+        assert!(self.waiting.len() <= BATONS_MAX, "too many batons wait");
         let of_sessions: usize = self.of_sessions.values().sum();
         assert_eq!(self.waiting.len(), of_sessions, "batons of all sessions");
     }

@@ -181,7 +181,7 @@ impl Way for Chain {
     }
 
     fn check(&self, shard: &View<'_>) {
-        self.batons.check(shard.config.limits().batons_max);
+        self.batons.check();
         for ((attempt, _), _) in self.batons.waiting() {
             let is_decided = shard.memory.decided(*attempt).is_some();
             assert!(!is_decided, "{attempt} is decided, and a baton of it waits");
@@ -237,9 +237,7 @@ pub fn waiting_batons(shard: &Shard) -> usize {
 impl Step<'_> {
     /// Whether the shard takes part in chains: what is written counts at once, and whoever speaks for another shard is known (K9).
     fn takes_chains(&self) -> bool {
-        let switches = self.config.switches();
-        let can = switches.ways.chain != Switch::Never && switches.phasing && !self.config.is_direct();
-        can && !self.out.is_replicated()
+        self.config.switches().ways().chain != Switch::Never && !self.out.is_replicated()
     }
 
     /// A prepare has just come: if its baton is here already, it does not wait for that (K3).
@@ -272,9 +270,8 @@ impl Step<'_> {
 
     fn keep_baton(&mut self, attempt: AttemptId, from: ShardId, follows: Vec<AttemptId>) {
         if self.takes_chains() && !is_over(self.memory, attempt) {
-            let limits = self.config.limits();
-            let due = self.now.plus(limits.lease_us);
-            self.ways.chain.batons.keep(attempt, from, due, follows, limits.batons_max);
+            let due = self.now.plus(self.config.limits().lease_us);
+            self.ways.chain.batons.keep(attempt, from, due, follows);
         }
     }
 

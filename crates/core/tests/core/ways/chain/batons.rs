@@ -235,23 +235,29 @@ fn trap_47_a_baton_whose_prepare_never_comes_ends_with_a_no() {
 /// K11: so many wait, a 64th of them of one session, and one more is as if it was lost.
 #[test]
 fn trap_47_only_so_many_batons_wait() {
-    let limits = Limits { batons_max: 2, ..Limits::default() };
+    const ALL: usize = 1 << 16;
+    const OF_SESSION: usize = ALL / 64;
+    let limits = Limits::default();
     let mut shard = Shard::new(ShardId(1), Incarnation(1), CHAIN, limits);
     let mut w = chained(1);
     let tx = w.begin();
     let own = w.attempt(tx);
-    for session in 1..=5 {
-        for sequence in 1..=3 {
+    for session in 1..=66 {
+        for sequence in 1..=OF_SESSION as u64 / 2 + 1 {
             let tx = TxId { session: SessionId(session), sequence: Sequence(sequence) };
             for from in [0, 2] {
                 let attempt = AttemptId { tx, ..own };
                 shard.handle_peer(Time(1), baton(attempt, ShardId(from)));
-                shard.check_invariants();
             }
         }
-        assert_eq!(waiting_batons(&shard), session.min(2) as usize, "one of each session, and two in all");
+        shard.check_invariants();
+        let most = ALL.min(OF_SESSION * session as usize);
+        assert_eq!(waiting_batons(&shard), most, "a 64th of each session, and so many in all");
     }
-    shard.handle_timeout(Time(2).plus(limits.lease_us));
+    let late = Time(2).plus(limits.lease_us);
+    while shard.poll_timeout().is_some_and(|due| due <= late) {
+        shard.handle_timeout(late); // So many at once.
+    }
     shard.check_invariants();
     assert_eq!(waiting_batons(&shard), 0);
 }

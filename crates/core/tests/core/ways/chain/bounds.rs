@@ -1,10 +1,10 @@
 //! What chains keep is bounded, and goes.
 
 use claret_core::message::{Request, Status};
-use claret_core::ways::chain::{Switch, switched, waiting_batons};
-use claret_core::{Incarnation, Limits, SessionId, Shard, Switches};
+use claret_core::ways::chain::waiting_batons;
+use claret_core::{Incarnation, Limits, SessionId, Shard};
 
-use super::baton;
+use super::{CHAIN, baton};
 use crate::bounds::{FIRST, HERE, NOW, OTHER, attempt, fill, send};
 
 /// Bug: a no was written for a range, and batons of attempts in the range went on waiting. Consequence: they took the places of others,
@@ -12,8 +12,7 @@ use crate::bounds::{FIRST, HERE, NOW, OTHER, attempt, fill, send};
 #[test]
 fn a_no_for_a_range_ends_the_batons_in_it() {
     let limits = Limits { user_bytes_max: 20_000, ..Limits::default() };
-    let switches = switched(Switches::CLARET, Switch::Always);
-    let mut shard = Shard::new(HERE, Incarnation(1), switches, limits);
+    let mut shard = Shard::new(HERE, Incarnation(1), CHAIN, limits);
     shard.greet(SessionId(1), 7, FIRST);
     fill(&mut shard, 1);
     let end = |shard: &mut Shard, sequence| send(shard, Request::Withdraw { attempt: attempt(1, sequence) });

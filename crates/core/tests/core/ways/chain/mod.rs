@@ -4,13 +4,13 @@ mod batons;
 mod bounds;
 mod following;
 
-use claret_core::ways::chain::{Baton, Switch, switched};
-use claret_core::{AttemptId, Limits, ShardId, Switches, message::PeerMessage};
+use claret_core::ways::chain::{self, Baton, Switch};
+use claret_core::{AttemptId, Limits, Ordered, ShardId, Switches, message::PeerMessage};
 
 use crate::harness::World;
 
 /// All that can commits in chains.
-const CHAIN: Switches = switched(Switches::CLARET, Switch::Always);
+const CHAIN: Switches = Switches::claret(Ordered::Never, false, chain::ways(Switch::Always));
 
 fn chained(shards: u32) -> World {
     World::with(shards, CHAIN, Limits::default())

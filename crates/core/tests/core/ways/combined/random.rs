@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::rig::{Rig, Who, add, contains, count, get, incr, members, remove};
-use claret_core::ways::combined::{Stats, Switch};
-use claret_core::{CallNo, Delivery, Event, Locks, Switches};
+use super::rig::{COMBINING, COMBINING_FAR, Rig, Who, add, contains, count, get, incr, members, remove};
+use claret_core::ways::combined::Stats;
+use claret_core::{CallNo, Discipline, Event, Switches};
 use claret_types::{Operation, Reply, State, Unique};
 
 const KEYS: [&str; 4] = ["k1", "k2", "n3", "n4"];
@@ -145,9 +145,9 @@ struct Run {
     committed: Vec<Committed>,
 }
 
-fn run(seed: u64, adjust: impl Fn(&mut Switches)) -> Run {
+fn run(seed: u64, switches: Switches) -> Run {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let mut rig = Rig::with(2, adjust);
+    let mut rig = Rig::with(2, switches);
     let mut clients: Vec<Client> = Vec::new();
     let mut committed = Vec::new();
     let mut attempts = BTreeMap::new();
@@ -224,10 +224,10 @@ struct Sum {
     stats: Stats,
 }
 
-fn check(seeds: std::ops::Range<u64>, adjust: impl Fn(&mut Switches)) -> Sum {
+fn check(seeds: std::ops::Range<u64>, switches: Switches) -> Sum {
     let mut sum = Sum::default();
     for seed in seeds {
-        let run = run(seed, &adjust);
+        let run = run(seed, switches);
         run.rig.assert_quiet();
         let mut order: Vec<&Committed> = run.committed.iter().collect();
         order.sort_by_key(|it| (it.decision, it.client));
@@ -253,27 +253,17 @@ fn assert_exercised(sum: Sum) {
 
 #[test]
 fn whatever_the_schedule_a_sequential_replay_agrees() {
-    assert_exercised(check(0..50, |_| {}));
+    assert_exercised(check(0..50, COMBINING));
 }
 
 #[test]
 fn the_same_over_a_network_that_keeps_links_in_order() {
-    assert_exercised(check(1000..1040, |switches| switches.delivery = Delivery::Network));
-}
-
-#[test]
-fn the_same_with_reader_writer_locks() {
-    assert_exercised(check(2000..2025, |switches| switches.locks = Locks::ReaderWriter));
-}
-
-#[test]
-fn the_same_without_phases() {
-    assert_exercised(check(3000..3004, |switches| switches.phasing = false));
+    assert_exercised(check(1000..1040, COMBINING_FAR));
 }
 
 #[test]
 fn the_same_without_combining() {
-    let sum = check(4000..4010, |switches| switches.ways.combined = Switch::Never);
+    let sum = check(4000..4010, Switches::in_process(Discipline::AbstractPhased));
     assert!(sum.committed > 0);
     assert_eq!((sum.shared, sum.stats), (0, Stats::default()));
 }

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use claret_core::message::{Link, Output, Refusal, Request, Response};
-use claret_core::ways::combined::{Switch, switched};
+use claret_core::ways::{ProcessWay, WaySwitches};
 use claret_core::{
-    AttemptId, CallNo, Cause, Client, Delivery, Event, Incarnation, Limits, SessionId, Shard, ShardId,
+    AttemptId, CallNo, Cause, Client, Event, Incarnation, Limits, Ordered, SessionId, Shard, ShardId,
     Switches, Time, TxHandle,
 };
 use claret_types::{Bytes, Counter, CounterOp, Operation, Reply, Set, SetOp};
@@ -17,7 +17,10 @@ use claret_types::{Bytes, Counter, CounterOp, Operation, Reply, Set, SetOp};
 pub type Who = (usize, TxHandle);
 
 /// Everybody combines.
-pub const COMBINING: Switches = switched(Switches::CLARET, Switch::Always);
+pub const COMBINING: Switches = Switches::in_process_by(ProcessWay::Combined);
+/// The same over a network.
+pub const COMBINING_FAR: Switches =
+    Switches::over_network_by(ProcessWay::Combined, Ordered::Never, WaySwitches::ROUNDS);
 
 const SHARDS: u32 = 2;
 
@@ -43,12 +46,10 @@ pub struct Rig {
 
 impl Rig {
     pub fn new(clients: u64) -> Self {
-        Rig::with(clients, |_| {})
+        Rig::with(clients, COMBINING)
     }
 
-    pub fn with(clients: u64, adjust: impl Fn(&mut Switches)) -> Self {
-        let mut switches = Switches { delivery: Delivery::Direct, ..COMBINING };
-        adjust(&mut switches);
+    pub fn with(clients: u64, switches: Switches) -> Self {
         let limits = Limits::default();
         let client = |id| Client::direct(SessionId(id), switches, limits, SHARDS);
         let shard = |id| Shard::new(ShardId(id), Incarnation(1), switches, limits);

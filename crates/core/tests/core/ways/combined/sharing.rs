@@ -1,11 +1,11 @@
 //! Combining: what is shared, what must not be shared, and who pays for whom. `docs/combining.md` numbers the rules;
 //! a test of a trap has its number.
 
-use super::rig::{COMBINING, Rig, add, contains, count, incr, int, members, place};
+use super::rig::{COMBINING_FAR, Rig, add, contains, count, incr, int, members, place};
 use claret_core::message::{Refusal, Request, Response};
-use claret_core::ways::combined::Switch;
 use claret_core::{
-    CallNo, Cause, Client, Closed, Event, Incarnation, Limits, SessionId, ShardId, Time, TxHandle,
+    CallNo, Cause, Client, Closed, Discipline, Event, Incarnation, Limits, SessionId, ShardId, Switches,
+    Time, TxHandle,
 };
 use claret_types::{OpError, Reply};
 
@@ -59,7 +59,7 @@ fn a_read_is_derived_from_a_wider_one() {
 
 #[test]
 fn with_the_switch_off_a_client_speaks_like_bare_coordinators() {
-    let mut rig = Rig::with(1, |switches| switches.ways.combined = Switch::Never);
+    let mut rig = Rig::with(1, Switches::in_process(Discipline::AbstractPhased));
     let (a, b) = (rig.begin(0), rig.begin(0));
     rig.execute(a, K1, count());
     rig.pump();
@@ -541,7 +541,7 @@ fn a_reply_is_what_the_set_holds_not_what_another_type_would() {
 #[test]
 fn a_shard_that_was_only_waited_at_hears_of_the_end() {
     let limits = Limits { hot_waits_min: 0, ..Limits::default() };
-    let mut client = Client::direct(SessionId(1), COMBINING, limits, 2);
+    let mut client = Client::direct(SessionId(1), COMBINING_FAR, limits, 2);
     let (now, first, last) = (Time(0), ShardId(0), ShardId(1));
     let (a, b) = (client.begin(now, 1), client.begin(now, 2));
     let no = client.execute(now, (a, 1), place(K1), count(), None).expect("it runs");

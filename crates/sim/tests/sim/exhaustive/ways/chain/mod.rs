@@ -2,14 +2,14 @@
 
 use claret_core::Bug;
 use claret_core::ways::WaySwitches;
-use claret_core::ways::chain::Switch;
+use claret_core::ways::chain::{self, Switch};
 use claret_types::CounterOp::{Add, AddReturning, Get};
 use claret_types::{Bytes, End, List, ListOp, Operation};
 
 use super::super::plan::{Faults, How, Plan, Step, X, Y, Z, later, looked, now};
 use super::super::plans::{DEATH, DOUBLE, EARLY_TIMEOUT, LOSS, NONE, RESTART, with_records};
 
-const CHAIN: WaySwitches = WaySwitches { chain: Switch::Always, ..WaySwitches::ROUNDS };
+const CHAIN: WaySwitches = chain::ways(Switch::Always);
 
 /// Pushes to a list: two of these differ in nothing but their order.
 fn push(shard: usize, value: &'static str) -> Step {
