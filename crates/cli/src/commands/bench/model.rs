@@ -76,8 +76,8 @@ pub(in crate::commands) struct ModelArgs {
     /// And how many (default 8).
     #[arg(long, value_name = "N")]
     phase_joins: Option<u32>,
-    /// Whether calls that come with the prepare are ordered by timestamps instead of locked, in all modes with
-    /// transactions: never, hot or always (default: hot in mode claret, never in the others).
+    /// Whether calls that come with the prepare are ordered by timestamps instead of locked, in the modes with
+    /// abstract locks and phases: never, hot or always (default: hot in mode claret, never in the others).
     #[arg(long, value_name = "never|hot|always", value_parser = ordering)]
     ordering: Option<Ordered>,
 }
