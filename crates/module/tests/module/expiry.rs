@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::common::beside::{Waits, bulk, hold, number, ok};
+use crate::common::beside::{Waits, bulk, commit, hold, number, ok};
 use crate::common::{Process, Server, poll, wait_until};
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::{AttemptId, Sequence, ShardId};
@@ -361,17 +361,31 @@ fn a_key_does_not_end_in_the_midst_of_an_entry() {
         &[("CLARET_PLANTED_DELAY", "k")],
         &["--enable-debug-command", "local", "--claret.lease-ms", "60000"],
     );
-    let mut process = Process::hello(&server, 7);
     let mut plain = server.connect();
     ok(&mut plain, "DEBUG SET-ACTIVE-EXPIRE 0");
-    ok(&mut plain, "RPUSH k old");
-    ok(&mut plain, "PEXPIRE k 1000");
-    hold(&mut process, "x", "GETSET held");
-    let waits = Waits::on(&server, "CLARET.EXEC 4 LRANGE k 0 -1 3 RPUSH k new 3 GETSET x y");
-    waits.still();
-    // Its connection is closed, and a timer lets go what it held.
-    drop(process);
-    let Value::Array(answers) = waits.answer() else { panic!("an array") };
-    assert_eq!(answers[0], Value::Array(vec![bulk("old")]), "it came before the end");
-    assert_eq!(list(&mut plain), [] as [Value; 0], "and what it wrote went with the key");
+    for (number, by_plain_command) in [(7, false), (8, true)] {
+        let mut process = Process::hello(&server, number);
+        ok(&mut plain, "RPUSH k old");
+        ok(&mut plain, "PEXPIRE k 1000");
+        let holder = hold(&mut process, "x", "GETSET held");
+        let before = by_plain_command.then(|| {
+            let waits = Waits::on(&server, "SET x between");
+            waits.still();
+            waits
+        });
+        let waits = Waits::on(&server, "CLARET.EXEC 4 LRANGE k 0 -1 3 RPUSH k new 3 GETSET x y");
+        waits.still();
+        match before {
+            // A plain command runs once x is free, and lets it go in its turn.
+            Some(before) => {
+                commit(&mut process, holder, 1);
+                before.answer();
+            }
+            // Its connection is closed, and a timer lets go what it held.
+            None => drop(process),
+        }
+        let Value::Array(answers) = waits.answer() else { panic!("an array") };
+        assert_eq!(answers[0], Value::Array(vec![bulk("old")]), "it came before the end");
+        assert_eq!(list(&mut plain), [] as [Value; 0], "and what it wrote went with the key");
+    }
 }
