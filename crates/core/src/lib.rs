@@ -18,7 +18,6 @@ mod ids;
 mod journal;
 mod limits;
 pub mod message;
-mod observations;
 #[cfg_attr(
     not(feature = "planted-bugs"),
     allow(dead_code, unreachable_pub, reason = "bugs are named where they stand")
@@ -42,10 +41,10 @@ pub use ids::{
 };
 pub use journal::{Journal, Malformed, Noted, read_effects, read_records, write_effect, write_record};
 pub use limits::Limits;
-pub use observations::{Observations, Place, Saw};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, with_bug};
 pub use records::{Applied, HeldEnd, Read, Records};
 pub use shard::{Behind, Counted, HotRecord, Shard, Stats, Survives, Top, Wait, Waited, key_hash};
 pub use switches::{Discipline, Ordered, Switches};
 pub use versions::Versions;
+pub use ways::check_only::{Observations, Place, Saw};

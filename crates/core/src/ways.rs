@@ -1,11 +1,14 @@
-//! The ways to commit that can be taken out.
+//! The ways to commit.
 //!
-//! The protocol is two rounds. A *way* is another course that a commit can take. A way is a room: a folder named after it on each side,
-//! and one line in [`each_way!`](crate::each_way), which is the only place that names all ways. Here stands what both sides share of a
-//! way: its words on the wire and their number, how it is switched on, and the bugs that tests plant in it.
+//! The protocol is two rounds. A *way* is another course that a commit can take, and has a folder named after it on each side. `in_turn`,
+//! `ordered`, `batch` and `check_only` are the protocol's own. The others can be taken out: each is one line in
+//! [`each_way!`](crate::each_way), which is the only place that names them. Here stands what the sides share of a way: its words on the
+//! wire and their number, how it is switched on, and the bugs that tests plant in it.
 //!
 //! The protocol asks a way of a round through three small interfaces: `coordinator/ways.rs`, `shard/ways.rs`, and `lock/ways.rs` in the lock table.
 //! What a way does not say is as in two rounds. A client asks a way that has all transactions through another one: `client/keeper.rs`.
+
+pub(crate) mod check_only;
 
 use std::ops::Deref;
 

@@ -28,7 +28,6 @@ mod event;
 mod host;
 #[cfg(feature = "planted-bugs")]
 pub mod hunt;
-mod looking;
 pub mod model;
 mod moves;
 mod nesting;

@@ -1,5 +1,7 @@
 //! The ways to commit: what a seed draws of each, what scripts have of it, and what is to be known of its words.
 
+pub(crate) mod check_only;
+
 use claret_core::Client;
 use claret_core::message::WayWords;
 use claret_core::ways::{ProcessWay, WaySwitches};

@@ -14,32 +14,27 @@
 //! |---|---|
 //! | `transactions` | the table: a coordinator for each transaction, used again and again; or the way that has them all |
 //! | `keeper` | what the table and such a way have in common |
-//! | `ways` | the ways that can have them all |
+//! | `ways` | the ways that can have them all; looks (`check_only`), the shards' clocks (`ordered`), when batches leave (`batch`) |
 //! | `process` | what all transactions share: numbers, what is hot, what is known of shards |
 //! | `session` | numbers of transactions, and which are open |
 //! | `unheard` | what can be asked about those whose outcome nobody knows |
 //! | `by_sequence` | a table by the numbers of transactions |
 //! | `behind` | whom a transaction waits for, if its caller asks |
-//! | `looks` | looks at records that have no answer yet |
 //! | `outbox` | what waits for a shard, what is on its way, and when a frame leaves |
 //! | `pacing` | when frames and heartbeats leave |
 //! | `routes` | which shard serves which slot; removed shards |
 //! | `pipeline` | the frames of one connection: written, answered in order, refused as a whole |
-//! | `stamps` | the shards' clocks, and the timestamps that are suggested |
 //! | `timers` | when transactions are due |
 
 mod behind;
 mod by_sequence;
-mod gathered;
 mod keeper;
-mod looks;
 mod outbox;
 mod pacing;
 mod pipeline;
 mod process;
 mod routes;
 mod session;
-mod stamps;
 mod timers;
 mod transactions;
 mod unheard;
@@ -60,15 +55,15 @@ use crate::switches::Switches;
 
 use behind::Asking;
 use keeper::{When, Wish};
-use looks::Looks;
 use outbox::Outbox;
 pub use pacing::Pacing;
 pub use pipeline::{Pipeline, Unexpected};
 use routes::Routes;
 pub use routes::{Node, SlotRange};
 pub use session::Session;
-use stamps::{Stamps, Ticked};
 use transactions::Transactions;
+use ways::check_only::Looks;
+use ways::ordered::{Stamps, Ticked};
 
 /// For each shard so many transactions that are over are worth a heartbeat: with many shards each has a part of them in few.
 const OVER_WORTH_OF_A_SHARD: u64 = 128;

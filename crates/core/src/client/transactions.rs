@@ -5,10 +5,9 @@
 //! old one's name are not taken: each call names the transaction, by a handle that is never given twice, and the
 //! attempt (P61).
 
-mod batches;
 mod entry;
 mod table;
-mod trial;
+mod ways;
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,9 @@
 //! The ways to commit that have all transactions of a client process (`crate::ways`), instead of the table.
 
+pub(super) mod batch;
+pub(super) mod check_only;
+pub(super) mod ordered;
+
 use super::keeper::Keeper;
 use super::process::Process;
 

@@ -16,10 +16,11 @@ use super::out::Out;
 use super::participants::{Participant, Participants, Placed};
 use super::retries::Retries;
 use super::round::Round;
-use super::stamp::Stamp;
 use super::ways::{Again, Heard, Ways};
 use super::{Event, Waits};
 use crate::asked::Asked;
+use crate::coordinator::ways::in_turn::Turns;
+use crate::coordinator::ways::ordered::Stamp;
 use crate::digest::digest;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, ShardId, Time, Timestamp};
 use crate::limits::Limits;
@@ -63,6 +64,7 @@ pub struct Coordinator {
     participants: Participants,
     calls: Calls,
     round: Round,
+    turns: Turns,
     ways: Ways,
     stamp: Stamp,
     blocked: Blocked,
@@ -83,6 +85,7 @@ impl Coordinator {
             participants: Participants::default(),
             calls: Calls::default(),
             round: Round::default(),
+            turns: Turns::default(),
             ways: Ways::default(),
             stamp: Stamp::default(),
             blocked: Blocked::default(),
@@ -471,7 +474,7 @@ impl Coordinator {
 
     /// This shard is asked alone, before all others (P50); none is, if there is none.
     pub(super) fn ask_first(&mut self, shard: Option<ShardId>) {
-        self.round.ask_first(shard);
+        self.turns.ask_first(shard);
     }
 
     /// The transaction commits in two rounds: the process knows of a shard that refuses other ways. To be said before the commit.
@@ -542,9 +545,20 @@ impl Coordinator {
     /// The same for coordinators that behave alike (see `crates/core/src/digest.rs`).
     pub fn digest(&self) -> u64 {
         let Coordinator { switches: _, limits: _, birth, number, state, .. } = self;
-        let Coordinator { participants, calls, round, ways, stamp, blocked, retries, closing, out, .. } =
-            self;
-        let parts = (participants, calls, round, ways, stamp, blocked, retries, closing, out);
+        let Coordinator {
+            participants,
+            calls,
+            round,
+            turns,
+            ways,
+            stamp,
+            blocked,
+            retries,
+            closing,
+            out,
+            ..
+        } = self;
+        let parts = (participants, calls, round, turns, ways, stamp, blocked, retries, closing, out);
         digest(&(birth, number, state, parts))
     }
 

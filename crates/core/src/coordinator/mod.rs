@@ -18,13 +18,12 @@
 //! after another, in the order of shards. Calls, commits and restarts name their attempt, and are taken only in the
 //! right state of that attempt (P61).
 //!
-//! The coordinator is `machine`; each of its parts has a file. A client process has many: `contention` knows what is hot for all of
-//! them.
+//! The coordinator is `machine`; each of its parts has a file. A client process has many: `ways/in_turn/contention` knows what is hot
+//! for all of them.
 
 mod blocked;
 mod calls;
 mod closing;
-mod contention;
 mod event;
 mod machine;
 mod out;
@@ -33,11 +32,10 @@ mod participants;
 mod reserves;
 mod retries;
 mod round;
-mod stamp;
 mod waits;
 mod ways;
 
-pub use contention::Contention;
 pub use event::{Cause, Closed, Event};
 pub use machine::Coordinator;
 pub use waits::Waits;
+pub use ways::in_turn::Contention;

@@ -1,5 +1,8 @@
 //! What the coordinator asks the ways to commit (`crate::ways`).
 
+pub(super) mod in_turn;
+pub(super) mod ordered;
+
 use std::fmt::Debug;
 
 use super::calls::Calls;

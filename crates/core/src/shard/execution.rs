@@ -16,7 +16,6 @@ use smallvec::SmallVec;
 use super::accounts::{Accounts, Taken};
 use super::budget::Budget;
 use super::config::Config;
-use super::horizon::Horizon;
 use super::key_hash;
 use super::lock_table::{Answers, LockTable, Owner, RecordIx, Stop, Woken};
 use super::outputs::Outputs;
@@ -25,6 +24,7 @@ use super::picture::Stats;
 use crate::ids::{CallNo, Time};
 use crate::message::{Call, Refusal, Response, Undone};
 use crate::planted::{Bug, is_planted};
+use crate::shard::ways::ordered::horizon::Horizon;
 
 /// How far calls on one record went.
 pub(super) enum Ran {

@@ -9,17 +9,14 @@
 //! This file knows nothing of votes, leases or messages.
 
 mod around;
-mod clocks;
 mod counts;
 mod executor;
 mod footprint;
-mod heat;
 mod hot;
 mod idle;
 mod instant;
 mod lock;
 mod locking;
-mod looking;
 mod outbox;
 mod questions;
 mod records;
@@ -27,8 +24,8 @@ mod table;
 mod top;
 
 pub use hot::Waited;
+pub(crate) use lock::ways::check_only::Look;
 pub(crate) use lock::{Answer, Answers, Carried, Item, Pass, Stop};
-pub(crate) use looking::Look;
 pub(crate) use outbox::{Notice, Woken};
 pub(crate) use records::RecordIx;
 pub(crate) use table::LockTable;

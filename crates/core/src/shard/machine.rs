@@ -5,7 +5,6 @@ use super::attempts::Attempts;
 use super::budget::Budget;
 use super::config::Config;
 use super::history::Decided;
-use super::horizon::Horizon;
 use super::lock_table::LockTable;
 use super::memory::Memory;
 use super::outputs::Outputs;
@@ -21,6 +20,7 @@ use crate::ids::{AttemptId, Incarnation, SessionId, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::{Link, Output, PeerMessage, Refusal, Request, Status};
 use crate::records::{External, Records};
+use crate::shard::ways::ordered::horizon::Horizon;
 use crate::switches::Switches;
 
 /// A shard, the participant's side of the protocol: it locks records for attempts, votes, and applies or drops what they did.

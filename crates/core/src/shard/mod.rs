@@ -12,9 +12,9 @@
 //!
 //! | to find | look at |
 //! |---|---|
-//! | parts | `config`, `lock_table` with `phaser`, `attempts`, `accounts`, `memory`, `budget`, `horizon`, `ways`, `outputs` |
-//! | what an input does | `step` routes it; `execution` runs calls, `preparing` votes, `placing` places, `ending` ends |
-//! | what a host asks | `hosting` for records, `ordering` for timestamps, `lives` for replicas and restarts |
+//! | parts | `config`, `lock_table` with `phaser`, `attempts`, `accounts`, `memory`, `budget`, `ways` (the clocks among them), `outputs` |
+//! | what an input does | `step` routes it; `execution` runs calls, `preparing` votes, `ending` ends; `ways/ordered` places |
+//! | what a host asks | `hosting` for records, `ways/ordered` for timestamps, `lives` for replicas and restarts |
 //! | one attempt | `participant`; in doubt: `recovery`; what it has undone: `undoing` |
 
 mod accounts;
@@ -26,19 +26,16 @@ mod departed;
 mod ending;
 mod execution;
 mod history;
-mod horizon;
 mod hosting;
 mod journaling;
 mod lives;
 mod lock_table;
 mod machine;
 mod memory;
-mod ordering;
 mod outputs;
 mod participant;
 mod phaser;
 mod picture;
-mod placing;
 mod preparing;
 mod recent;
 mod recovery;

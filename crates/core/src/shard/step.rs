@@ -12,7 +12,6 @@ use super::budget::Budget;
 use super::config::Config;
 use super::departed::SeeingOff;
 use super::execution::{Execution, Ran};
-use super::horizon::Horizon;
 use super::key_hash;
 use super::lock_table::{LockTable, Look, Notice, Owner, Woken};
 use super::memory::{Admission, Memory};
@@ -23,6 +22,7 @@ use super::ways::{Heard, Occasion, Vote, Ways};
 use crate::ids::{AttemptId, Birth, Incarnation, ShardId, Time, Timestamp};
 use crate::message::{Link, PeerMessage, Refusal, Request, Response, Seen, Undone};
 use crate::planted::{Bug, is_planted};
+use crate::shard::ways::ordered::horizon::Horizon;
 
 /// So many of those who hold a record are looked through for one who has voted.
 const LOOKED_THROUGH_MAX: usize = 64;

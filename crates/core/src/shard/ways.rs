@@ -1,5 +1,7 @@
 //! What the shard asks the ways to commit (`crate::ways`).
 
+pub(super) mod ordered;
+
 use std::fmt::Debug;
 
 use super::machine::View;

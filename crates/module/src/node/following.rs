@@ -131,7 +131,7 @@ impl Node {
         let (records, now, switches) = (
             self.keyspace,
             self.now(),
-            super::horizon::switches(ctx.is(Flag::Cluster), self.seals.is_some()),
+            super::ways::ordered::switches(ctx.is(Flag::Cluster), self.seals.is_some()),
         );
         let mut shard = Shard::promote(backup, Some(records), now, incarnation, switches, self.limits)?;
         shard.know_owners(self.owners());

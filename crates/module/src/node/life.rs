@@ -137,7 +137,7 @@ impl Node {
 
     /// A shard that remembers nothing.
     pub(super) fn new_shard(&self, ctx: Ctx, id: ShardId) -> Shard {
-        let switches = super::horizon::switches(ctx.is(Flag::Cluster), self.seals.is_some());
+        let switches = super::ways::ordered::switches(ctx.is(Flag::Cluster), self.seals.is_some());
         let incarnation = self.incarnations.next(unix_time());
         let mut shard = Shard::over(self.keyspace, id, incarnation, switches, self.limits);
         shard.know_owners(self.owners());

@@ -21,7 +21,6 @@ mod exec;
 mod files;
 mod following;
 mod frames;
-mod horizon;
 mod leaving;
 mod life;
 mod look;
@@ -61,9 +60,9 @@ use keyspace::Keyspace;
 use rights::Caller;
 use versions::Told;
 
+use crate::node::ways::ordered::meets_min;
 pub(crate) use exec::{Begun, check_placement};
 pub(crate) use frames::{Hello, Polled, Welcome};
-use horizon::meets_min;
 pub(crate) use leaving::Taking;
 pub(crate) use operator::{Asked, Shown, ShownAttempt};
 pub(crate) use plain::{Judged, Waited};

@@ -1,5 +1,7 @@
 //! The ways to commit: what an operator sets, and what a shard takes.
 
+pub(super) mod ordered;
+
 use claret_core::ways::WaySwitches;
 
 use super::settings::Setting;

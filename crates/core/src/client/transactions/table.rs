@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use claret_types::{Bytes, Operation};
 use smallvec::SmallVec;
 
-use super::batches::{Batches, Carriage};
 use super::entry::Entry;
+use super::ways::batch::{Batches, Carriage};
 use crate::client::Outputs;
 use crate::client::by_sequence::BySequence;
 use crate::client::keeper::{Act, Heard, Keeper, Kept, Speaker, When, Wish};

@@ -44,7 +44,7 @@ impl Coordinator {
             return Ok(());
         }
         let is_stamped = self.stamp.suggested().is_some();
-        let order = (self.round.first(), hot);
+        let order = (self.turns.first(), hot);
         let goes_another_way = self.ways.begin(&self.switches, is_stamped, &mut self.participants, order);
         self.round.list(self.participants.listed());
         self.state = State::Preparing;
@@ -53,7 +53,7 @@ impl Coordinator {
         } else {
             // A stamped attempt holds nothing that others wait for (P83).
             let hot = if is_stamped { &[] } else { hot };
-            self.round.give_turns(&mut self.participants, &self.calls, hot);
+            self.turns.give(&mut self.participants, &self.calls, hot);
         }
         self.send_prepares();
         self.expect_answers(now);
@@ -250,7 +250,7 @@ impl Coordinator {
             Some(Goal::Abort) => self.out.tell(Event::Aborted),
             _ if !refusal.is_retryable() => self.fail(refusal),
             Some(Goal::GiveWay) => {
-                self.round.go_in_turn();
+                self.turns.go_in_turn();
                 self.tell_restart(Cause::GaveWay);
             }
             Some(Goal::Busy) => self.tell_restart(Cause::Busy),

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::{Coordinator, Goal, State};
 use crate::coordinator::closing::Closing;
 use crate::coordinator::participants::Participant;
-use crate::coordinator::stamp::Stamp;
+use crate::coordinator::ways::ordered::Stamp;
 use crate::coordinator::{Cause, Closed, Event};
 use crate::ids::{AttemptId, Birth, Incarnation, ShardId, Time};
 use crate::message::Refusal;
@@ -141,6 +141,7 @@ impl Coordinator {
         self.participants.forget_all_met();
         self.calls.reset();
         self.round.reset();
+        self.turns.reset();
         (self.ways, self.stamp) = (Default::default(), Stamp::default());
         self.blocked = Default::default();
         self.out.reset();

@@ -1,11 +1,11 @@
 //! What operations on one record use of the table around it, borrowed together.
 
-use super::clocks::Clocks;
 use super::counts::Counts;
 use super::executor::Executor;
-use super::heat::Heat;
 use super::hot::Hot;
 use super::idle::IdleLocks;
+use super::lock::ways::ordered::clocks::Clocks;
+use super::lock::ways::ordered::heat::Heat;
 use super::outbox::Outbox;
 use crate::limits::Limits;
 use crate::switches::Switches;

@@ -19,13 +19,12 @@ mod expiring;
 mod granting;
 mod holder;
 mod leaving;
-mod line;
 mod order;
 mod replicating;
 mod settling;
 mod showing;
 mod undoing;
-mod ways;
+pub(in crate::shard::lock_table) mod ways;
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -38,17 +37,17 @@ pub(crate) use granting::{Answer, Answers, Stop};
 pub(super) use holder::Holder;
 pub(crate) use holder::Item;
 pub(super) use holder::Used;
-pub(crate) use line::Carried;
-use line::Line;
-pub(super) use line::{may_order, used_by};
 pub(crate) use ways::Pass;
+pub(crate) use ways::ordered::line::Carried;
+use ways::ordered::line::Line;
+pub(super) use ways::ordered::line::{may_order, used_by};
 
 use super::Owner;
-use super::clocks::Clocks;
 use super::records::Record;
 use crate::ids::{AttemptId, Birth, SessionId};
 use crate::planted::{Bug, is_planted};
 use crate::shard::phaser::Phaser;
+use ways::ordered::clocks::Clocks;
 
 /// With room for more holders a lock is not kept for another record.
 const SMALL_HOLDERS_MAX: usize = 64;

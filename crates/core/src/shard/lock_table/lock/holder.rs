@@ -11,13 +11,13 @@ use claret_types::{Claims, Draw, Effect, Held, Modes, Operation, Room, Scope};
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
-use super::line::InOrder;
 use super::ways::Mark;
 use crate::ids::{AttemptId, Birth, CallNo, Member};
 use crate::message::Call;
 use crate::planted::{Bug, is_planted};
 use crate::shard::lock_table::Fate;
 use crate::shard::lock_table::footprint::footprint;
+use crate::shard::lock_table::lock::ways::ordered::line::InOrder;
 use crate::shard::lock_table::outbox::Outbox;
 use crate::switches::Switches;
 

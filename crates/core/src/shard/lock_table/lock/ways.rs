@@ -1,5 +1,8 @@
 //! What a lock asks the ways to commit (`crate::ways`).
 
+pub(in crate::shard::lock_table) mod check_only;
+pub(in crate::shard::lock_table) mod ordered;
+
 use claret_types::{Claims, Effect};
 
 use super::{Lock, Owner};

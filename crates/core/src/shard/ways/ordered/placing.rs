@@ -1,21 +1,21 @@
-//! Votes with timestamps, and what follows from them (P73 to P88): the attempt's side. `lock_table/lock/line.rs` has the records'.
+//! Votes with timestamps, and what follows from them (P73 to P88): the attempt's side. `lock/ways/ordered/line.rs` has the records'.
 
 use smallvec::SmallVec;
 
-use super::ending::known_answers;
-use super::history::Decided;
-use super::lock_table::{Carried, Fate, RecordIx};
-use super::participant::{Place, Said, Stage};
-use super::step::Step;
 use crate::backup::Change;
 use crate::ids::{AttemptId, Birth, Timestamp};
 use crate::message::{Refusal, Response};
 use crate::planted::{Bug, is_planted};
+use crate::shard::ending::known_answers;
+use crate::shard::history::Decided;
+use crate::shard::lock_table::{Carried, Fate, RecordIx};
+use crate::shard::participant::{Place, Said, Stage};
+use crate::shard::step::Step;
 
 /// Voting.
 impl Step<'_> {
     /// Writes yes with a timestamp (P73).
-    pub(super) fn vote_in_place(&mut self, attempt: AttemptId, suggested: Timestamp) {
+    pub(in crate::shard) fn vote_in_place(&mut self, attempt: AttemptId, suggested: Timestamp) {
         let held = self.attempts[attempt].held.clone();
         let in_order = held.iter().filter(|record| self.table.stands_in(**record, attempt)).count();
         let is_single = self.is_single(attempt);
@@ -46,7 +46,7 @@ impl Step<'_> {
     }
 
     /// Whether nobody else takes part in an attempt that prepares or has voted.
-    pub(super) fn is_single(&self, attempt: AttemptId) -> bool {
+    pub(in crate::shard) fn is_single(&self, attempt: AttemptId) -> bool {
         let round = self.attempts.get(attempt).and_then(|participant| participant.round());
         round.is_some_and(|round| self.config.is_only_one(&round.participants))
     }
@@ -71,7 +71,7 @@ impl Step<'_> {
     }
 
     /// Who goes before an attempt in some line is in the way of whoever waits for it (P81).
-    pub(super) fn pass_on(&mut self, attempt: AttemptId, elder: Birth) {
+    pub(in crate::shard) fn pass_on(&mut self, attempt: AttemptId, elder: Birth) {
         if is_planted(Bug::ElderNotPassedOn) {
             return;
         }
@@ -84,7 +84,7 @@ impl Step<'_> {
 /// Being placed.
 impl Step<'_> {
     /// Says what was voted, once more if need be; also where the final place is known, of which its coordinator may not know (P84).
-    pub(super) fn say_place(&mut self, attempt: AttemptId) {
+    pub(in crate::shard) fn say_place(&mut self, attempt: AttemptId) {
         let shard = self.config.id();
         let participant = &mut self.attempts[attempt];
         let Some(Place { at, behind, said }) = participant.place() else { return };
@@ -95,7 +95,7 @@ impl Step<'_> {
 
     /// The final timestamp is known (P74). Who is torn by its own coordinator gets one that is not below its vote. Of one that is
     /// too far ahead the shards assure themselves (P88).
-    pub(super) fn apply_at(&mut self, attempt: AttemptId, at: Timestamp) {
+    pub(in crate::shard) fn apply_at(&mut self, attempt: AttemptId, at: Timestamp) {
         match self.attempts.get(attempt).map(|participant| &participant.stage) {
             Some(Stage::Prepared { place: Some(place), .. })
                 if self.horizon.is_likely(self.now, self.config, at) =>
@@ -114,7 +114,7 @@ impl Step<'_> {
     }
 
     /// Gives an attempt its final place: locks go, and its entries are carried out when their turn comes (P75).
-    pub(super) fn place(&mut self, attempt: AttemptId, at: Timestamp) {
+    pub(in crate::shard) fn place(&mut self, attempt: AttemptId, at: Timestamp) {
         let participant = &mut self.attempts[attempt];
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
         let Stage::Prepared { round, place: Some(mut voted), .. } = stage else {
@@ -160,7 +160,7 @@ impl Step<'_> {
 
     /// Its turn has come on one more record. It is carried out on all of them at once (P75): others see all of it here or nothing,
     /// and so does whoever reads what is left of a shard.
-    pub(super) fn come_ready(&mut self, attempt: AttemptId) {
+    pub(in crate::shard) fn come_ready(&mut self, attempt: AttemptId) {
         let Some(participant) = self.attempts.get_mut(attempt) else { return };
         let Stage::Placed { unready, .. } = &mut participant.stage else { return };
         *unready -= 1;
@@ -204,7 +204,7 @@ impl Step<'_> {
     }
 
     /// A double of what is over: it was carried out, or the low-water mark has passed it.
-    pub(super) fn tell_done(&mut self, attempt: AttemptId) {
+    pub(in crate::shard) fn tell_done(&mut self, attempt: AttemptId) {
         let shard = self.config.id();
         if !self.budget.says_again() {
             return; // It is as if that word was lost, and nothing is copied for it.

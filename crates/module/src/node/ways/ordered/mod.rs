@@ -9,8 +9,8 @@ use claret_core::{Ordered, ShardId, Switches};
 use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 
-use super::{Node, settings, ways};
 use crate::ffi::{Ctx, Log};
+use crate::node::{Node, settings, ways};
 
 /// How long until the node looks again whether it is settled, in milliseconds.
 const AGAIN_MS: u64 = 1;
@@ -33,19 +33,19 @@ pub(crate) fn meets_min() -> u32 {
 
 /// A node alone carries everything out at once, and has nothing to order. In a cluster every node can take timestamps, whatever it
 /// orders itself: the others may order.
-pub(super) fn switches(is_clustered: bool, has_secret: bool) -> Switches {
+pub(in crate::node) fn switches(is_clustered: bool, has_secret: bool) -> Switches {
     let ordering = if is_clustered { Ordered::Hot } else { Ordered::Never };
     Switches::claret(ordering, false, ways::switches(is_clustered, has_secret))
 }
 
 impl Node {
     /// The shards that own keys.
-    pub(super) fn owners(&self) -> Vec<ShardId> {
+    pub(in crate::node) fn owners(&self) -> Vec<ShardId> {
         self.keyspace.view(|view| view.owners().collect()).unwrap_or_default()
     }
 
     /// The shard hears who owns keys.
-    pub(super) fn tell_owners(&mut self) {
+    pub(in crate::node) fn tell_owners(&mut self) {
         let owners = self.owners();
         if let Some(shard) = &mut self.shard {
             shard.know_owners(owners);
@@ -62,7 +62,7 @@ impl Node {
 
     /// Whoever waits for what was ordered here to be settled goes on, if it is; else the others are asked, soon again. Before what
     /// the shard wants said is carried out.
-    pub(super) fn seek_horizon(&mut self, ctx: Ctx) {
+    pub(in crate::node) fn seek_horizon(&mut self, ctx: Ctx) {
         if !self.seeks_horizon {
             return;
         }
@@ -80,7 +80,7 @@ impl Node {
     }
 
     /// Another shard asks for the clock, or says its own. Nothing is decided or written, so it is taken also while nothing may be.
-    pub(super) fn hear_of_clocks(&mut self, ctx: Ctx, message: PeerMessage) {
+    pub(in crate::node) fn hear_of_clocks(&mut self, ctx: Ctx, message: PeerMessage) {
         let now = self.now();
         if let PeerMessage::Clock { from, clock, .. } = &message
             && clock.0

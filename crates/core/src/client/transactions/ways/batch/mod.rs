@@ -6,13 +6,15 @@
 //! calls. It commits: so do they, each with its own answers. It is refused: each of them commits alone, as if it had
 //! never been carried.
 
+mod trial;
+
 use claret_types::Reply;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::entry::Entry;
-use super::table::Table;
-use super::trial::{Size, Trial, Window};
+use self::trial::{Size, Trial, Window};
+use super::super::entry::Entry;
+use super::super::table::Table;
 use crate::client::Outputs;
 use crate::client::process::Process;
 use crate::coordinator::Event;
@@ -83,7 +85,7 @@ pub(in crate::client) struct Batches {
 }
 
 impl Batches {
-    pub(super) fn new(switches: Switches) -> Self {
+    pub(in crate::client) fn new(switches: Switches) -> Self {
         Batches {
             is_on: switches.batches(),
             gathered: Vec::new(),
@@ -97,12 +99,12 @@ impl Batches {
     }
 
     /// Whether more may leave.
-    pub(super) fn may_leave(&self) -> bool {
+    pub(in crate::client) fn may_leave(&self) -> bool {
         self.under_way < self.window.most()
     }
 
     /// Whether some are gathered.
-    pub(super) fn has_gathered(&self) -> bool {
+    pub(in crate::client) fn has_gathered(&self) -> bool {
         !self.gathered.is_empty()
     }
 
@@ -123,12 +125,12 @@ impl Batches {
     }
 
     /// A one-shot transaction committed, in so many microseconds.
-    pub(super) fn note_time(&mut self, us: u64) {
+    pub(in crate::client) fn note_time(&mut self, us: u64) {
         self.trial.note(us);
     }
 
     /// A batch waited for so long that it was given up.
-    pub(super) fn note_broken(&mut self) {
+    pub(in crate::client) fn note_broken(&mut self) {
         self.trial.part();
     }
 }
@@ -140,7 +142,11 @@ fn is_heavy(replies: &[(CallNo, Reply)]) -> bool {
 
 impl Table {
     /// A transaction is to commit: where it may wait for others to do so with, and its shards; `None`: it goes alone.
-    pub(super) fn may_gather(&mut self, now: Time, tx: TxHandle) -> Option<SmallVec<[ShardId; 4]>> {
+    pub(in crate::client) fn may_gather(
+        &mut self,
+        now: Time,
+        tx: TxHandle,
+    ) -> Option<SmallVec<[ShardId; 4]>> {
         let entry = self.entries.get_mut(tx.0).filter(|_| self.batches.is_on)?;
         let is_fresh = entry.carriage == Carriage::Alone && !entry.ended;
         let calls =
@@ -159,7 +165,7 @@ impl Table {
     }
 
     /// It waits until a frame leaves.
-    pub(super) fn gather(&mut self, tx: TxHandle) {
+    pub(in crate::client) fn gather(&mut self, tx: TxHandle) {
         if let Some(entry) = self.entries.get_mut(tx.0) {
             entry.carriage = Carriage::Gathered;
             self.batches.gathered.push(tx.0);
@@ -167,7 +173,7 @@ impl Table {
     }
 
     /// A frame leaves: all that are gathered leave, in batches.
-    pub(super) fn leave(&mut self, process: &mut Process, now: Time) {
+    pub(in crate::client) fn leave(&mut self, process: &mut Process, now: Time) {
         let gathered = std::mem::take(&mut self.batches.gathered);
         // Those of one shard with those of the same one alone (B3).
         let mut gathered: Vec<(Option<ShardId>, u64)> =
@@ -195,7 +201,7 @@ impl Table {
     }
 
     /// All that are gathered leave, each by itself.
-    pub(super) fn disband(&mut self, process: &mut Process, now: Time) {
+    pub(in crate::client) fn disband(&mut self, process: &mut Process, now: Time) {
         let mut gathered = std::mem::take(&mut self.batches.gathered);
         gathered.sort_unstable();
         gathered.into_iter().for_each(|tx| self.go_alone(process, now, tx));
@@ -255,7 +261,7 @@ impl Table {
 
     /// The user of a transaction that is gathered or carried wants its end, or has left. Whether that is all that is to be
     /// done for now.
-    pub(super) fn regret(&mut self, now: Time, tx: u64) -> bool {
+    pub(in crate::client) fn regret(&mut self, now: Time, tx: u64) -> bool {
         let Some(entry) = self.entries.get_mut(tx) else { return true };
         match entry.carriage {
             Carriage::Alone => false,
@@ -283,7 +289,7 @@ impl Table {
     }
 
     /// A carrier is told the end of its attempt.
-    pub(super) fn unload(
+    pub(in crate::client) fn unload(
         &mut self,
         process: &mut Process,
         now: Time,
@@ -351,7 +357,7 @@ impl Table {
 
     /// One that left waits for a lock. A batch is given up if that takes long, so that who is in nobody's way waits for nobody
     /// (B11).
-    pub(super) fn note_wait(batches: &mut Batches, entry: &mut Entry, now: Time) {
+    pub(in crate::client) fn note_wait(batches: &mut Batches, entry: &mut Entry, now: Time) {
         if entry.left == Left::No {
             return;
         }
@@ -364,7 +370,7 @@ impl Table {
     }
 
     /// A batch has had its time to wait: it is given up if it still waits.
-    pub(super) fn end_patience(batches: &mut Batches, entry: &mut Entry, now: Time) {
+    pub(in crate::client) fn end_patience(batches: &mut Batches, entry: &mut Entry, now: Time) {
         if entry.breaks_at.take_if(|at| *at <= now).is_some() && entry.coordinator.is_blocked() {
             entry.coordinator.abort(now);
             batches.note_broken();
@@ -384,7 +390,7 @@ impl Table {
 
     /// # Panics
     /// When somebody is gathered or carried, and nobody knows of it, or the other way round.
-    pub(super) fn check_batches(&self) {
+    pub(in crate::client) fn check_batches(&self) {
         let Batches { gathered, carried, under_way, .. } = &self.batches;
         let left = self.entries.iter().filter(|(_, entry)| entry.left != Left::No).count();
         assert_eq!(*under_way as usize, left, "how many are under way");

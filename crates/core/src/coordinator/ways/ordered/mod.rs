@@ -8,7 +8,7 @@ use crate::planted::{Bug, is_planted};
 
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stamp {
+pub(in crate::coordinator) struct Stamp {
     /// About which timestamp the attempt is to have (P73). `None`: it has none.
     suggested: Option<Timestamp>,
     /// The final timestamp, once all have voted.
@@ -25,17 +25,17 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// The attempt is to have a timestamp, about this one.
-    pub(super) fn suggest(&mut self, suggested: Timestamp) {
+    pub(in crate::coordinator) fn suggest(&mut self, suggested: Timestamp) {
         self.suggested = Some(suggested);
     }
 
     /// About which timestamp the attempt is to have.
-    pub(super) fn suggested(&self) -> Option<Timestamp> {
+    pub(in crate::coordinator) fn suggested(&self) -> Option<Timestamp> {
         self.suggested
     }
 
     /// What a prepare asks for, in two rounds.
-    pub(super) fn asks(&self, is_last: bool) -> Asks {
+    pub(in crate::coordinator) fn asks(&self, is_last: bool) -> Asks {
         match (self.suggested, is_last) {
             (Some(suggested), _) => Asks::Place(suggested),
             (None, true) => Asks::Decision,
@@ -44,22 +44,22 @@ impl Stamp {
     }
 
     /// All have voted: the attempt stands at its final timestamp, and its caller is told when the horizon has come this far.
-    pub(super) fn place(&mut self, at: Timestamp, until: Timestamp) {
+    pub(in crate::coordinator) fn place(&mut self, at: Timestamp, until: Timestamp) {
         (self.placed_at, self.told_at) = (Some(at), Some(until));
     }
 
     /// The final timestamp, once that is known.
-    pub(super) fn placed_at(&self) -> Option<Timestamp> {
+    pub(in crate::coordinator) fn placed_at(&self) -> Option<Timestamp> {
         self.placed_at
     }
 
     /// Up to where the horizon has to come before the caller is told. `None`: that is not what the caller waits for.
-    pub(super) fn awaited(&self) -> Option<Timestamp> {
+    pub(in crate::coordinator) fn awaited(&self) -> Option<Timestamp> {
         self.told_at
     }
 
     /// No vote will be as small as that any more. Gives back what was put off until then.
-    pub(super) fn hear_horizon(&mut self, horizon: Timestamp) -> Option<Refusal> {
+    pub(in crate::coordinator) fn hear_horizon(&mut self, horizon: Timestamp) -> Option<Refusal> {
         self.horizon = self.horizon.max(horizon);
         self.failure.take()
     }
@@ -67,7 +67,7 @@ impl Stamp {
     /// The transaction cannot be done. Whether its caller may hear that now: it tells of a state, as an answer does (P78). If not, it
     /// is kept for [`Self::hear_horizon`].
     #[must_use]
-    pub(super) fn may_tell_failure(&mut self, refusal: &Refusal) -> bool {
+    pub(in crate::coordinator) fn may_tell_failure(&mut self, refusal: &Refusal) -> bool {
         match refusal {
             Refusal::OperationBehind { behind, .. }
                 if self.horizon < *behind && !is_planted(Bug::ErrorToldAtOnce) =>
@@ -83,24 +83,24 @@ impl Stamp {
     }
 
     /// Whether the horizon has come as far as the caller waits for.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(in crate::coordinator) fn is_settled(&self) -> bool {
         self.told_at.is_some_and(|until| self.horizon >= until || is_planted(Bug::ToldBeforeHorizon))
     }
 
     /// Answers of the attempt are lost.
-    pub(super) fn lose_answers(&mut self) {
+    pub(in crate::coordinator) fn lose_answers(&mut self) {
         self.lost_answers = true;
     }
 
     /// The caller is told now. Whether the answers are all there.
     #[must_use]
-    pub(super) fn tell(&mut self) -> bool {
+    pub(in crate::coordinator) fn tell(&mut self) -> bool {
         self.told_at = None;
         !self.lost_answers
     }
 
     /// The next attempt has no timestamp unless one is suggested again.
-    pub(super) fn begin_next(&mut self) {
+    pub(in crate::coordinator) fn begin_next(&mut self) {
         (self.suggested, self.placed_at, self.told_at, self.lost_answers) = (None, None, None, false);
     }
 }

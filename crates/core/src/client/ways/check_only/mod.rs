@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use claret_types::{Bytes, Operation};
 use smallvec::SmallVec;
 
-use super::keeper::Wish;
-use super::{Client, is_about_places};
+use crate::client::keeper::Wish;
+use crate::client::{Client, is_about_places};
 use crate::coordinator::Closed;
 use crate::ids::{CallNo, LookNo, ShardId, Time, TxHandle};
 use crate::limits::Limits;
@@ -36,7 +36,7 @@ struct Look {
 
 /// See the module's text.
 #[derive(Clone, Debug)]
-pub(super) struct Looks {
+pub(in crate::client) struct Looks {
     next: u64,
     open: BTreeMap<LookNo, Look>,
     /// When each asks again.
@@ -48,7 +48,7 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(in crate::client) fn new(limits: &Limits) -> Self {
         Looks {
             next: 0,
             open: BTreeMap::new(),
@@ -61,12 +61,12 @@ impl Looks {
     }
 
     /// When some are to be asked again.
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
+    pub(in crate::client) fn poll_timeout(&self) -> Option<Time> {
         self.due.first().map(|(due, _)| *due)
     }
 
     /// A connection is new: what was asked may be lost.
-    pub(super) fn ask_again(&mut self, now: Time) {
+    pub(in crate::client) fn ask_again(&mut self, now: Time) {
         self.due = self.open.keys().map(|look| (now, *look)).collect();
         self.open.values_mut().for_each(|look| (look.due, look.is_asked) = (now, false));
     }
@@ -86,7 +86,7 @@ impl Looks {
 
     /// # Panics
     /// When one is not due at its time.
-    pub(super) fn check_invariants(&self) {
+    pub(in crate::client) fn check_invariants(&self) {
         let due: BTreeSet<_> = self.open.iter().map(|(look, it)| (it.due, *look)).collect();
         assert_eq!(due, self.due, "looks that are due");
     }
@@ -121,7 +121,7 @@ impl Client {
     }
 
     /// Sends those that are due.
-    pub(super) fn ask_looks(&mut self, now: Time) {
+    pub(in crate::client) fn ask_looks(&mut self, now: Time) {
         self.outputs.now = now;
         while let Some((due, look)) = self.looks.due.first().copied().filter(|(due, _)| *due <= now) {
             let again = now.plus(self.looks.resend_us.max(1));
@@ -142,7 +142,7 @@ impl Client {
     }
 
     /// A shard has answered one.
-    pub(super) fn looked(&mut self, now: Time, from: ShardId, look: LookNo, seen: Seen) {
+    pub(in crate::client) fn looked(&mut self, now: Time, from: ShardId, look: LookNo, seen: Seen) {
         // An answer to an earlier question may come late, and is as good; not one of somebody who was not asked.
         let Some(it) = self.looks.open.get_mut(&look).filter(|it| it.asked == from) else { return };
         let is_final = match &seen {

@@ -39,26 +39,26 @@ struct Heard {
 
 /// See the module's text.
 #[derive(Clone, Debug)]
-pub(super) struct Stamps {
+pub(in crate::client) struct Stamps {
     /// Few.
     heard: SmallVec<[Heard; 4]>,
     lead_us: u64,
     /// Every call is ordered that can be, whatever shards say.
     is_always: bool,
     /// Calls are ordered somewhere.
-    pub(super) are_needed: bool,
+    pub(in crate::client) are_needed: bool,
     /// Some attempt had a timestamp, and its caller may still wait for a clock.
-    pub(super) were_needed: bool,
+    pub(in crate::client) were_needed: bool,
     /// The largest timestamp that somebody waits for.
-    pub(super) want: Timestamp,
+    pub(in crate::client) want: Timestamp,
     /// Up to here no vote comes any more, whoever is silent (P79).
-    pub(super) passed: Timestamp,
+    pub(in crate::client) passed: Timestamp,
     /// Who was asked is not asked again for so long at most, in microseconds.
     again_us: u64,
 }
 
 impl Stamps {
-    pub(super) fn new(switches: Switches, again_us: u64) -> Self {
+    pub(in crate::client) fn new(switches: Switches, again_us: u64) -> Self {
         let is_always = switches.ordering() == Ordered::Always;
         Stamps {
             heard: SmallVec::new(),
@@ -74,14 +74,14 @@ impl Stamps {
 
     /// About when a prepare that leaves now is looked at, by the clock of the shard that is furthest ahead. The process's own time
     /// may be anything, so before a shard has said its time nothing is suggested but to be the first.
-    pub(super) fn suggest(&self, now: Time) -> Option<Timestamp> {
+    pub(in crate::client) fn suggest(&self, now: Time) -> Option<Timestamp> {
         let ahead_us = self.heard.iter().map(|heard| heard.ahead_us).max();
         let about = |ahead_us| now.plus(self.lead_us).0.saturating_add_signed(ahead_us);
         self.are_needed.then(|| Timestamp(ahead_us.map_or(0, about)))
     }
 
     /// A shard said what its clock is.
-    pub(super) fn hear(&mut self, now: Time, shard: ShardId, ticked: Ticked) {
+    pub(in crate::client) fn hear(&mut self, now: Time, shard: ShardId, ticked: Ticked) {
         let Ticked { clock, now: its_time, passed, orders, owners } = ticked;
         self.passed = self.passed.max(passed);
         let ahead_us = (its_time.0 as i64).wrapping_sub(now.0 as i64);
@@ -105,14 +105,14 @@ impl Stamps {
     }
 
     /// When a shard is to be asked for its clock. `None`: it is far enough.
-    pub(super) fn asks_at(&self, shard: ShardId) -> Option<Time> {
+    pub(in crate::client) fn asks_at(&self, shard: ShardId) -> Option<Time> {
         let is_behind = self.clock_of(shard) < self.want;
         let asked = |heard: &&Heard| heard.asked >= self.want;
         is_behind.then(|| self.find(shard).filter(asked).map_or(Time(0), |heard| heard.asks_at))
     }
 
     /// A shard is asked for its clock.
-    pub(super) fn note_asked(&mut self, now: Time, shard: ShardId) {
+    pub(in crate::client) fn note_asked(&mut self, now: Time, shard: ShardId) {
         let (asked, asks_at) = (self.want, now.plus(self.again_us.max(1)));
         match self.heard.iter_mut().find(|heard| heard.shard == shard) {
             Some(heard) => (heard.asked, heard.asks_at) = (asked, asks_at),
@@ -125,19 +125,19 @@ impl Stamps {
     }
 
     /// A shard takes nothing without a timestamp (P87).
-    pub(super) fn begin(&mut self, shard: ShardId) {
+    pub(in crate::client) fn begin(&mut self, shard: ShardId) {
         (self.are_needed, self.were_needed) = (true, true);
         let heard = self.heard.iter_mut().find(|heard| heard.shard == shard);
         heard.into_iter().for_each(|heard| heard.orders = true);
     }
 
     /// Nobody waits for a clock: as soon as no shard orders calls any more, nothing is stamped.
-    pub(super) fn end_if_unneeded(&mut self) {
+    pub(in crate::client) fn end_if_unneeded(&mut self) {
         self.are_needed = self.is_always || self.heard.iter().any(|heard| heard.orders);
     }
 
     /// A vote was so far above what was suggested: prepares need longer than was thought, or not as long.
-    pub(super) fn learn(&mut self, lifted_us: u64) {
+    pub(in crate::client) fn learn(&mut self, lifted_us: u64) {
         self.lead_us = match lifted_us {
             0 => self.lead_us - self.lead_us / 1_024,
             some => (self.lead_us + some / 8 + 1).min(LEAD_US_MAX),
@@ -150,7 +150,7 @@ impl Stamps {
     }
 
     /// The smallest clock of these shards, which own all keys: counted are those that know the same owners (P79).
-    pub(super) fn horizon(&self, owners: &[ShardId], digest: u64) -> Timestamp {
+    pub(in crate::client) fn horizon(&self, owners: &[ShardId], digest: u64) -> Timestamp {
         let clock_of = |shard: &ShardId| {
             // One that gave keys away may be further ahead than who has them now.
             let knows_owners = |heard: &&Heard| heard.owners == digest || is_planted(Bug::OtherOwnersCount);
@@ -171,12 +171,12 @@ impl Stamps {
 }
 
 /// What [`Response::Ticked`](crate::message::Response) says.
-pub(super) struct Ticked {
-    pub(super) clock: Timestamp,
-    pub(super) now: Time,
-    pub(super) passed: Timestamp,
-    pub(super) orders: bool,
-    pub(super) owners: u64,
+pub(in crate::client) struct Ticked {
+    pub(in crate::client) clock: Timestamp,
+    pub(in crate::client) now: Time,
+    pub(in crate::client) passed: Timestamp,
+    pub(in crate::client) orders: bool,
+    pub(in crate::client) owners: u64,
 }
 
 #[cfg(test)]

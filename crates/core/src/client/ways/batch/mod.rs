@@ -1,7 +1,7 @@
 //! When those that are gathered may leave, and that they do (docs/batches.md, B1, B2, B8, B9).
 
-use super::outbox::Outbox;
-use super::{Client, Outputs};
+use crate::client::outbox::Outbox;
+use crate::client::{Client, Outputs};
 use crate::ids::{ShardId, Time};
 
 /// Who needs a shard that owes an answer for so long goes alone, in microseconds (B1): others would wait for it, too.
@@ -9,7 +9,7 @@ const SILENT_US: u64 = 100_000;
 
 impl Outputs {
     /// A transaction is to wait until a frame leaves for one of these shards. Whether one can.
-    pub(super) fn gather(&mut self, shards: &[ShardId], may_leave: bool) -> bool {
+    pub(in crate::client) fn gather(&mut self, shards: &[ShardId], may_leave: bool) -> bool {
         let answers = |outbox: &Outbox| {
             outbox.connection.is_some()
                 && outbox.owes_since().is_none_or(|since| self.now.since(since) < SILENT_US)
@@ -31,7 +31,7 @@ impl Outputs {
     }
 
     /// Those that are gathered may leave now.
-    pub(super) fn tell_of_gathered(&mut self) {
+    pub(in crate::client) fn tell_of_gathered(&mut self) {
         for outbox in self.outboxes.iter_mut().filter(|outbox| outbox.has_gathered()) {
             self.ready.extend(outbox.tell_once(&self.pacing));
         }
@@ -45,12 +45,12 @@ impl Outputs {
 
 impl Client {
     /// Whether those that are gathered may leave. The window does not count while a shard is silent (B9).
-    pub(super) fn may_leave(&self) -> bool {
+    pub(in crate::client) fn may_leave(&self) -> bool {
         self.transactions.may_leave() || self.outputs.silent_at().is_some_and(|at| at <= self.outputs.now)
     }
 
     /// When those that are held by the window may leave because a shard is silent by then.
-    pub(super) fn released_at(&self) -> Option<Time> {
+    pub(in crate::client) fn released_at(&self) -> Option<Time> {
         if !self.transactions.has_gathered() || self.transactions.may_leave() {
             return None; // Mostly: then nobody need know who is silent.
         }
@@ -58,7 +58,7 @@ impl Client {
     }
 
     /// A frame leaves: all that are gathered leave (B2).
-    pub(super) fn leave(&mut self) {
+    pub(in crate::client) fn leave(&mut self) {
         let now = self.outputs.now;
         self.outputs.outboxes.iter_mut().for_each(Outbox::left);
         self.suggest(now);
@@ -67,7 +67,7 @@ impl Client {
     }
 
     /// Places or connections are not what they were: those that are gathered leave, each by itself (B8).
-    pub(super) fn disband(&mut self) {
+    pub(in crate::client) fn disband(&mut self) {
         self.outputs.outboxes.iter_mut().for_each(Outbox::left);
         self.transactions.disband(self.outputs.now);
     }

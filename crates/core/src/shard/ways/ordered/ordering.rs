@@ -2,10 +2,10 @@
 
 use claret_types::Operation;
 
-use super::history::Decided;
-use super::key_hash;
-use super::machine::Shard;
 use crate::ids::{AttemptId, ShardId, Time, Timestamp};
+use crate::shard::history::Decided;
+use crate::shard::key_hash;
+use crate::shard::machine::Shard;
 
 /// What is settled.
 impl Shard {

@@ -7,9 +7,9 @@ use claret_types::{Mode, TypeInfo};
 use hashbrown::HashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::lock::Used;
 use crate::ids::Timestamp;
 use crate::planted::{Bug, is_planted};
+use crate::shard::lock_table::lock::Used;
 
 /// A generation is not forgotten for its size before it has so many records.
 const RECORDS_MAX: usize = 1 << 14;
@@ -89,7 +89,7 @@ pub(crate) struct Clocks {
 
 impl Clocks {
     /// The largest clock of a record for what conflicts with that use of it. O(modes).
-    pub(super) fn before(&self, hash: u64, kind: &TypeInfo, used: Used) -> Timestamp {
+    pub(in crate::shard::lock_table) fn before(&self, hash: u64, kind: &TypeInfo, used: Used) -> Timestamp {
         let of = |generation: &Generation| {
             generation.clocks.get(&hash).map_or(Timestamp::default(), |it| it.before(kind, used))
         };
@@ -97,7 +97,13 @@ impl Clocks {
     }
 
     /// A record was so used by somebody who voted, or whose place is final.
-    pub(super) fn raise(&mut self, hash: u64, kind: &'static TypeInfo, used: Used, at: Timestamp) {
+    pub(in crate::shard::lock_table) fn raise(
+        &mut self,
+        hash: u64,
+        kind: &'static TypeInfo,
+        used: Used,
+        at: Timestamp,
+    ) {
         self.used = self.used.max(at);
         let young = &mut self.young;
         young.latest = young.latest.max(at);

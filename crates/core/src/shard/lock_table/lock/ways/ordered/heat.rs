@@ -35,7 +35,7 @@ pub(crate) struct Heat {
 
 impl Heat {
     /// Somebody met another process on a record.
-    pub(super) fn note(&mut self, now: Time, limits: &Limits, hash: u64) {
+    pub(in crate::shard::lock_table) fn note(&mut self, now: Time, limits: &Limits, hash: u64) {
         self.roll(now, limits);
         if self.records.len() >= RECORDS_MAX && !self.records.contains_key(&hash) {
             return;
@@ -70,7 +70,7 @@ impl Heat {
         self.ordered = self.records.len();
     }
 
-    pub(super) fn new(ordering: Ordered, limits: &Limits) -> Self {
+    pub(in crate::shard::lock_table) fn new(ordering: Ordered, limits: &Limits) -> Self {
         Heat {
             ordering,
             records: HashMap::default(),
@@ -81,7 +81,7 @@ impl Heat {
     }
 
     /// So many have to meet on a record from now on.
-    pub(super) fn set_meets_min(&mut self, meets_min: u32) {
+    pub(in crate::shard::lock_table) fn set_meets_min(&mut self, meets_min: u32) {
         self.is_everywhere = meets_min == 0;
     }
 
@@ -93,7 +93,7 @@ impl Heat {
 
     /// Whether calls on a record are ordered, by what meets there or anyhow.
     #[inline]
-    pub(super) fn orders(&self, hash: u64) -> bool {
+    pub(in crate::shard::lock_table) fn orders(&self, hash: u64) -> bool {
         match self.ordering {
             Ordered::Never => false,
             Ordered::Hot => self.is_ordered(hash),
@@ -103,14 +103,14 @@ impl Heat {
 
     /// Whether calls on a record are ordered by what meets there.
     #[inline]
-    pub(super) fn is_ordered(&self, hash: u64) -> bool {
+    pub(in crate::shard::lock_table) fn is_ordered(&self, hash: u64) -> bool {
         self.is_everywhere
             || self.ordered > 0 && self.records.get(&hash).is_some_and(|record| record.is_ordered)
     }
 
     /// # Panics
     /// When it is not counted how many are ordered.
-    pub(super) fn check(&self) {
+    pub(in crate::shard::lock_table) fn check(&self) {
         let mut ordered = 0;
         // In any order: a count.
         for (_, record) in &self.records {

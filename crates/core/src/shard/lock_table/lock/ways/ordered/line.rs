@@ -17,17 +17,17 @@ use std::collections::BTreeMap;
 use claret_types::{Bytes, Claims, Held, Mode, Modes, Operation, Reply, State, TypeInfo};
 use smallvec::SmallVec;
 
-use super::holder::{Holder, Used};
-use super::{Lock, Owner, Record};
 use crate::ids::{AttemptId, Birth, CallNo, Time, Timestamp};
 use crate::message::Call;
 use crate::planted::{Bug, is_planted};
 use crate::records::External;
 use crate::shard::lock_table::around::Around;
-use crate::shard::lock_table::clocks::Clocks;
 use crate::shard::lock_table::executor::Executor;
 use crate::shard::lock_table::footprint::footprint;
-use crate::shard::lock_table::heat::Heat;
+use crate::shard::lock_table::lock::holder::{Holder, Used};
+use crate::shard::lock_table::lock::ways::ordered::clocks::Clocks;
+use crate::shard::lock_table::lock::ways::ordered::heat::Heat;
+use crate::shard::lock_table::lock::{Lock, Owner, Record};
 use crate::shard::lock_table::outbox::Outbox;
 use crate::switches::{Ordered, Switches};
 
@@ -51,14 +51,14 @@ struct Standing {
 
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Line {
+pub(in crate::shard::lock_table::lock) struct Line {
     claimed: Held,
     standing: BTreeMap<Place, Standing>,
 }
 
 /// What a holder in order is going to do.
 #[derive(Clone, Debug, Default)]
-pub(super) struct InOrder {
+pub(in crate::shard::lock_table::lock) struct InOrder {
     calls: SmallVec<[Call; 1]>,
     /// Where it stands, once it has voted.
     place: Option<Timestamp>,
@@ -84,7 +84,7 @@ impl Line {
     }
 
     /// Who stands where: for digests. Who watches whom follows from that.
-    pub(super) fn content(&self) -> impl std::fmt::Debug + '_ {
+    pub(in crate::shard::lock_table::lock) fn content(&self) -> impl std::fmt::Debug + '_ {
         self.standing.iter().map(|(place, standing)| (place, standing.is_final)).collect::<Vec<_>>()
     }
 
@@ -93,12 +93,12 @@ impl Line {
     }
 
     /// How many stand in it.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::shard::lock_table::lock) fn len(&self) -> usize {
         self.standing.len()
     }
 
     /// What is claimed by those who stand in it or are going to.
-    pub(super) fn claimed(&self) -> &Held {
+    pub(in crate::shard::lock_table::lock) fn claimed(&self) -> &Held {
         &self.claimed
     }
 }
@@ -107,13 +107,13 @@ impl Lock {
     // --- deciding ---
 
     /// What a call claims in order: whatever it may claim in any state.
-    pub(super) fn claims_in_order(switches: &Switches, call: &Call) -> Claims {
+    pub(in crate::shard::lock_table::lock) fn claims_in_order(switches: &Switches, call: &Call) -> Claims {
         let claims = footprint(switches, call, false);
         if claims.list.is_empty() { call.op.footprint_with_expiry() } else { claims }
     }
 
     /// Whether no lock is in the way of a call that claims in order. Others who do are not: they are carried out one after the other.
-    pub(super) fn admits_in_order(&self, call: &Call, claims: &Claims) -> bool {
+    pub(in crate::shard::lock_table::lock) fn admits_in_order(&self, call: &Call, claims: &Claims) -> bool {
         let Some(kind) = self.kind else { return !self.vanished };
         let admits = |modes| {
             let admits = self.held.admits_modes(modes, claims, std::iter::empty());
@@ -125,14 +125,18 @@ impl Lock {
     }
 
     /// Whether those who claim the record in order are not in the way of claims by a lock.
-    pub(super) fn admits_beside_line(&self, modes: &Modes, claims: &Claims) -> bool {
+    pub(in crate::shard::lock_table::lock) fn admits_beside_line(
+        &self,
+        modes: &Modes,
+        claims: &Claims,
+    ) -> bool {
         self.line.as_ref().is_none_or(|line| {
             let admits = || line.claimed.admits_modes(modes, claims, std::iter::empty());
             !claims.have(SETS_EXPIRY) && (admits() || is_planted(Bug::LocksPassOrdered))
         })
     }
 
-    pub(super) fn claim_in_order(&mut self, claims: &Claims) {
+    pub(in crate::shard::lock_table::lock) fn claim_in_order(&mut self, claims: &Claims) {
         self.line.get_or_insert_default().claimed.add(claims);
     }
 
@@ -140,18 +144,18 @@ impl Lock {
 
     /// Whether somebody claims the record in order.
     #[inline]
-    pub(in super::super) fn has_line(&self) -> bool {
+    pub(in crate::shard::lock_table) fn has_line(&self) -> bool {
         self.line.is_some()
     }
 
     /// Whether an attempt claims the record in order.
     #[inline]
-    pub(in super::super) fn stands(&self, attempt: AttemptId) -> bool {
+    pub(in crate::shard::lock_table) fn stands(&self, attempt: AttemptId) -> bool {
         self.holders.get(&attempt).is_some_and(Holder::is_in_order)
     }
 
     /// Whether an attempt has calls in order that answer something.
-    pub(in super::super) fn answers_later(&self, attempt: AttemptId) -> bool {
+    pub(in crate::shard::lock_table) fn answers_later(&self, attempt: AttemptId) -> bool {
         let in_order = self.holders.get(&attempt).and_then(|holder| holder.in_order.as_ref());
         in_order.is_some_and(|in_order| in_order.calls.iter().any(|call| call.op.returns()))
     }
@@ -159,7 +163,7 @@ impl Lock {
     // --- standing ---
 
     /// Who claims the record in order, and holds it, stands in its line at this timestamp.
-    pub(in super::super) fn stand(&mut self, attempt: AttemptId, at: Timestamp) {
+    pub(in crate::shard::lock_table) fn stand(&mut self, attempt: AttemptId, at: Timestamp) {
         let (Some(line), Some(holder)) = (&mut self.line, self.holders.get_mut(&attempt)) else { return };
         if let Some(in_order) = &mut holder.in_order {
             in_order.place = Some(at);
@@ -169,7 +173,12 @@ impl Lock {
 
     /// An elder waits, on this record or another one, for somebody who stands in this line: that one knows so here from now on, and
     /// who goes before it is told (P81).
-    pub(in super::super) fn pass_on(&mut self, attempt: AttemptId, elder: Birth, outbox: &mut Outbox) {
+    pub(in crate::shard::lock_table) fn pass_on(
+        &mut self,
+        attempt: AttemptId,
+        elder: Birth,
+        outbox: &mut Outbox,
+    ) {
         let (Some(line), Some(holder)) = (&self.line, self.holders.get_mut(&attempt)) else { return };
         let Some(place) = holder.stands().map(|at| (at, attempt)) else { return };
         holder.told = Some(holder.told.map_or(elder, |told| told.min(elder)));
@@ -186,7 +195,11 @@ impl Lock {
     }
 
     /// Looks at those who have their final place, and says of whom the turn has come on this record.
-    pub(super) fn look_at(&mut self, mut attempts: SmallVec<[AttemptId; 4]>, outbox: &mut Outbox) {
+    pub(in crate::shard::lock_table::lock) fn look_at(
+        &mut self,
+        mut attempts: SmallVec<[AttemptId; 4]>,
+        outbox: &mut Outbox,
+    ) {
         while let Some(attempt) = attempts.pop() {
             let Some(holder) = self.holders.get(&attempt) else { continue };
             let (Some(place), Some(line)) = (holder.stands().map(|at| (at, attempt)), &self.line) else {
@@ -223,7 +236,7 @@ impl Lock {
 
     /// # Panics
     /// When an invariant of the line does not hold.
-    pub(super) fn check_line(&self, key: &Bytes, claimed: &Held) {
+    pub(in crate::shard::lock_table::lock) fn check_line(&self, key: &Bytes, claimed: &Held) {
         let Some(line) = &self.line else {
             return assert!(claimed.is_empty(), "'{key}' is claimed in order, and has no line");
         };
@@ -248,17 +261,17 @@ impl Lock {
 
 impl Holder {
     /// Whether it claims in order, not by locks.
-    pub(super) fn is_in_order(&self) -> bool {
+    pub(in crate::shard::lock_table::lock) fn is_in_order(&self) -> bool {
         self.in_order.is_some()
     }
 
     /// What it is going to do, if it claims in order.
-    pub(super) fn calls_in_order(&self) -> Option<&SmallVec<[Call; 1]>> {
+    pub(in crate::shard::lock_table::lock) fn calls_in_order(&self) -> Option<&SmallVec<[Call; 1]>> {
         self.in_order.as_ref().map(|in_order| &in_order.calls)
     }
 
     /// It is granted this call in order.
-    pub(super) fn will_do(&mut self, call: &Call) {
+    pub(in crate::shard::lock_table::lock) fn will_do(&mut self, call: &Call) {
         self.in_order.get_or_insert_default().calls.push(call.clone());
     }
 
@@ -270,7 +283,7 @@ impl Holder {
         self.in_order.as_ref()?.place
     }
 
-    pub(super) fn conflicts_with(&self, lock: &Lock, other: &Holder) -> bool {
+    pub(in crate::shard::lock_table::lock) fn conflicts_with(&self, lock: &Lock, other: &Holder) -> bool {
         let Some(kind) = lock.kind else { return true };
         self.claims().any(|own| other.claims().any(|its| own.conflict_with(its, &kind.modes)))
     }
@@ -281,7 +294,7 @@ impl Record {
 
     /// Whether calls that come together claim the record in order: it is one for that, they can be done whatever comes before them
     /// (P82), and their owner holds nothing of it by locks.
-    pub(in super::super) fn is_in_order(
+    pub(in crate::shard::lock_table) fn is_in_order(
         &self,
         heat: &Heat,
         executor: &Executor,
@@ -297,13 +310,17 @@ impl Record {
     // --- voting ---
 
     /// The largest clock of the record for what conflicts with what an attempt claims there: its vote has to be larger (P73).
-    pub(in super::super) fn clock_before(&self, clocks: &Clocks, attempt: AttemptId) -> Timestamp {
+    pub(in crate::shard::lock_table) fn clock_before(
+        &self,
+        clocks: &Clocks,
+        attempt: AttemptId,
+    ) -> Timestamp {
         let holder = self.lock.as_ref().and_then(|lock| Some((lock.kind?, lock.holders.get(&attempt)?)));
         holder.map_or(Timestamp::default(), |(kind, holder)| clocks.before(self.hash, kind, holder.used))
     }
 
     /// An attempt votes with this timestamp on the record that it holds. Whether nobody who conflicts claims it in order.
-    pub(in super::super) fn take_place(
+    pub(in crate::shard::lock_table) fn take_place(
         &mut self,
         around: &mut Around<'_>,
         now: Time,
@@ -333,7 +350,7 @@ impl Record {
     }
 
     /// The final timestamp of who holds the record by a lock is known.
-    pub(in super::super) fn raise(&self, clocks: &mut Clocks, attempt: AttemptId, at: Timestamp) {
+    pub(in crate::shard::lock_table) fn raise(&self, clocks: &mut Clocks, attempt: AttemptId, at: Timestamp) {
         let Some(lock) = &self.lock else { return };
         if let (Some(kind), Some(holder)) = (lock.kind, lock.holders.get(&attempt)) {
             raise(clocks, self.hash, kind, holder, at);
@@ -341,7 +358,7 @@ impl Record {
     }
 
     /// What the calls of an attempt in order answer as things are.
-    pub(in super::super) fn answers_in_order(
+    pub(in crate::shard::lock_table) fn answers_in_order(
         &self,
         around: &mut Around<'_>,
         attempt: AttemptId,
@@ -365,7 +382,7 @@ impl Record {
 
     /// The final timestamp of an attempt that stands in line is known (P75). `answers`: they are wanted when it is carried out.
     /// Who is to be looked at, if it is known here.
-    pub(in super::super) fn finish_place(
+    pub(in crate::shard::lock_table) fn finish_place(
         &mut self,
         clocks: &mut Clocks,
         attempt: AttemptId,
@@ -384,7 +401,7 @@ impl Record {
     }
 
     /// Looks at those who have their final place, and lets in who can be.
-    pub(in super::super) fn look_at(
+    pub(in crate::shard::lock_table) fn look_at(
         &mut self,
         around: &mut Around<'_>,
         now: Time,
@@ -397,7 +414,7 @@ impl Record {
     }
 
     /// Carries out what an attempt has in order. [`Self::look_at`] must follow.
-    pub(in super::super) fn carry_out(
+    pub(in crate::shard::lock_table) fn carry_out(
         &mut self,
         around: &mut Around<'_>,
         attempt: AttemptId,
@@ -422,7 +439,7 @@ impl Record {
     }
 
     /// Gives up what an attempt claims in order. Who is to be looked at again.
-    pub(in super::super) fn leave_line(
+    pub(in crate::shard::lock_table) fn leave_line(
         &mut self,
         clocks: &mut Clocks,
         attempt: AttemptId,
@@ -443,7 +460,7 @@ impl Record {
 }
 
 /// Whether these calls can be done whatever comes before them, on a record of their type that does not end by its time.
-pub(in super::super) fn may_order(
+pub(in crate::shard::lock_table) fn may_order(
     key: &Bytes,
     record: Option<&Record>,
     calls: &[Call],
@@ -465,7 +482,7 @@ pub(in super::super) fn may_order(
 }
 
 /// What an operation may use of a record in any state.
-pub(in super::super) fn used_by(op: &Operation) -> Used {
+pub(in crate::shard::lock_table) fn used_by(op: &Operation) -> Used {
     let mut used = Used::default();
     used.add(&op.footprint_with_expiry());
     used

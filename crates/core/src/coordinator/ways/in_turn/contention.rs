@@ -15,7 +15,7 @@
 use claret_types::Bytes;
 use smallvec::SmallVec;
 
-use super::Coordinator;
+use crate::coordinator::Coordinator;
 use crate::ids::{ShardId, Timestamp};
 use crate::limits::Limits;
 use crate::message::{Refusal, Response};

@@ -11,7 +11,7 @@ const NEED_MAX: u32 = 128;
 
 /// How many batches may be under way: fewer where they have to wait, since those of one process then wait for each other.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub(in crate::client) struct Window {
     most: u32,
     /// So many in a row waited for nobody.
     free: u32,
@@ -29,17 +29,17 @@ impl Default for Window {
 }
 
 impl Window {
-    pub(super) fn most(&self) -> u32 {
+    pub(in crate::client) fn most(&self) -> u32 {
         self.most
     }
 
     /// How often it was halved so far.
-    pub(super) fn halved(&self) -> u32 {
+    pub(in crate::client) fn halved(&self) -> u32 {
         self.halved
     }
 
     /// One of them had to wait for a lock, and left after the window was halved so many times.
-    pub(super) fn shrink(&mut self, halved: u32) {
+    pub(in crate::client) fn shrink(&mut self, halved: u32) {
         if halved != self.halved {
             return;
         }
@@ -48,7 +48,7 @@ impl Window {
     }
 
     /// One ended that had to wait for nobody.
-    pub(super) fn grow(&mut self) {
+    pub(in crate::client) fn grow(&mut self) {
         self.free = self.free.saturating_add(1);
         if self.free >= self.most * self.need && self.most < WINDOW_MAX {
             *self = Window { most: self.most + 1, free: 0, need: (self.need / 2).max(1), ..*self };
@@ -63,7 +63,7 @@ const CALLS_MAX: u32 = 1024;
 
 /// How many calls a batch may have: fewer after one that failed, of which each goes alone, or had long answers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
+pub(in crate::client) struct Size {
     calls_max: u32,
 }
 
@@ -74,15 +74,15 @@ impl Default for Size {
 }
 
 impl Size {
-    pub(super) fn calls_max(&self) -> u32 {
+    pub(in crate::client) fn calls_max(&self) -> u32 {
         self.calls_max
     }
 
-    pub(super) fn grow(&mut self) {
+    pub(in crate::client) fn grow(&mut self) {
         self.calls_max = (self.calls_max + self.calls_max / 8).min(CALLS_MAX);
     }
 
-    pub(super) fn shrink(&mut self) {
+    pub(in crate::client) fn shrink(&mut self) {
         self.calls_max = (self.calls_max / 4).max(CALLS_MIN);
     }
 }
@@ -114,7 +114,7 @@ const ALONE_WORTH: u64 = 85;
 /// Whether transactions leave together or alone. Now and then the other way is tried for a round, the less often the more
 /// often it was worse; what took less time stays.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Trial {
+pub(in crate::client) struct Trial {
     is_together: bool,
     /// Of this round: how many ended, and how long they took, in microseconds.
     ended: u32,
@@ -146,17 +146,17 @@ impl Default for Trial {
 }
 
 impl Trial {
-    pub(super) fn is_together(&self) -> bool {
+    pub(in crate::client) fn is_together(&self) -> bool {
         self.is_together
     }
 
     /// How long a batch may wait for locks.
-    pub(super) fn patience_us(&self) -> u64 {
+    pub(in crate::client) fn patience_us(&self) -> u64 {
         self.typical_us.saturating_mul(PATIENCE_TIMES).clamp(PATIENCE_US_MIN, PATIENCE_US_MAX)
     }
 
     /// A one-shot transaction committed, in so many microseconds.
-    pub(super) fn note(&mut self, us: u64) {
+    pub(in crate::client) fn note(&mut self, us: u64) {
         self.typical_us = self.typical_us.saturating_mul(TYPICAL_OF - 1).saturating_add(us) / TYPICAL_OF;
         if self.mixed > 0 {
             self.mixed -= 1;
@@ -184,7 +184,7 @@ impl Trial {
     }
 
     /// What waited together for too long goes alone, and so do others until that was compared.
-    pub(super) fn part(&mut self) {
+    pub(in crate::client) fn part(&mut self) {
         if self.is_together {
             (self.ended, self.took_us, self.before) = (0, 0, None);
             self.rest = 1;

@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use claret_types::{Bytes, OpError};
 
-use super::config::Config;
-use super::key_hash;
-use super::lock_table::LockTable;
-use super::outputs::Outputs;
 use crate::ids::{Incarnation, ShardId, Time, Timestamp};
 use crate::message::{PeerMessage, Refusal, owners_digest};
 use crate::planted::{Bug, is_planted};
+use crate::shard::config::Config;
+use crate::shard::key_hash;
+use crate::shard::lock_table::LockTable;
+use crate::shard::outputs::Outputs;
 use crate::switches::Ordered;
 
 /// How long a shard waits for answers before it asks the others again for their clocks, in microseconds: some hosts' words to each
@@ -25,7 +25,7 @@ const ASKED_US_MIN: u64 = 20_000;
 
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Horizon {
+pub(in crate::shard) struct Horizon {
     /// No later vote has a timestamp that is not larger (P73).
     clock: Timestamp,
     /// Attempts here that have voted with a timestamp and are not carried out.
@@ -57,17 +57,17 @@ struct Doubt {
 /// What is settled.
 impl Horizon {
     /// No later vote has a timestamp that is not larger.
-    pub(super) fn clock(&self) -> Timestamp {
+    pub(in crate::shard) fn clock(&self) -> Timestamp {
         self.clock
     }
 
     /// Up to here no vote comes any more by the shard's own time, and a digest of the owners of keys.
-    pub(super) fn passed_and_owners(&self) -> (Timestamp, u64) {
+    pub(in crate::shard) fn passed_and_owners(&self) -> (Timestamp, u64) {
         (self.passed, self.owners)
     }
 
     /// The smallest clock of the shards that own keys, as far as they said, and as time tells.
-    pub(super) fn of_all(&self) -> Timestamp {
+    pub(in crate::shard) fn of_all(&self) -> Timestamp {
         match self.owners {
             0 => self.passed, // Nobody knows who they are.
             _ => self.clock.min(self.least).max(self.passed),
@@ -75,27 +75,27 @@ impl Horizon {
     }
 
     /// Whether nothing with a timestamp is present, and the clocks of all shards that own keys have passed what was.
-    pub(super) fn is_settled(&self, table: &LockTable) -> bool {
+    pub(in crate::shard) fn is_settled(&self, table: &LockTable) -> bool {
         self.stamped == 0 && table.clocks().used() <= self.of_all()
     }
 
     /// Whether an attempt is here that has voted with a timestamp.
-    pub(super) fn has_stamped(&self) -> bool {
+    pub(in crate::shard) fn has_stamped(&self) -> bool {
         self.stamped > 0
     }
 
     /// An attempt has voted with a timestamp.
-    pub(super) fn note_vote(&mut self) {
+    pub(in crate::shard) fn note_vote(&mut self) {
         self.stamped += 1;
     }
 
     /// One that may have voted with a timestamp is over.
-    pub(super) fn note_end(&mut self, is_stamped: bool) {
+    pub(in crate::shard) fn note_end(&mut self, is_stamped: bool) {
         self.stamped -= usize::from(is_stamped);
     }
 
     /// Whether clients have to stamp: calls on some records are ordered, or what has a timestamp is not settled.
-    pub(super) fn orders(&self, config: &Config, table: &LockTable) -> bool {
+    pub(in crate::shard) fn orders(&self, config: &Config, table: &LockTable) -> bool {
         match config.switches().ordering() {
             Ordered::Never => false,
             Ordered::Hot => config.can_order() && (table.orders_any() || !self.is_settled(table)),
@@ -105,13 +105,13 @@ impl Horizon {
 
     /// Whether a prepare without a timestamp may vote: all that has one is settled (P87).
     #[inline]
-    pub(super) fn may_vote_unstamped(&self, config: &Config, table: &LockTable) -> bool {
+    pub(in crate::shard) fn may_vote_unstamped(&self, config: &Config, table: &LockTable) -> bool {
         !config.can_order() || self.is_settled(table)
     }
 
     /// That an operation cannot be done. Where calls are ordered, that tells of a state that may not be settled (P78), and whoever
     /// comes now was not seen.
-    pub(super) fn fails(
+    pub(in crate::shard) fn fails(
         &self,
         config: &Config,
         table: &mut LockTable,
@@ -137,7 +137,7 @@ impl Horizon {
 /// The own clock.
 impl Horizon {
     /// Time passes, and what is long ago is settled.
-    pub(super) fn pass(&mut self, now: Time, config: &Config) {
+    pub(in crate::shard) fn pass(&mut self, now: Time, config: &Config) {
         // Who votes now may have this very microsecond.
         let passed = Timestamp(now.0.saturating_sub(config.limits().passed_us).saturating_sub(1));
         self.passed = passed.max(self.passed);
@@ -145,7 +145,7 @@ impl Horizon {
     }
 
     /// Raises the clock to the shard's own time and to what somebody waits for, and forgets what it has passed. What is to be said.
-    pub(super) fn raise_clock(
+    pub(in crate::shard) fn raise_clock(
         &mut self,
         now: Time,
         config: &Config,
@@ -165,26 +165,26 @@ impl Horizon {
     }
 
     /// A vote has used a timestamp, which the records know. Forgets what the clock has passed.
-    pub(super) fn keep_up(&mut self, table: &mut LockTable) {
+    pub(in crate::shard) fn keep_up(&mut self, table: &mut LockTable) {
         let horizon = self.of_all();
         self.clock = self.clock.max(table.clocks_mut().forget(self.clock, horizon));
     }
 
     /// Up to here anything may have been used, and none of it is known to be settled.
-    pub(super) fn begin_at(&mut self, table: &mut LockTable, at: Timestamp) {
+    pub(in crate::shard) fn begin_at(&mut self, table: &mut LockTable, at: Timestamp) {
         self.clock = self.clock.max(at);
         table.clocks_mut().begin_at(self.clock);
     }
 
     /// Keys came from another shard, on which timestamps were used up to this one. Whether that is settled is not known.
-    pub(super) fn take_over(&mut self, table: &mut LockTable, used: Timestamp) {
+    pub(in crate::shard) fn take_over(&mut self, table: &mut LockTable, used: Timestamp) {
         let stays = is_planted(Bug::TakerStaysLow);
         self.begin_at(table, if stays { Timestamp::default() } else { used });
     }
 
     /// The timestamp of a vote: not below what is suggested, and above the shard's clock and those of its records (P73). Nobody votes
     /// before the own time: so what is long ago is settled, whoever is silent (P79).
-    pub(super) fn vote_after(
+    pub(in crate::shard) fn vote_after(
         &self,
         now: Time,
         config: &Config,
@@ -202,20 +202,20 @@ impl Horizon {
 
     /// So many times what clocks may be apart beyond a suggestion, or what another shard named if that is more (P88). Nothing is added to
     /// that, or two liars would take everybody ever further.
-    pub(super) fn ahead_by(&self, now: Time, config: &Config, skews: u64) -> Timestamp {
+    pub(in crate::shard) fn ahead_by(&self, now: Time, config: &Config, skews: u64) -> Timestamp {
         let limits = config.limits();
         let far = limits.ahead_us_max.saturating_add(limits.skew_us_max.saturating_mul(skews));
         Timestamp(now.plus(far).0).max(self.vouched)
     }
 
     /// How far ahead of now another node may be with a suggestion that it took: its clock may go before this one's (P88).
-    pub(super) fn far_ahead(&self, now: Time, config: &Config) -> Timestamp {
+    pub(in crate::shard) fn far_ahead(&self, now: Time, config: &Config) -> Timestamp {
         self.ahead_by(now, config, 1)
     }
 
     /// Whether a coordinator is believed what the final timestamp is: one further ahead is no node's that began anew just now, and no
     /// other shard said that it is there.
-    pub(super) fn is_likely(&self, now: Time, config: &Config, at: Timestamp) -> bool {
+    pub(in crate::shard) fn is_likely(&self, now: Time, config: &Config, at: Timestamp) -> bool {
         at <= self.ahead_by(now, config, 2) || is_planted(Bug::AnyFinalBelieved)
     }
 }
@@ -223,7 +223,7 @@ impl Horizon {
 /// The others.
 impl Horizon {
     /// The host says which shards own keys.
-    pub(super) fn know_owners(
+    pub(in crate::shard) fn know_owners(
         &mut self,
         now: Time,
         config: &Config,
@@ -254,7 +254,7 @@ impl Horizon {
 
     /// Asks the others how far they are: is all settled that was used here? Where every call is ordered that does not matter. If
     /// `is_beyond`, somebody wants more than the shard's own time allows, and any of them may be that far.
-    pub(super) fn ask_clocks(
+    pub(in crate::shard) fn ask_clocks(
         &mut self,
         now: Time,
         config: &Config,
@@ -280,7 +280,7 @@ impl Horizon {
 
     /// Another shard is so far. One whose time was wrong is beyond what this one's own time allows, and remembers that with its
     /// votes: everybody follows it, or nothing that it ordered would be settled before the time of day has come there (P88).
-    pub(super) fn vouch(&mut self, now: Time, config: &Config, at: Timestamp) {
+    pub(in crate::shard) fn vouch(&mut self, now: Time, config: &Config, at: Timestamp) {
         // No node is so far ahead while clocks agree: with one that began anew, and gave keys to another that took more for used.
         if at > self.ahead_by(now, config, 4) {
             self.vouched = at;
@@ -288,7 +288,7 @@ impl Horizon {
     }
 
     /// Another shard said its clock.
-    pub(super) fn hear_clock(
+    pub(in crate::shard) fn hear_clock(
         &mut self,
         now: Time,
         config: &Config,
@@ -313,17 +313,17 @@ impl Horizon {
 /// After a loss of memory (P85).
 impl Horizon {
     /// Another life begins without what was used and who had voted. What others said stays.
-    pub(super) fn forget_own(&mut self) {
+    pub(in crate::shard) fn forget_own(&mut self) {
         (self.clock, self.stamped) = (Timestamp::default(), 0);
     }
 
     /// Whether nobody is let in yet: the shard may have been further ahead than it knows.
-    pub(super) fn is_in_doubt(&self) -> bool {
+    pub(in crate::shard) fn is_in_doubt(&self) -> bool {
         self.doubt.is_some()
     }
 
     /// Begins behind all that an earlier incarnation may have published, voted or carried out. How far it may have been the others know.
-    pub(super) fn begin_anew(
+    pub(in crate::shard) fn begin_anew(
         &mut self,
         now: Time,
         config: &Config,
@@ -345,12 +345,12 @@ impl Horizon {
     }
 
     /// When [`Self::see_to_doubt`] has something to do.
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
+    pub(in crate::shard) fn poll_timeout(&self) -> Option<Time> {
         self.doubt.as_ref().map(|doubt| doubt.asks_at.min(doubt.until))
     }
 
     /// Asks those who have said nothing yet, again and again, or goes on without them.
-    pub(super) fn see_to_doubt(
+    pub(in crate::shard) fn see_to_doubt(
         &mut self,
         now: Time,
         config: &Config,
@@ -373,7 +373,7 @@ impl Horizon {
     }
 
     /// Another shard said how far the one in doubt may have been. What an earlier incarnation of that asked for was said before its end.
-    pub(super) fn hear_in_doubt(
+    pub(in crate::shard) fn hear_in_doubt(
         &mut self,
         config: &Config,
         table: &mut LockTable,
@@ -393,7 +393,7 @@ impl Horizon {
 
     /// # Panics
     /// When an invariant does not hold. `stamped`: how many attempts are here that have voted with a timestamp.
-    pub(super) fn check(&self, stamped: usize) {
+    pub(in crate::shard) fn check(&self, stamped: usize) {
         assert_eq!(self.stamped, stamped, "who has voted with a timestamp");
         let is_known = self.owners == 0 || self.least == self.smallest();
         assert!(is_known, "the smallest clock of the others");

@@ -1,12 +1,12 @@
-//! What operations would answer now, on committed state. See `shard/looking.rs`.
+//! What operations would answer now, on committed state. See `Step::look`.
 
 use claret_types::{Access, Bytes, Effect, Executed, OpError, Operation, Reply, Room, State, Unique};
 use smallvec::SmallVec;
 
-use super::counts::Counts;
-use super::executor::{Executor, take_off};
-use super::records::{Record, RecordIx};
 use crate::planted::{Bug, is_planted};
+use crate::shard::lock_table::counts::Counts;
+use crate::shard::lock_table::executor::{Executor, take_off};
+use crate::shard::lock_table::records::{Record, RecordIx};
 use crate::shard::phaser::same;
 use crate::switches::Discipline;
 
@@ -38,18 +38,23 @@ impl Look {
 }
 
 /// What a look is done with.
-pub(super) struct Looking<'a> {
-    pub(super) key: &'a Bytes,
+pub(in crate::shard::lock_table) struct Looking<'a> {
+    pub(in crate::shard::lock_table) key: &'a Bytes,
     /// If there is one here.
-    pub(super) record: Option<(RecordIx, &'a mut Record)>,
-    pub(super) discipline: Discipline,
-    pub(super) executor: &'a mut Executor,
-    pub(super) counts: &'a mut Counts,
+    pub(in crate::shard::lock_table) record: Option<(RecordIx, &'a mut Record)>,
+    pub(in crate::shard::lock_table) discipline: Discipline,
+    pub(in crate::shard::lock_table) executor: &'a mut Executor,
+    pub(in crate::shard::lock_table) counts: &'a mut Counts,
 }
 
 impl Looking<'_> {
     /// Executes operations on the record, one after the other, without looking who holds it, and undoes them all.
-    pub(super) fn run(mut self, ops: &[Operation], bytes_max: usize, enough: u64) -> Look {
+    pub(in crate::shard::lock_table) fn run(
+        mut self,
+        ops: &[Operation],
+        bytes_max: usize,
+        enough: u64,
+    ) -> Look {
         let look = Look::new(bytes_max, enough);
         let mut looked = match self.executor.external() {
             Some(_) => self.look_outside(ops, look),

@@ -1,0 +1,3 @@
+//! What the table of transactions does for the ways to commit (`crate::ways`).
+
+pub(super) mod batch;
