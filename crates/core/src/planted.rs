@@ -319,8 +319,8 @@ macro_rules! add_bugs_of_rounds {
             LocksPassOrdered "locks-pass-ordered" "P80";
 
             // --- ordered calls: telling ---
-            /// The caller is told once all have voted and answered, wherever the horizon is.
-            ToldBeforeHorizon "told-before-horizon" "P78";
+            /// The caller is told once all have voted and answered, wherever the safe time is.
+            ToldBeforeSafeTime "told-before-safe-time" "P78";
             /// Who stands at its vote and met nobody is told, though what it stands behind is not settled.
             UnsettledCounts "unsettled-counts" "P77, P78";
             /// What a vote stands behind counts though it is not the final one.
@@ -329,14 +329,14 @@ macro_rules! add_bugs_of_rounds {
             PresentIsSettled "present-is-settled" "P77";
             /// An error is told, though what it was seen behind is not settled.
             ErrorToldAtOnce "error-told-at-once" "P78";
-            /// A shard that owns keys and has not said what its clock is does not count for the horizon.
+            /// A shard that owns keys and has not said what its clock is does not count for the safe time.
             UnheardLeftOut "unheard-left-out" "P78, P79";
             /// The clocks count of shards that know other owners of keys.
             OtherOwnersCount "other-owners-count" "P79";
             /// A vote may be before the shard's own time.
             VotesInThePast "votes-in-the-past" "P73, P79";
-            /// The horizon is where the first shard is.
-            OneClockIsHorizon "one-clock-is-horizon" "P78";
+            /// The safe time is where the first shard is.
+            OneClockIsSafeTime "one-clock-is-safe-time" "P78";
 
             // --- members of an attempt ---
             /// Effects of a member that left are applied.

@@ -110,7 +110,7 @@ pub(crate) struct Ledger {
     /// Votes carry timestamps, and these are the serial order (P75).
     is_stamped: bool,
     /// How far the clocks of all shards are that own keys.
-    horizon: Timestamp,
+    safe_time: Timestamp,
     /// So many bytes of a session's latest answers a shard remembers.
     answers_bytes_max: usize,
     runs: BTreeMap<RunId, RunLog>,
@@ -361,7 +361,7 @@ impl Ledger {
     /// How far the clocks of all shards are that own keys.
     pub(crate) fn note_clocks(&mut self, clocks: impl Iterator<Item = Timestamp>) {
         if self.is_stamped {
-            self.horizon = self.horizon.max(clocks.min().unwrap_or_default());
+            self.safe_time = self.safe_time.max(clocks.min().unwrap_or_default());
         }
     }
 
@@ -535,7 +535,7 @@ impl Ledger {
         if entry.places.is_empty() && self.is_stamped {
             // Behind all that it met, which was settled, and before all that comes.
             let met = entry.met.values().map(|(_, settled)| *settled).max();
-            entry.beside = Some(met.unwrap_or(self.horizon));
+            entry.beside = Some(met.unwrap_or(self.safe_time));
         }
         self.order.push(Moment::Decided(attempt));
         let entry = &self.attempts[&attempt];

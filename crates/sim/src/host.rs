@@ -29,7 +29,7 @@ pub(crate) struct Host {
     pub(crate) stale: Vec<Stale>,
     /// How many of the outputs that wait for replicas the ledger has met.
     pub(crate) met: usize,
-    /// Its horizon before the input that it hears.
+    /// Its safe time before the input that it hears.
     pub(crate) settled: Timestamp,
     /// Of which state of the cluster it knows who owns keys, and how often it was looked at since.
     pub(crate) knows: u64,

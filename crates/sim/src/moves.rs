@@ -262,7 +262,7 @@ impl World {
         let (owners, version) = (self.moves.owners(), self.moves.version());
         let host = self.host(id);
         host.shard.know_owners(owners);
-        (host.knows, host.behind, host.settled) = (version, 0, host.shard.horizon());
+        (host.knows, host.behind, host.settled) = (version, 0, host.shard.safe_time());
     }
 
     // --- what processes learn ---

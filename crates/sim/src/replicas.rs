@@ -151,7 +151,7 @@ impl World {
             }
         }
         host.met = host.shard.unreplicated();
-        host.settled = host.shard.horizon();
+        host.settled = host.shard.safe_time();
     }
 
     /// The replicas of a shard have all its records as they are, and nothing is on its way to them.
@@ -175,7 +175,7 @@ impl World {
         let clock = self.shard(id).clock();
         self.ledger.note_restart(id, Survives::Votes, clock);
         let host = self.host(id);
-        (host.met, host.settled) = (0, host.shard.horizon());
+        (host.met, host.settled) = (0, host.shard.safe_time());
         if lives_on {
             self.leave_stale(id, before, until);
         } else {

@@ -42,8 +42,8 @@ pub(super) enum Heard {
     Response(ShardId, Response),
     /// A connection to a shard is new: its incarnation is known, and what was sent over an earlier one may be lost.
     Met(ShardId, Incarnation),
-    /// The horizon has come further.
-    Horizon,
+    /// The safe time has come further.
+    SafeTime,
     /// It is late: what is due is to be done.
     Time,
 }

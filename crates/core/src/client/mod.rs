@@ -564,7 +564,7 @@ impl Client {
             Response::Ticked { clock, now: its_time, passed, orders, owners } => {
                 let (clock, passed, orders, owners) = (*clock, *passed, *orders, *owners);
                 self.stamps.hear(now, from, Ticked { clock, now: *its_time, passed, orders, owners });
-                return self.hear_horizon(now, owners);
+                return self.hear_safe_time(now, owners);
             }
             Response::Refused { refusal: Refusal::Unstamped, .. } => self.stamps.begin(from),
             // Its caller waits for a clock, though nothing of it had a timestamp.
@@ -692,14 +692,14 @@ impl Client {
     }
 
     /// Some clock has come further.
-    fn hear_horizon(&mut self, now: Time, digest: u64) {
-        let mut horizon = self.stamps.passed;
+    fn hear_safe_time(&mut self, now: Time, digest: u64) {
+        let mut safe_time = self.stamps.passed;
         if let Some((owners, own_digest)) = self.routes.owners() {
             // Keys have moved to a shard that one of the two does not know yet.
             self.doubts_topology |= digest != own_digest;
-            horizon = horizon.max(self.stamps.horizon(owners, own_digest));
+            safe_time = safe_time.max(self.stamps.safe_time(owners, own_digest));
         }
-        self.transactions.hear_horizon(now, horizon);
+        self.transactions.hear_safe_time(now, safe_time);
     }
 
     /// Asks shards to which nothing else goes for their clocks, if somebody waits for these.

@@ -1,4 +1,4 @@
-//! What all transactions of a client process share, whoever keeps them: numbers, what is hot, the shards' incarnations, the horizon.
+//! What all transactions of a client process share, whoever keeps them: numbers, what is hot, the shards' incarnations, the safe time.
 
 use super::session::Session;
 use super::unheard::Unheard;
@@ -18,7 +18,7 @@ pub(super) struct Process {
     /// The shards' incarnations, as their connections told them.
     met: Vec<(ShardId, Incarnation)>,
     /// As far as is known (P78).
-    horizon: Timestamp,
+    safe_time: Timestamp,
     /// What can be asked about those whose outcome nobody knows.
     unheard: Unheard,
     /// Answers that transactions shared.
@@ -33,7 +33,7 @@ impl Process {
             limits,
             contention: Contention::new(switches, limits),
             met: Vec::new(),
-            horizon: Timestamp::default(),
+            safe_time: Timestamp::default(),
             unheard: Unheard::default(),
             shared_answers: 0,
         }
@@ -123,11 +123,11 @@ impl Process {
     }
 
     /// No vote will be as small as that any more, at any shard (P78).
-    pub(super) fn hear_horizon(&mut self, horizon: Timestamp) {
-        self.horizon = self.horizon.max(horizon);
+    pub(super) fn hear_safe_time(&mut self, safe_time: Timestamp) {
+        self.safe_time = self.safe_time.max(safe_time);
     }
 
-    pub(super) fn horizon(&self) -> Timestamp {
-        self.horizon
+    pub(super) fn safe_time(&self) -> Timestamp {
+        self.safe_time
     }
 }

@@ -149,7 +149,7 @@ impl Transactions {
         let mut want = None;
         way.each(&mut |kept| {
             if let Kept::Coordinator(coordinator) = kept {
-                want = want.max(coordinator.awaits_horizon());
+                want = want.max(coordinator.awaits_safe_time());
             }
         });
         want
@@ -317,9 +317,9 @@ impl Transactions {
     }
 
     /// No vote will be as small as that any more, at any shard (P78).
-    pub(super) fn hear_horizon(&mut self, now: Time, horizon: Timestamp) {
-        self.process.hear_horizon(horizon);
-        self.hear(now, Heard::Horizon);
+    pub(super) fn hear_safe_time(&mut self, now: Time, safe_time: Timestamp) {
+        self.process.hear_safe_time(safe_time);
+        self.hear(now, Heard::SafeTime);
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {

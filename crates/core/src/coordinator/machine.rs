@@ -187,8 +187,8 @@ impl Coordinator {
         Some(Waits { attempt: self.attempt(), since, records })
     }
 
-    /// Up to where the horizon has to come before the caller is told (P78). `None`: that is not what it waits for.
-    pub fn awaits_horizon(&self) -> Option<Timestamp> {
+    /// Up to where the safe time has to come before the caller is told (P78). `None`: that is not what it waits for.
+    pub fn awaits_safe_time(&self) -> Option<Timestamp> {
         self.stamp.awaited()
     }
 
@@ -218,8 +218,8 @@ impl Coordinator {
     }
 
     /// No vote will be as small as that any more, at any shard.
-    pub fn hear_horizon(&mut self, horizon: Timestamp) {
-        if let Some(refusal) = self.stamp.hear_horizon(horizon) {
+    pub fn hear_safe_time(&mut self, safe_time: Timestamp) {
+        if let Some(refusal) = self.stamp.hear_safe_time(safe_time) {
             self.fail(refusal);
         }
         if self.state == State::Committed {
@@ -322,7 +322,7 @@ impl Coordinator {
         self.out.poll_event()
     }
 
-    /// Whether there is something to send or to tell, or the horizon is waited for.
+    /// Whether there is something to send or to tell, or the safe time is waited for.
     pub(crate) fn has_output(&self) -> bool {
         !self.out.is_empty() || self.stamp.awaited().is_some()
     }

@@ -422,7 +422,7 @@ impl Participants {
 
     // --- timestamps ---
 
-    /// All have voted: the final timestamp, which is the largest (P74), and up to where the horizon has to come before the caller is
+    /// All have voted: the final timestamp, which is the largest (P74), and up to where the safe time has to come before the caller is
     /// told (P77). Answers that were given for another place count no more (P76).
     pub(super) fn final_place(&mut self) -> (Timestamp, Timestamp) {
         let placed = || self.list.iter().filter_map(|participant| participant.placed.as_ref());

@@ -54,7 +54,7 @@ impl Step<'_> {
         }
         let participant = self.attempts.remove(attempt);
         if let Some(participant) = &participant {
-            self.horizon.note_end(participant.is_stamped());
+            self.safe_time.note_end(participant.is_stamped());
             self.accounts.recount(participant.account, participant.bytes, 0);
         }
         let had_voted = participant.as_ref().is_some_and(|it| it.is_prepared());

@@ -24,7 +24,7 @@ use super::picture::Stats;
 use crate::ids::{CallNo, Time};
 use crate::message::{Call, Refusal, Response, Undone};
 use crate::planted::{Bug, is_planted};
-use crate::shard::ways::ordered::horizon::Horizon;
+use crate::shard::ways::ordered::safe_time::SafeTime;
 
 /// How far calls on one record went.
 pub(super) enum Ran {
@@ -48,7 +48,7 @@ pub(super) struct Execution<'a> {
     pub(super) table: &'a mut LockTable,
     pub(super) accounts: &'a mut Accounts,
     pub(super) budget: &'a mut Budget,
-    pub(super) horizon: &'a Horizon,
+    pub(super) safe_time: &'a SafeTime,
     pub(super) out: &'a mut Outputs,
     pub(super) stats: &'a mut Stats,
 }
@@ -162,7 +162,7 @@ impl Execution<'_> {
             Stop::Crowded => return Ran::Failed(Refusal::Crowded(key.clone())),
             Stop::Failed(error) => {
                 let key = key.clone();
-                return Ran::Failed(self.horizon.fails(self.config, self.table, key, error));
+                return Ran::Failed(self.safe_time.fails(self.config, self.table, key, error));
             }
         };
         self.participant.blocked.insert(key.clone(), Blocked { record: Some(record), calls });
@@ -306,7 +306,7 @@ impl Execution<'_> {
                 self.note_grant(record, first, call.no, call.op.returns(), reply);
                 self.run_rest(&key, record, calls)
             }
-            Err(error) => Ran::Failed(self.horizon.fails(self.config, self.table, key, error)),
+            Err(error) => Ran::Failed(self.safe_time.fails(self.config, self.table, key, error)),
         }
     }
 

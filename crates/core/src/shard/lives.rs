@@ -184,7 +184,7 @@ impl Shard {
         used = placed.values().copied().fold(used, Timestamp::max);
         backup.seen.into_iter().for_each(|(key, seen)| step.table.see_again(&key, *seen));
         if used > Timestamp::default() {
-            step.horizon.begin_at(step.table, used);
+            step.safe_time.begin_at(step.table, used);
         }
         // All stand in their lines: now it shows whose turn has come.
         for (attempt, at) in placed {
@@ -224,7 +224,7 @@ fn restore_vote(step: &mut Step<'_>, vote: Vote) {
         let _ = step.table.hold_ends(&[*record], attempt);
     }
     if let Some(Place { at, .. }) = participant.place() {
-        step.horizon.note_vote();
+        step.safe_time.note_vote();
         participant.held.iter().for_each(|record| step.table.stand_again(*record, attempt, at));
     }
     step.memory.reopen(attempt);

@@ -20,7 +20,7 @@ use crate::ids::{AttemptId, Incarnation, SessionId, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::{Link, Output, PeerMessage, Refusal, Request, Status};
 use crate::records::{External, Records};
-use crate::shard::ways::ordered::horizon::Horizon;
+use crate::shard::ways::ordered::safe_time::SafeTime;
 use crate::switches::Switches;
 
 /// A shard, the participant's side of the protocol: it locks records for attempts, votes, and applies or drops what they did.
@@ -40,7 +40,7 @@ pub struct Shard {
     /// What the input may still do, and who goes on with later ones.
     budget: Budget,
     /// The clocks.
-    horizon: Horizon,
+    safe_time: SafeTime,
     /// What the ways to commit keep.
     ways: Ways,
     out: Outputs,
@@ -53,7 +53,7 @@ pub(super) struct View<'a> {
     pub(super) table: &'a LockTable,
     pub(super) attempts: &'a Attempts,
     pub(super) memory: &'a Memory,
-    pub(super) horizon: &'a Horizon,
+    pub(super) safe_time: &'a SafeTime,
     pub(super) ways: &'a Ways,
     pub(super) out: &'a Outputs,
 }
@@ -73,7 +73,7 @@ impl Shard {
             accounts: Accounts::default(),
             memory: Memory::since(config.incarnation()),
             budget: Budget::default(),
-            horizon: Horizon::default(),
+            safe_time: SafeTime::default(),
             ways: Ways::default(),
             out: Outputs::of(config.id()),
             stats: Stats::default(),
@@ -114,7 +114,7 @@ impl Shard {
             accounts: &mut self.accounts,
             memory: &mut self.memory,
             budget: &mut self.budget,
-            horizon: &mut self.horizon,
+            safe_time: &mut self.safe_time,
             ways: &mut self.ways,
             out: &mut self.out,
             stats: &mut self.stats,
@@ -135,7 +135,7 @@ impl Shard {
             table: &self.table,
             attempts: &self.attempts,
             memory: &self.memory,
-            horizon: &self.horizon,
+            safe_time: &self.safe_time,
             ways: &self.ways,
             out: &self.out,
         }
@@ -145,8 +145,8 @@ impl Shard {
     pub(super) fn begin_empty(&mut self, incarnation: Incarnation) -> LockTable {
         let mut fresh = Shard::with(self.config.reborn(incarnation));
         fresh.attach(self.table.external());
-        fresh.horizon = std::mem::take(&mut self.horizon);
-        fresh.horizon.forget_own();
+        fresh.safe_time = std::mem::take(&mut self.safe_time);
+        fresh.safe_time.forget_own();
         std::mem::replace(self, fresh).table
     }
 
@@ -239,7 +239,7 @@ impl Shard {
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let others = [self.memory.departed().poll_timeout(), self.horizon.poll_timeout(), self.ways.due()];
+        let others = [self.memory.departed().poll_timeout(), self.safe_time.poll_timeout(), self.ways.due()];
         let due = self.attempts.poll_timeout().into_iter().chain(others.into_iter().flatten()).min();
         let goes_on = self.budget.has_turns() || self.budget.lets_on() && self.memory.has_deserted();
         // Whose turn has come waits for an input only after a promotion.
@@ -404,7 +404,7 @@ impl Shard {
 
     /// The same for shards that behave alike.
     pub fn digest(&self) -> u64 {
-        let Shard { config, table, attempts, accounts: _, memory, budget, horizon, ways, out, stats: _ } =
+        let Shard { config, table, attempts, accounts: _, memory, budget, safe_time, ways, out, stats: _ } =
             self;
         digest(&(
             (config.id(), config.incarnation()),
@@ -412,7 +412,7 @@ impl Shard {
             attempts.content(table),
             memory.content(),
             budget.content(),
-            (horizon, ways, out.content()),
+            (safe_time, ways, out.content()),
         ))
     }
 
@@ -421,13 +421,13 @@ impl Shard {
     /// # Panics
     /// When an invariant does not hold.
     pub fn check_invariants(&self) {
-        let Shard { config: _, table, attempts, accounts, memory, budget, horizon, ways: _, out, stats: _ } =
+        let Shard { config: _, table, attempts, accounts, memory, budget, safe_time, ways: _, out, stats: _ } =
             self;
         table.check_invariants();
         let is_turn_of = |turn, attempt| budget.is_turn_of(turn, attempt);
         attempts.check(is_turn_of, |attempt| memory.decided(attempt).is_some());
         budget.check(|attempt| attempts.get(attempt)?.turn);
-        horizon.check(attempts.count(Participant::is_stamped));
+        safe_time.check(attempts.count(Participant::is_stamped));
         accounts.check(memory.bytes() + attempts.bytes());
         memory.check();
         let view = self.view();

@@ -132,9 +132,9 @@ impl Step<'_> {
             _ if !self.config.can_order() => true,
             Ordered::Never => true,
             Ordered::Hot => {
-                self.horizon.pass(self.now, self.config);
+                self.safe_time.pass(self.now, self.config);
                 self.table.roll_heat(self.now);
-                self.horizon.may_vote_unstamped(self.config, self.table)
+                self.safe_time.may_vote_unstamped(self.config, self.table)
                     && !self.table.is_any_ordered(records)
             }
             Ordered::Always => false,
@@ -207,7 +207,7 @@ impl Step<'_> {
         if let Some(suggested) = place {
             return self.vote_in_place(attempt, suggested);
         }
-        let may_vote = self.horizon.may_vote_unstamped(self.config, self.table);
+        let may_vote = self.safe_time.may_vote_unstamped(self.config, self.table);
         if !may_vote && !is_planted(Bug::UnstampedVotesBeside) {
             self.ask_clocks(false);
             return self.refuse(attempt, Refusal::Unstamped); // Meanwhile somebody was ordered.

@@ -22,7 +22,7 @@ use super::ways::{Heard, Occasion, Vote, Ways};
 use crate::ids::{AttemptId, Birth, Incarnation, ShardId, Time, Timestamp};
 use crate::message::{Link, PeerMessage, Refusal, Request, Response, Seen, Undone};
 use crate::planted::{Bug, is_planted};
-use crate::shard::ways::ordered::horizon::Horizon;
+use crate::shard::ways::ordered::safe_time::SafeTime;
 
 /// So many of those who hold a record are looked through for one who has voted.
 const LOOKED_THROUGH_MAX: usize = 64;
@@ -42,7 +42,7 @@ pub(super) struct Step<'a> {
     pub(super) accounts: &'a mut Accounts,
     pub(super) memory: &'a mut Memory,
     pub(super) budget: &'a mut Budget,
-    pub(super) horizon: &'a mut Horizon,
+    pub(super) safe_time: &'a mut SafeTime,
     pub(super) ways: &'a mut Ways,
     pub(super) out: &'a mut Outputs,
     pub(super) stats: &'a mut Stats,
@@ -62,7 +62,7 @@ impl Step<'_> {
             table: self.table,
             accounts: self.accounts,
             budget: self.budget,
-            horizon: self.horizon,
+            safe_time: self.safe_time,
             out: self.out,
             stats: self.stats,
         }
@@ -88,7 +88,7 @@ impl Step<'_> {
         match request {
             // As if it was lost: it comes again.
             Request::Execute { .. } | Request::Prepare { .. }
-                if self.horizon.is_in_doubt() && !is_planted(Bug::BeginsUnasked) => {}
+                if self.safe_time.is_in_doubt() && !is_planted(Bug::BeginsUnasked) => {}
             Request::Execute { attempt, birth, incarnation, key, calls, undone } => {
                 if let Some(owner) = self.admit(link, attempt, birth, incarnation) {
                     self.execute(owner, &key, calls, &undone);
@@ -137,8 +137,8 @@ impl Step<'_> {
                 return self.tell_clock(from, incarnation, want);
             }
             PeerMessage::Clock { from, incarnation, clock, owners } => {
-                self.horizon.hear_clock(self.now, self.config, from, clock, owners);
-                return self.horizon.hear_in_doubt(self.config, self.table, from, incarnation, clock);
+                self.safe_time.hear_clock(self.now, self.config, from, clock, owners);
+                return self.safe_time.hear_in_doubt(self.config, self.table, from, incarnation, clock);
             }
         }
         self.drain();
@@ -147,7 +147,7 @@ impl Step<'_> {
     /// Time has passed. See [`Shard::handle_timeout`](super::Shard::handle_timeout).
     pub(super) fn take_time(&mut self) {
         self.begin();
-        self.horizon.see_to_doubt(self.now, self.config, self.table, self.out);
+        self.safe_time.see_to_doubt(self.now, self.config, self.table, self.out);
         while !self.budget.is_spent()
             && let Some(attempt) = self.attempts.pop_due(self.now)
         {
@@ -183,21 +183,21 @@ impl Step<'_> {
 impl Step<'_> {
     /// A client process wants the clock (P79).
     fn tick(&mut self, link: Link, want: Timestamp) {
-        let clock = self.horizon.raise_clock(self.now, self.config, self.table, want);
+        let clock = self.safe_time.raise_clock(self.now, self.config, self.table, want);
         self.table.roll_heat(self.now);
-        let orders = self.horizon.orders(self.config, self.table);
-        if orders && !self.horizon.has_stamped() && !self.table.orders_any() || clock < want {
+        let orders = self.safe_time.orders(self.config, self.table);
+        if orders && !self.safe_time.has_stamped() && !self.table.orders_any() || clock < want {
             self.ask_clocks(clock < want);
         }
-        let (passed, owners) = self.horizon.passed_and_owners();
+        let (passed, owners) = self.safe_time.passed_and_owners();
         let response = Response::Ticked { clock, now: self.now, passed, orders, owners };
         self.out.respond_to(link.session, response);
     }
 
-    /// Asks the others how far they are. See [`Horizon::ask_clocks`].
+    /// Asks the others how far they are. See [`SafeTime::ask_clocks`].
     pub(super) fn ask_clocks(&mut self, is_beyond: bool) {
         let used = self.table.clocks().used();
-        self.horizon.ask_clocks(self.now, self.config, used, is_beyond, self.out);
+        self.safe_time.ask_clocks(self.now, self.config, used, is_beyond, self.out);
     }
 
     /// Another shard wants the clock.
@@ -208,13 +208,13 @@ impl Step<'_> {
         let (clock, owners) = match want {
             // It lost its memory. What it had from here, or from where this one had it, is no further ahead. That is no clock.
             Timestamp::MAX => {
-                let used = self.horizon.clock().max(self.table.clocks().used()).max(self.out.told_used());
-                (self.horizon.far_ahead(self.now, self.config).max(used), 0)
+                let used = self.safe_time.clock().max(self.table.clocks().used()).max(self.out.told_used());
+                (self.safe_time.far_ahead(self.now, self.config).max(used), 0)
             }
             want => {
-                self.horizon.vouch(self.now, self.config, want);
-                let clock = self.horizon.raise_clock(self.now, self.config, self.table, want);
-                (clock, self.horizon.passed_and_owners().1)
+                self.safe_time.vouch(self.now, self.config, want);
+                let clock = self.safe_time.raise_clock(self.now, self.config, self.table, want);
+                (clock, self.safe_time.passed_and_owners().1)
             }
         };
         self.out.tell(asking, PeerMessage::Clock { from: self.config.id(), incarnation, clock, owners });

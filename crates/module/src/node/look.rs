@@ -268,7 +268,7 @@ impl Node {
         // Only what its client may know of is a reason.
         let Some((keys, is_sure)) = self.own_keys(ctx, client, held) else { return };
         self.counts.exec_aborts += 1;
-        self.seeks_horizon |= self.shard.as_ref().is_some_and(|shard| !shard.is_settled());
+        self.seeks_safe_time |= self.shard.as_ref().is_some_and(|shard| !shard.is_settled());
         if is_sure {
             let user = client.and_then(|client| ctx.user_of(client));
             let owner = user.map(|user| Owner { user: Name::new(user.bytes()), client });

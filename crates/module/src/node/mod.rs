@@ -124,7 +124,7 @@ pub(crate) struct Node {
     /// Of the shard that runs.
     limits: Limits,
     /// Somebody waits for what was ordered here to be settled, or was sent away because it is not.
-    seeks_horizon: bool,
+    seeks_safe_time: bool,
     /// The others' clocks are too far ahead, and that was logged.
     is_behind_others: bool,
     passed_over: PassedOver,
@@ -224,7 +224,7 @@ impl Node {
             began: Instant::now(),
             ahead_us: Cell::new(unix_time().0),
             limits: limits(),
-            seeks_horizon: false,
+            seeks_safe_time: false,
             is_behind_others: false,
             keyspace,
             procs,

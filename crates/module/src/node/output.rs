@@ -23,12 +23,12 @@ impl Node {
         if let Some(shard) = &mut self.shard {
             self.keyspace.tell(ctx, now, shard);
         }
-        self.seek_horizon(ctx);
+        self.seek_safe_time(ctx);
         self.say(ctx, own);
         // Some have got what they waited for, and now wait for that to be settled.
-        if !self.seeks_horizon && (self.queue.settles() || self.one_shots.settles()) {
-            self.seeks_horizon = true;
-            self.seek_horizon(ctx);
+        if !self.seeks_safe_time && (self.queue.settles() || self.one_shots.settles()) {
+            self.seeks_safe_time = true;
+            self.seek_safe_time(ctx);
             self.say(ctx, None);
         }
         self.tell_replicas(ctx);
@@ -96,9 +96,9 @@ impl Node {
 
     /// An answer to a transaction of one go.
     fn hear(&mut self, ctx: Ctx, response: Response) {
-        let horizon = self.shard.as_ref().map(Shard::horizon).unwrap_or_default();
-        let next = self.one_shots.hear(response, horizon, settings::PLAIN_WAIT_MS.get());
-        self.seeks_horizon |= self.one_shots.settles();
+        let safe_time = self.shard.as_ref().map(Shard::safe_time).unwrap_or_default();
+        let next = self.one_shots.hear(response, safe_time, settings::PLAIN_WAIT_MS.get());
+        self.seeks_safe_time |= self.one_shots.settles();
         self.release_one_shots();
         match next {
             None => {}

@@ -101,8 +101,8 @@ impl Node {
     }
 
     /// A command has to wait: perhaps for what was ordered to be settled.
-    fn waits_for_horizon(&mut self) {
-        self.seeks_horizon |= self.shard.as_ref().is_some_and(|shard| !shard.is_settled());
+    fn waits_for_safe_time(&mut self) {
+        self.seeks_safe_time |= self.shard.as_ref().is_some_and(|shard| !shard.is_settled());
     }
 
     /// Queues for all keys: those that a command asks for at once, and what is held of the rest then.
@@ -110,7 +110,7 @@ impl Node {
         if let Some(shard) = &self.shard {
             take_alone(&mut asking.wants, shard);
         }
-        self.waits_for_horizon();
+        self.waits_for_safe_time();
         let number = self
             .with_queue(|queue, now, shard| Some(queue.begin(now, unix_time(), limits(), shard?, asking)));
         let Some(number) = number else { return Judged::Runs };
@@ -189,7 +189,7 @@ impl Node {
         {
             return;
         }
-        self.waits_for_horizon();
+        self.waits_for_safe_time();
         let ends = self.waits_until();
         let asking = Asking { wants, rest: Vec::new(), owner };
         self.with_queue(|queue, now, shard| {
@@ -212,7 +212,7 @@ impl Node {
         let held: Vec<Bytes> = keys.iter().filter(in_conflict).map(|(key, _)| key.clone()).collect();
         let is_free = held.is_empty();
         if !is_free {
-            self.waits_for_horizon();
+            self.waits_for_safe_time();
         }
         self.passed_over.note(held);
         self.tick_again(ctx);

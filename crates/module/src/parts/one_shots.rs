@@ -42,7 +42,7 @@ struct OneShot {
     late: bool,
     /// It asks for a place in an order, since the shard orders calls (P83).
     is_stamped: bool,
-    /// It is over, and is told when the horizon is there (P78).
+    /// It is over, and is told when the safe time is there (P78).
     unsettled: Option<(Timestamp, Ended)>,
 }
 
@@ -159,7 +159,7 @@ impl OneShots {
 
     /// Hears an answer of the shard. What is to be done now: withdraw, or prepare again. Clients wait for so many
     /// milliseconds.
-    pub(crate) fn hear(&mut self, response: Response, horizon: Timestamp, wait_ms: u64) -> Option<Next> {
+    pub(crate) fn hear(&mut self, response: Response, safe_time: Timestamp, wait_ms: u64) -> Option<Next> {
         let attempt = response.attempt()?;
         let number = attempt.tx.sequence.0;
         let one = self.open.get_mut(&number).filter(|one| one.attempt == attempt.attempt)?;
@@ -171,13 +171,13 @@ impl OneShots {
             }
             Response::Done { at, behind, replies, .. } => {
                 one.unsettled = Some((behind.min(at), Ok(one.answers(replies.unwrap_or_default()))));
-                self.settle(horizon, wait_ms);
+                self.settle(safe_time, wait_ms);
                 None
             }
             Response::Refused { refusal: refusal @ Refusal::OperationBehind { .. }, .. } => {
                 let behind = refusal.of_operation().map(|(_, behind)| behind).unwrap_or_default();
                 one.unsettled = Some((behind, Err(Error::Refused(refusal.without_timestamp()))));
-                self.settle(horizon, wait_ms);
+                self.settle(safe_time, wait_ms);
                 None
             }
             Response::Refused { refusal, .. }
@@ -200,14 +200,14 @@ impl OneShots {
         }
     }
 
-    /// Whether some are over, and wait for the horizon.
+    /// Whether some are over, and wait for the safe time.
     pub(crate) fn settles(&self) -> bool {
         self.open.values().any(|one| one.unsettled.is_some())
     }
 
-    /// The horizon is here. O(those that have not ended).
-    pub(crate) fn settle(&mut self, horizon: Timestamp, wait_ms: u64) {
-        let is_there = |one: &OneShot| one.unsettled.as_ref().is_some_and(|(until, _)| *until <= horizon);
+    /// The safe time is here. O(those that have not ended).
+    pub(crate) fn settle(&mut self, safe_time: Timestamp, wait_ms: u64) {
+        let is_there = |one: &OneShot| one.unsettled.as_ref().is_some_and(|(until, _)| *until <= safe_time);
         let settled = self.open.iter().filter(|(_, one)| is_there(one)).map(|(number, _)| *number);
         for number in settled.collect::<Vec<_>>() {
             let one = self.open.get_mut(&number).and_then(|one| Some((one.late, one.unsettled.take()?.1)));

@@ -94,9 +94,9 @@ impl Ledger {
         let Some((key, behind)) = refusal.of_operation() else { return };
         if let Entry::Vacant(entry) = self.failed.entry(run) {
             entry.insert(found_of(refusal));
-            // It saw those without a timestamp, too, and whoever votes later has a larger one than the horizon.
+            // It saw those without a timestamp, too, and whoever votes later has a larger one than the safe time.
             let settled = self.refused.get(&(shard, life, attempt)).copied();
-            let behind = behind.max(settled.unwrap_or(self.horizon));
+            let behind = behind.max(settled.unwrap_or(self.safe_time));
             self.order.push(Moment::Failed(run, key.clone(), behind));
         }
     }

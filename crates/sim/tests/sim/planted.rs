@@ -29,7 +29,7 @@ const SCRIPTED: [Scripted; 37] = [
     ("vote-below-clock", TOLD, "with_bug(Some(Bug::VoteBelowClock),"),
     ("clock-not-kept", TOLD, "with_bug(Some(Bug::ClockNotKept),"),
     ("error-unnoted", TOLD, "with_bug(Some(Bug::ErrorUnnoted),"),
-    ("one-clock-is-horizon", TOLD, "with_bug(Some(Bug::OneClockIsHorizon),"),
+    ("one-clock-is-safe-time", TOLD, "with_bug(Some(Bug::OneClockIsSafeTime),"),
     ("error-told-at-once", TOLD, "with_bug(Some(Bug::ErrorToldAtOnce),"),
     ("unheard-left-out", TOLD, "with_bug(Some(Bug::UnheardLeftOut),"),
     ("restarts-at-own-time", CLOCKS, "with_bug(Some(Bug::RestartsAtOwnTime),"),

@@ -36,7 +36,7 @@ pub(in crate::client) struct Table {
     /// Those that may have something to say.
     ready: Vec<u64>,
     pub(super) batches: Batches,
-    /// Whose callers wait for the horizon to come to where (P78).
+    /// Whose callers wait for the safe time to come to where (P78).
     telling: BTreeSet<(Timestamp, u64)>,
     /// When each is due. A timer counts if its entry names it.
     timers: Timers,
@@ -138,7 +138,7 @@ impl Keeper for Table {
         match heard {
             Heard::Response(from, response) => self.handle_response(process, now, from, response),
             Heard::Met(shard, incarnation) => self.meet(now, shard, incarnation),
-            Heard::Horizon => self.hear_horizon(process.horizon()),
+            Heard::SafeTime => self.hear_safe_time(process.safe_time()),
             Heard::Time => self.handle_timeout(now),
         }
     }
@@ -259,12 +259,12 @@ impl Table {
         coordinator.check(now, attempt, &hot)
     }
 
-    /// Tells those whose place the horizon has reached.
-    fn hear_horizon(&mut self, horizon: Timestamp) {
-        while let Some((until, tx)) = self.telling.first().copied().filter(|(until, _)| *until <= horizon) {
+    /// Tells those whose place the safe time has reached.
+    fn hear_safe_time(&mut self, safe_time: Timestamp) {
+        while let Some((until, tx)) = self.telling.first().copied().filter(|(until, _)| *until <= safe_time) {
             self.telling.remove(&(until, tx));
             if let Some(coordinator) = self.make_ready(tx) {
-                coordinator.hear_horizon(horizon);
+                coordinator.hear_safe_time(safe_time);
             }
         }
     }
@@ -379,9 +379,9 @@ impl Table {
         for tx in ready.drain(..) {
             let Some(entry) = self.entries.get_mut(tx) else { continue };
             entry.is_ready = false;
-            if let Some(until) = entry.coordinator.awaits_horizon() {
-                entry.coordinator.hear_horizon(process.horizon());
-                if until > process.horizon() {
+            if let Some(until) = entry.coordinator.awaits_safe_time() {
+                entry.coordinator.hear_safe_time(process.safe_time());
+                if until > process.safe_time() {
                     self.telling.insert((until, tx));
                 }
             }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Preparing --all yes--> Committed: Apply, or ApplyAt with the final timestamp, leaves
-//!    with a timestamp, the caller is told when all answers are in and the horizon has come as far as it has to
+//!    with a timestamp, the caller is told when all answers are in and the safe time has come as far as it has to
 //! ```
 
 use claret_types::Reply;

@@ -235,13 +235,13 @@ impl World {
     /// All shards' clocks come to here, and all coordinators hear so.
     pub(crate) fn tick_all(&mut self, want: u64) {
         let (now, link) = (self.now, Link { session: SessionId(7), connection: self.connection });
-        let mut horizon = Timestamp::MAX;
+        let mut safe_time = Timestamp::MAX;
         for shard in &mut self.shards {
             shard.handle(now, link, Request::Tick { want: Timestamp(want) });
             while let Some(output) = shard.poll_output() {
                 match output {
                     Output::Respond { response: Response::Ticked { clock, .. }, .. } => {
-                        horizon = horizon.min(clock);
+                        safe_time = safe_time.min(clock);
                     }
                     Output::Respond { .. } => panic!("a tick is answered alone: {output:?}"),
                     Output::Tell { shard, message } => {
@@ -250,7 +250,7 @@ impl World {
                 }
             }
         }
-        self.members.iter_mut().for_each(|member| member.coordinator.hear_horizon(horizon));
+        self.members.iter_mut().for_each(|member| member.coordinator.hear_safe_time(safe_time));
         self.collect();
     }
 

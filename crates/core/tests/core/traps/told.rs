@@ -177,6 +177,6 @@ fn whoever_tells_too_soon_is_noticed() {
     assert_eq!(with_bug(Some(Bug::ClockNotKept), behind_published_clocks), torn);
     assert!(with_bug(Some(Bug::ErrorToldAtOnce), of_an_error));
     assert!(with_bug(Some(Bug::ErrorUnnoted), placed_before_what_an_error_saw));
-    assert!(with_bug(Some(Bug::OneClockIsHorizon), before_all_shards_are_heard));
+    assert!(with_bug(Some(Bug::OneClockIsSafeTime), before_all_shards_are_heard));
     assert!(with_bug(Some(Bug::UnheardLeftOut), before_all_shards_are_heard));
 }

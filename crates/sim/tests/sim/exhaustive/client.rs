@@ -231,13 +231,13 @@ impl Client {
 
     /// Up to where the clocks of all shards have to come before it is told.
     pub(crate) fn awaits(&self) -> Option<Timestamp> {
-        self.coordinator.as_ref().and_then(Coordinator::awaits_horizon)
+        self.coordinator.as_ref().and_then(Coordinator::awaits_safe_time)
     }
 
     /// It hears how far all clocks have come.
-    pub(crate) fn hear_horizon(&mut self, horizon: Timestamp) {
+    pub(crate) fn hear_safe_time(&mut self, safe_time: Timestamp) {
         if let Some(coordinator) = &mut self.coordinator {
-            coordinator.hear_horizon(horizon);
+            coordinator.hear_safe_time(safe_time);
         }
     }
 

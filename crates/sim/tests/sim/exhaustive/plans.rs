@@ -237,7 +237,7 @@ pub(crate) fn small_ordered() -> Vec<Plan> {
 pub(crate) fn broken_ordered() -> Vec<Plan> {
     let with = |bug, plan: Plan| Plan { bug: Some(bug), ..plan };
     vec![
-        with(Bug::ToldBeforeHorizon, chain("chain", NONE)),
+        with(Bug::ToldBeforeSafeTime, chain("chain", NONE)),
         with(Bug::PresentIsSettled, chain("chain", NONE)),
         with(Bug::VoteBelowClock, chain("chain", NONE)),
         with(Bug::PassesVoted, crossed("crossed", NONE)),

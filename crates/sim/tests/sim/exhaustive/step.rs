@@ -90,7 +90,7 @@ pub(crate) enum Input {
     /// To a shard: its clock is wanted to be here.
     Tick(Timestamp),
     /// To a client: so far all clocks have come.
-    Horizon(Timestamp),
+    SafeTime(Timestamp),
     /// To a client: this is what it looks at.
     Saw(Seen),
 }
@@ -102,7 +102,7 @@ impl Input {
             Input::Message(message) => message.digest.hash(state),
             Input::Late(time) => time.hash(state),
             Input::TimeOver(attempt) => attempt.hash(state),
-            Input::Tick(at) | Input::Horizon(at) => at.hash(state),
+            Input::Tick(at) | Input::SafeTime(at) => at.hash(state),
             Input::Saw(seen) => digest(seen).hash(state),
             Input::Begin | Input::Die | Input::Restart => {}
         }
@@ -226,7 +226,7 @@ fn feed_shard(plan: &Plan, shard: &mut Shard, input: &Input) {
             let link = Link { session: SessionId(0), connection: 0 };
             shard.handle(NOW, link, Request::Tick { want: *want });
         }
-        Input::Begin | Input::Die | Input::Late(_) | Input::Horizon(_) | Input::Saw(_) => {
+        Input::Begin | Input::Die | Input::Late(_) | Input::SafeTime(_) | Input::Saw(_) => {
             unreachable!("it is for a client")
         }
     }
@@ -241,7 +241,7 @@ fn feed_client(plan: &Plan, client: &mut Client, input: &Input, known: &[Incarna
         Input::Begin => client.meet(plan, known),
         Input::Die => client.die(),
         Input::Late(time) => client.time_out(*time),
-        Input::Horizon(at) => client.hear_horizon(*at),
+        Input::SafeTime(at) => client.hear_safe_time(*at),
         Input::Saw(seen) => client.see(plan, seen.clone()),
         Input::TimeOver(_) | Input::Restart | Input::Tick(_) => unreachable!("it is for a shard"),
     }

@@ -182,10 +182,10 @@ impl World {
 
     /// Clocks come further only where somebody waits for that: what a tick finds besides is a larger suggestion.
     fn actions_of_clocks(&self, actions: &mut Vec<Action>) {
-        let horizon = self.horizon();
+        let safe_time = self.safe_time();
         for (at, client) in self.clients.iter().enumerate() {
             let Some(until) = client.it.awaits() else { continue };
-            if until <= horizon {
+            if until <= safe_time {
                 actions.push(Action::Hear(at));
             }
             let late = (0..self.shards.len()).filter(|shard| self.shards[*shard].it.clock() < until);
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    fn horizon(&self) -> Timestamp {
+    fn safe_time(&self) -> Timestamp {
         self.shards.iter().map(|shard| shard.it.clock()).min().unwrap_or_default()
     }
 
@@ -239,7 +239,7 @@ impl World {
                 self.step_shard(field, at, &Input::TimeOver(attempt));
             }
             Action::Tick(at, want) => self.step_shard(field, at, &Input::Tick(want)),
-            Action::Hear(at) => self.step_client(field, at, &Input::Horizon(self.horizon())),
+            Action::Hear(at) => self.step_client(field, at, &Input::SafeTime(self.safe_time())),
             Action::Look(at) => self.look(field, at),
             Action::GiveWay(at) => self.step_client(field, at, &Input::Late(Time(1))),
             Action::SendAgain(at) => self.step_client(field, at, &Input::Late(Time(u64::MAX))),

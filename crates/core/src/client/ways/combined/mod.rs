@@ -221,9 +221,9 @@ impl Keeper for Combined {
                     self.settle(process, now, at);
                 }
             }
-            Heard::Horizon => {
-                for at in self.groups.places(|group| group.coordinator.awaits_horizon().is_some()) {
-                    self.groups[at].coordinator.hear_horizon(process.horizon());
+            Heard::SafeTime => {
+                for at in self.groups.places(|group| group.coordinator.awaits_safe_time().is_some()) {
+                    self.groups[at].coordinator.hear_safe_time(process.safe_time());
                     self.settle(process, now, at);
                 }
             }
@@ -415,7 +415,7 @@ impl Combined {
         process.contention().learn(&self.groups[at].coordinator, from, &response);
         let coordinator = &mut self.groups[at].coordinator;
         coordinator.handle_response(now, from, response);
-        coordinator.hear_horizon(process.horizon());
+        coordinator.hear_safe_time(process.safe_time());
         self.settle(process, now, at);
     }
 

@@ -25,7 +25,7 @@ impl Combined {
                 }
             }
         }
-        if self.groups[at].coordinator.awaits_horizon().is_some() {
+        if self.groups[at].coordinator.awaits_safe_time().is_some() {
             self.close(at); // It is over, though its members hear of that later.
         }
         let group = &mut self.groups[at];

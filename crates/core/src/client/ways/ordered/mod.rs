@@ -150,7 +150,7 @@ impl Stamps {
     }
 
     /// The smallest clock of these shards, which own all keys: counted are those that know the same owners (P79).
-    pub(in crate::client) fn horizon(&self, owners: &[ShardId], digest: u64) -> Timestamp {
+    pub(in crate::client) fn safe_time(&self, owners: &[ShardId], digest: u64) -> Timestamp {
         let clock_of = |shard: &ShardId| {
             // One that gave keys away may be further ahead than who has them now.
             let knows_owners = |heard: &&Heard| heard.owners == digest || is_planted(Bug::OtherOwnersCount);
@@ -161,8 +161,8 @@ impl Stamps {
         let is_left_out =
             |clock: &Timestamp| *clock == Timestamp::default() && is_planted(Bug::UnheardLeftOut);
         let clocks = owners.iter().map(clock_of).filter(|clock| !is_left_out(clock));
-        let horizon = if is_planted(Bug::OneClockIsHorizon) { clocks.max() } else { clocks.min() };
-        horizon.unwrap_or_default()
+        let safe_time = if is_planted(Bug::OneClockIsSafeTime) { clocks.max() } else { clocks.min() };
+        safe_time.unwrap_or_default()
     }
 
     fn find(&self, shard: ShardId) -> Option<&Heard> {

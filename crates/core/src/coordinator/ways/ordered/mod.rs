@@ -1,6 +1,6 @@
 //! The timestamp of a stamped attempt: which one it is to have, which one it has, and when its caller may hear the end (P73 to P78).
 //!
-//! What is learned of the horizon stays for later attempts; all else is of one attempt.
+//! What is learned of the safe time stays for later attempts; all else is of one attempt.
 
 use crate::ids::Timestamp;
 use crate::message::{Asks, Refusal};
@@ -13,11 +13,11 @@ pub(in crate::coordinator) struct Stamp {
     suggested: Option<Timestamp>,
     /// The final timestamp, once all have voted.
     placed_at: Option<Timestamp>,
-    /// Up to where the horizon has to come before the caller is told. Set until the caller is (P78).
+    /// Up to where the safe time has to come before the caller is told. Set until the caller is (P78).
     told_at: Option<Timestamp>,
     /// As far as is known. Never falls.
-    horizon: Timestamp,
-    /// The transaction failed for this, which its caller may not hear before the horizon has come to `told_at`.
+    safe_time: Timestamp,
+    /// The transaction failed for this, which its caller may not hear before the safe time has come to `told_at`.
     failure: Option<Refusal>,
     /// It was carried out, and what it answered nobody knows any more (P57).
     lost_answers: bool,
@@ -43,7 +43,7 @@ impl Stamp {
         }
     }
 
-    /// All have voted: the attempt stands at its final timestamp, and its caller is told when the horizon has come this far.
+    /// All have voted: the attempt stands at its final timestamp, and its caller is told when the safe time has come this far.
     pub(in crate::coordinator) fn place(&mut self, at: Timestamp, until: Timestamp) {
         (self.placed_at, self.told_at) = (Some(at), Some(until));
     }
@@ -53,24 +53,24 @@ impl Stamp {
         self.placed_at
     }
 
-    /// Up to where the horizon has to come before the caller is told. `None`: that is not what the caller waits for.
+    /// Up to where the safe time has to come before the caller is told. `None`: that is not what the caller waits for.
     pub(in crate::coordinator) fn awaited(&self) -> Option<Timestamp> {
         self.told_at
     }
 
     /// No vote will be as small as that any more. Gives back what was put off until then.
-    pub(in crate::coordinator) fn hear_horizon(&mut self, horizon: Timestamp) -> Option<Refusal> {
-        self.horizon = self.horizon.max(horizon);
+    pub(in crate::coordinator) fn hear_safe_time(&mut self, safe_time: Timestamp) -> Option<Refusal> {
+        self.safe_time = self.safe_time.max(safe_time);
         self.failure.take()
     }
 
     /// The transaction cannot be done. Whether its caller may hear that now: it tells of a state, as an answer does (P78). If not, it
-    /// is kept for [`Self::hear_horizon`].
+    /// is kept for [`Self::hear_safe_time`].
     #[must_use]
     pub(in crate::coordinator) fn may_tell_failure(&mut self, refusal: &Refusal) -> bool {
         match refusal {
             Refusal::OperationBehind { behind, .. }
-                if self.horizon < *behind && !is_planted(Bug::ErrorToldAtOnce) =>
+                if self.safe_time < *behind && !is_planted(Bug::ErrorToldAtOnce) =>
             {
                 (self.told_at, self.failure) = (Some(*behind), Some(refusal.clone()));
                 false
@@ -82,9 +82,9 @@ impl Stamp {
         }
     }
 
-    /// Whether the horizon has come as far as the caller waits for.
+    /// Whether the safe time has come as far as the caller waits for.
     pub(in crate::coordinator) fn is_settled(&self) -> bool {
-        self.told_at.is_some_and(|until| self.horizon >= until || is_planted(Bug::ToldBeforeHorizon))
+        self.told_at.is_some_and(|until| self.safe_time >= until || is_planted(Bug::ToldBeforeSafeTime))
     }
 
     /// Answers of the attempt are lost.

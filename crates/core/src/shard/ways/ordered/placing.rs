@@ -25,18 +25,18 @@ impl Step<'_> {
         }
         let before = held.iter().map(|record| self.table.clock_before(*record, attempt)).max();
         let before = before.unwrap_or_default();
-        let at = self.horizon.vote_after(self.now, self.config, suggested, before);
+        let at = self.safe_time.vote_after(self.now, self.config, suggested, before);
         let mut is_alone = true;
         for record in &held {
             is_alone &= self.table.take_place(self.now, *record, attempt, at);
         }
-        self.horizon.keep_up(self.table);
+        self.safe_time.keep_up(self.table);
         // The clocks of its records, or everything, if somebody who conflicts is present (P77).
         let is_settled = is_alone || is_planted(Bug::PresentIsSettled);
         let behind = if is_settled { before } else { Timestamp::MAX };
         let said = self.answer_in_order(attempt, &held, is_alone);
         self.attempts[attempt].write_yes(Some(Place { at, behind, said }));
-        self.horizon.note_vote();
+        self.safe_time.note_vote();
         self.tell_vote(attempt);
         if is_single {
             self.place(attempt, at);
@@ -98,7 +98,7 @@ impl Step<'_> {
     pub(in crate::shard) fn apply_at(&mut self, attempt: AttemptId, at: Timestamp) {
         match self.attempts.get(attempt).map(|participant| &participant.stage) {
             Some(Stage::Prepared { place: Some(place), .. })
-                if self.horizon.is_likely(self.now, self.config, at) =>
+                if self.safe_time.is_likely(self.now, self.config, at) =>
             {
                 let at = at.max(place.at);
                 self.place(attempt, at);

@@ -62,19 +62,19 @@ impl Node {
 
     /// Whoever waits for what was ordered here to be settled goes on, if it is; else the others are asked, soon again. Before what
     /// the shard wants said is carried out.
-    pub(in crate::node) fn seek_horizon(&mut self, ctx: Ctx) {
-        if !self.seeks_horizon {
+    pub(in crate::node) fn seek_safe_time(&mut self, ctx: Ctx) {
+        if !self.seeks_safe_time {
             return;
         }
         let now = self.now();
         let Some(shard) = &mut self.shard else { return };
-        let is_sought = shard.seek_horizon(now);
-        let horizon = shard.horizon();
+        let is_sought = shard.seek_safe_time(now);
+        let safe_time = shard.safe_time();
         self.with_queue(|queue, now, shard| shard.map(|shard| queue.settle(now, shard)));
-        self.one_shots.settle(horizon, settings::PLAIN_WAIT_MS.get());
+        self.one_shots.settle(safe_time, settings::PLAIN_WAIT_MS.get());
         self.release_one_shots();
-        self.seeks_horizon = is_sought || self.queue.settles() || self.one_shots.settles();
-        if self.seeks_horizon {
+        self.seeks_safe_time = is_sought || self.queue.settles() || self.one_shots.settles();
+        if self.seeks_safe_time {
             self.come_back(ctx, AGAIN_MS);
         }
     }
@@ -98,7 +98,7 @@ impl Node {
         }
         let Some(shard) = &mut self.shard else { return };
         shard.handle_peer(now, message);
-        self.seek_horizon(ctx);
+        self.seek_safe_time(ctx);
         self.say(ctx, None);
         // A clock may wait for the replicas (S17).
         self.tell_replicas(ctx);

@@ -111,11 +111,11 @@ impl Clocks {
         young.clocks.entry(hash).or_insert_with(fresh).raise(kind, used, at);
     }
 
-    /// Forgets what the horizon passed some time ago or the shard's clock long ago, and more if there are too many: what is forgotten
+    /// Forgets what the safe time passed some time ago or the shard's clock long ago, and more if there are too many: what is forgotten
     /// is every record's clock from then on. Up to the returned one the shard's clock has to be now.
-    pub(crate) fn forget(&mut self, clock: Timestamp, horizon: Timestamp) -> Timestamp {
+    pub(crate) fn forget(&mut self, clock: Timestamp, safe_time: Timestamp) -> Timestamp {
         let is_past = |generation: &Generation| {
-            generation.latest.0.saturating_add(KEPT_US) <= horizon.0
+            generation.latest.0.saturating_add(KEPT_US) <= safe_time.0
                 || generation.latest.0.saturating_add(KEPT_US_MAX) <= clock.0
         };
         let is_due = is_past(&self.old) && !(self.old.clocks.is_empty() && self.young.clocks.is_empty());

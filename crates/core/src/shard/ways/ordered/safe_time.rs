@@ -25,7 +25,7 @@ const ASKED_US_MIN: u64 = 20_000;
 
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
-pub(in crate::shard) struct Horizon {
+pub(in crate::shard) struct SafeTime {
     /// No later vote has a timestamp that is not larger (P73).
     clock: Timestamp,
     /// Attempts here that have voted with a timestamp and are not carried out.
@@ -55,7 +55,7 @@ struct Doubt {
 }
 
 /// What is settled.
-impl Horizon {
+impl SafeTime {
     /// No later vote has a timestamp that is not larger.
     pub(in crate::shard) fn clock(&self) -> Timestamp {
         self.clock
@@ -135,7 +135,7 @@ impl Horizon {
 }
 
 /// The own clock.
-impl Horizon {
+impl SafeTime {
     /// Time passes, and what is long ago is settled.
     pub(in crate::shard) fn pass(&mut self, now: Time, config: &Config) {
         // Who votes now may have this very microsecond.
@@ -155,8 +155,8 @@ impl Horizon {
         self.pass(now, config);
         let most = self.far_ahead(now, config).max(table.clocks().used());
         let clock = self.clock.max(Timestamp(now.0)).max(want.min(most));
-        let horizon = self.of_all();
-        let clock = clock.max(table.clocks_mut().forget(clock, horizon));
+        let safe_time = self.of_all();
+        let clock = clock.max(table.clocks_mut().forget(clock, safe_time));
         // No later vote is that small (P79).
         if !is_planted(Bug::ClockNotKept) {
             self.clock = clock;
@@ -166,8 +166,8 @@ impl Horizon {
 
     /// A vote has used a timestamp, which the records know. Forgets what the clock has passed.
     pub(in crate::shard) fn keep_up(&mut self, table: &mut LockTable) {
-        let horizon = self.of_all();
-        self.clock = self.clock.max(table.clocks_mut().forget(self.clock, horizon));
+        let safe_time = self.of_all();
+        self.clock = self.clock.max(table.clocks_mut().forget(self.clock, safe_time));
     }
 
     /// Up to here anything may have been used, and none of it is known to be settled.
@@ -221,7 +221,7 @@ impl Horizon {
 }
 
 /// The others.
-impl Horizon {
+impl SafeTime {
     /// The host says which shards own keys.
     pub(in crate::shard) fn know_owners(
         &mut self,
@@ -311,7 +311,7 @@ impl Horizon {
 }
 
 /// After a loss of memory (P85).
-impl Horizon {
+impl SafeTime {
     /// Another life begins without what was used and who had voted. What others said stays.
     pub(in crate::shard) fn forget_own(&mut self) {
         (self.clock, self.stamped) = (Timestamp::default(), 0);
