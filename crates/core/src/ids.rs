@@ -124,7 +124,7 @@ pub struct TxHandle(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallNo(pub u32);
 
-/// A member of a combined group (C2); a transaction on its own has just the founder.
+/// A member of a combined group (C2); a transaction on its own has just the leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Member(pub u16);
 

@@ -165,7 +165,7 @@ macro_rules! add_bugs_of_rounds {
             AbandonedNotAborted "abandoned-not-aborted" "P39";
             /// The calls of a batch are carried out in the opposite order.
             BatchReversed "batch-reversed" "B3";
-            /// Who is carried gets answers by the carrier's numbers.
+            /// Who is carried gets answers by the leader's numbers.
             BatchNumbersShared "batch-numbers-shared" "B4";
             /// Where the end of a batch is unknown, each goes alone.
             BatchUnknownAgain "batch-unknown-again" "B6";

@@ -1,7 +1,7 @@
 //! Messages as bytes, in postcard: variable-length numbers, and lists that begin with their length. `docs/wire.md`
 //! describes the form, and how server commands carry it.
 //!
-//! A frame is messages, one after another, up to its end. Its carrier keeps the length.
+//! A frame is messages, one after another, up to its end. Its leader keeps the length.
 //!
 //! A client that can send a frame can send any bytes. So reading one never panics, takes memory in proportion to its
 //! length only, and yields nothing that a state machine cannot handle: an invalid message is refused here, together

@@ -236,7 +236,7 @@ bugs! {
         /// A plain command tells of what was ordered and is not settled.
         UnsettledTold ["module/clocks trap_32_a_plain_command_tells_of_what_is_not_settled"];
         /// A commuting command brings something to a pop that sleeps on a held key.
-        SleeperGetsHeld ["module/lib what_would_reach_a_sleeper_waits_whatever_it_is"];
+        BlockedClientGetsHeld ["module/lib what_would_reach_a_blocked_client_waits_whatever_it_is"];
         /// A command that is no operation of the holder's type passes.
         OtherTypesPass ["module/lib a_command_that_is_an_operation_is_compared_by_its_types_table"];
         /// A plain read of a whole record waits for readers.
@@ -296,8 +296,8 @@ bugs! {
         ReadAndWrittenAskedAsRead ["module/lib a_key_that_is_read_and_written_is_asked_for_once_and_to_write"];
         /// Two transactions meet at a key on which a pop sleeps in the server, and it takes from both.
         SecondComerLetBe ["module/lib a_second_one_at_a_held_key_wakes_all"];
-        /// A transaction comes to a key to which a sleeper would move something.
-        TargetsLetBe ["module/lib who_comes_to_where_a_sleeper_would_move_something_wakes_all"];
+        /// A transaction comes to a key to which a blocked client would move something.
+        TargetsLetBe ["module/lib who_comes_to_where_a_blocked_client_would_move_something_wakes_all"];
         /// A key of another type wakes a pop, which answers WRONGTYPE; in Redis it sleeps on.
         AnyKindWakesPop ["module/pops pops_answer_byte_by_byte_as_without_the_module"];
         /// A slot leaves while its keys are held.
@@ -596,14 +596,14 @@ bugs! {
         AnybodyCounts ["module/lib who_follows_is_found_among_those_who_are_connected"];
         /// A primary that lost its replicas takes transactions.
         ServesWithoutReplicas ["claret/cluster a_primary_without_its_replica_serves_nothing_and_says_so"];
-        /// A letter counts whatever its signature.
-        LetterUnsigned ["module/lib a_letter_counts_once_for_one_node_and_from_one"];
-        /// A letter counts as often as it comes.
-        LetterCountsAgain ["module/lib a_letter_counts_once_for_one_node_and_from_one"];
-        /// A letter of an earlier life of its sender counts.
-        PastLifeCounts ["module/lib a_letter_is_for_one_life_and_an_earlier_life_is_over"];
-        /// A letter to an earlier life of its receiver counts.
-        OtherLifeMeant ["module/lib a_letter_is_for_one_life_and_an_earlier_life_is_over"];
+        /// An envelope counts whatever its signature.
+        EnvelopeUnsigned ["module/lib an_envelope_counts_once_for_one_node_and_from_one"];
+        /// An envelope counts as often as it comes.
+        EnvelopeCountsAgain ["module/lib an_envelope_counts_once_for_one_node_and_from_one"];
+        /// An envelope of an earlier life of its sender counts.
+        PastLifeCounts ["module/lib an_envelope_is_for_one_life_and_an_earlier_life_is_over"];
+        /// An envelope to an earlier life of its receiver counts.
+        OtherLifeMeant ["module/lib an_envelope_is_for_one_life_and_an_earlier_life_is_over"];
         /// A client can say what a primary tells its replicas.
         ClientsTellChanges ["module/strict a_client_tells_no_changes"];
         /// Whoever goes on as the shard believes that all records vanished, as they had when it got those of its primary.

@@ -59,11 +59,11 @@ impl Bug {
     pub fn name(self) -> String {
         let variant = format!("{self:?}");
         let mut name = String::new();
-        for (at, letter) in variant.char_indices() {
-            if at > 0 && letter.is_uppercase() {
+        for (at, envelope) in variant.char_indices() {
+            if at > 0 && envelope.is_uppercase() {
                 name.push('-');
             }
-            name.push(letter.to_ascii_lowercase());
+            name.push(envelope.to_ascii_lowercase());
         }
         name
     }

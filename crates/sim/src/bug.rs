@@ -65,9 +65,9 @@ mod tests {
             };
             let kebab: String = variant
                 .char_indices()
-                .flat_map(|(at, letter)| {
-                    let hyphen = (at > 0 && letter.is_uppercase()).then_some('-');
-                    hyphen.into_iter().chain(letter.to_lowercase())
+                .flat_map(|(at, envelope)| {
+                    let hyphen = (at > 0 && envelope.is_uppercase()).then_some('-');
+                    hyphen.into_iter().chain(envelope.to_lowercase())
                 })
                 .collect();
             assert_eq!(bug.name(), kebab);

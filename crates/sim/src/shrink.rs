@@ -30,7 +30,7 @@ fn names(config: &Config) -> Vec<&'static str> {
 
 /// The first plain words of a reason: without names and values.
 fn manner(reason: &str) -> Vec<String> {
-    let is_plain = |word: &&str| word.chars().all(|letter| letter.is_ascii_lowercase());
+    let is_plain = |word: &&str| word.chars().all(|envelope| envelope.is_ascii_lowercase());
     let words = reason.split_whitespace().map(|word| word.trim_end_matches([',', ';', ':']));
     words.filter(is_plain).take(6).map(str::to_owned).collect()
 }

@@ -184,9 +184,9 @@ const FIELDS: &[Field] = &[
     field("peer_messages_in", "messages of other shards", |node, _| node.counts.peer_messages_in),
     field("peer_messages_out", "messages to other shards", |node, _| node.counts.peer_messages_out),
     field(
-        "peer_letters_out",
+        "peer_envelopes_out",
         "messages on the cluster bus in which messages to another shard went together",
-        |node, _| node.counts.peer_letters_out,
+        |node, _| node.counts.peer_envelopes_out,
     ),
     field("peer_links_quick", "links to other nodes on which small messages leave at once", |node, _| {
         node.quick_links() as u64

@@ -4,7 +4,7 @@
 //! transaction has taken and not yet removed would then go to two clients. So once transactions come to this node,
 //! such commands wait here: when the server wakes one, the module checks it first, and it stays asleep while its key
 //! is held in conflict. A held key that was passed over is signalled again when it is free.
-//! [`crate::parts::sleepers`] handles pops that slept before that.
+//! [`crate::parts::blocked_clients`] handles pops that slept before that.
 
 use std::ffi::c_int;
 
@@ -116,7 +116,7 @@ unsafe extern "C" fn woken(
 /// Whether the key that is ready has something of the kind that is popped. Any other is slept through.
 fn wakes(ctx: Ctx, words: &[Arg<'_>]) -> bool {
     let Some(name) = words.first() else { return false };
-    let is_of_sets = name.bytes().get(1).is_some_and(|letter| letter.eq_ignore_ascii_case(&b'z'));
+    let is_of_sets = name.bytes().get(1).is_some_and(|envelope| envelope.eq_ignore_ascii_case(&b'z'));
     let kind = if is_of_sets { Kind::Zset } else { Kind::List };
     let ready = ctx.ready_key().map(|key| Text::new(key.bytes()));
     ready
@@ -129,7 +129,7 @@ fn wakes(ctx: Ctx, words: &[Arg<'_>]) -> bool {
 fn serve(ctx: Ctx, words: &[Arg<'_>], keys: &[(Bytes, Access)]) -> bool {
     let is_move = words.first().is_some_and(|name| is_move(name.bytes()));
     let ready = ctx.ready_key().filter(|_| Ctx::is_before_7_2() && keys.len() > 1 && !is_move);
-    let Some(ready) = ready else { return ctx.run_for_sleeper(words) };
+    let Some(ready) = ready else { return ctx.run_for_blocked_client(words) };
     let (name, last) = (words[0], words[words.len() - 1]);
     if name.is("BLMPOP") || name.is("BZMPOP") {
         // timeout numkeys key [key ...] LEFT|RIGHT [COUNT count]
@@ -137,9 +137,9 @@ fn serve(ctx: Ctx, words: &[Arg<'_>], keys: &[(Bytes, Access)]) -> bool {
         let count = Text::new(b"1");
         let rest = words.iter().skip(3 + places).copied();
         let one: Vec<Arg<'_>> = [name, words[1], count.arg(), ready].into_iter().chain(rest).collect();
-        return ctx.run_for_sleeper(&one);
+        return ctx.run_for_blocked_client(&one);
     }
-    ctx.run_for_sleeper(&[name, ready, last])
+    ctx.run_for_blocked_client(&[name, ready, last])
 }
 
 /// The time is over.

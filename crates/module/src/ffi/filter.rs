@@ -192,7 +192,7 @@ impl Ctx {
     }
 
     /// The same for one that slept: Redis 7.0 does not ask again whether there is memory for it. Nothing if it is a nil.
-    pub(crate) fn run_for_sleeper(self, words: &[Arg<'_>]) -> bool {
+    pub(crate) fn run_for_blocked_client(self, words: &[Arg<'_>]) -> bool {
         let format = if Ctx::is_before_7_2() { c"!0CEv" } else { c"!0CEMv" };
         self.run_with(format, words, Some(Answered::Nil)) != Answered::Nil
     }

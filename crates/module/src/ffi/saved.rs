@@ -17,7 +17,7 @@ pub(crate) struct Saved(*mut raw::RedisModuleIO);
 pub(crate) struct Loaded(*mut raw::RedisModuleIO);
 
 impl Ctx {
-    /// Registers the part of RDB files that has this name, of nine letters. It follows the records. Without `save` there is none in the
+    /// Registers the part of RDB files that has this name, of nine envelopes. It follows the records. Without `save` there is none in the
     /// files of this node, and it reads those of others.
     pub(crate) fn keep_in_files(self, name: &CStr, save: Option<Save>, load: Load) -> Result<(), Rejected> {
         let mut methods = raw::RedisModuleTypeMethods {

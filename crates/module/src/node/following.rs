@@ -10,7 +10,7 @@ use super::{Node, settings, unix_time};
 use crate::ffi::{Ctx, Flag, Log, Text};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::following::Following;
-use crate::parts::seals::{Letter, Position};
+use crate::parts::seals::{Envelope, Position};
 use crate::parts::stranded::is_any_untold;
 
 /// Whoever is promoted is a later incarnation than its primary can have been by so much, in microseconds: a primary counts
@@ -165,7 +165,7 @@ impl Node {
         let best = known.filter_map(|(node, position)| Some(((*position)?, node.clone()))).max();
         let Some((_, node)) = best.filter(|(position, _)| Some(*position) > own) else { return true };
         self.say_once(ctx, &format!("replica {node} has what this node lacks, and is to take its place"));
-        self.send_letter(ctx, &node, &Letter::TakeOver);
+        self.send_envelope(ctx, &node, &Envelope::TakeOver);
         false
     }
 
@@ -245,8 +245,8 @@ impl Node {
     }
 
     /// What a replica tells its primary of itself; `None`: this node is none.
-    pub(super) fn position_letter(&self, ctx: Ctx, asked: u64) -> Option<(String, Letter)> {
+    pub(super) fn position_envelope(&self, ctx: Ctx, asked: u64) -> Option<(String, Envelope)> {
         let followed = self.following.followed.clone().filter(|_| ctx.is(Flag::Replica))?;
-        Some((followed, Letter::Knows { position: self.following.complete(), asked }))
+        Some((followed, Envelope::Knows { position: self.following.complete(), asked }))
     }
 }

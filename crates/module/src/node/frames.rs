@@ -77,7 +77,7 @@ impl Node {
             false => self.greet(session, handshake.user),
         };
         // From now on there are transactions at this node.
-        self.sleepers.come();
+        self.blocked_clients.come();
         let bears = self.shard.as_ref().map_or(name, Shard::id);
         Ok(Welcome::In { shard: name, bears, incarnation: incarnation.ok_or(Error::NotReady)?, pushes })
     }

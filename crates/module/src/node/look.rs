@@ -233,13 +233,13 @@ impl Node {
 
     /// Whether a pop has to wait in the module; one that may sleep in the server is noted.
     fn pops_wait_here(&mut self, ctx: Ctx, filtered: &Filtered, row: Row) -> bool {
-        if self.sleepers.is_used() {
+        if self.blocked_clients.is_used() {
             return true;
         }
         let moves = filtered.word(0).is_some_and(plain::is_move);
         let words = filtered.words();
         for (at, (key, _)) in row.keys(&words, |words| ctx.keys_of(words)).iter().enumerate() {
-            self.sleepers.note(key, moves && at > 0);
+            self.blocked_clients.note(key, moves && at > 0);
         }
         false
     }
@@ -343,7 +343,7 @@ impl Node {
 
     /// What the verdict on a plain command goes by.
     pub(super) fn locks_of<'a>(&'a self, shard: &'a Shard) -> Locks<'a> {
-        Locks { shard, queue: &self.queue, sleepers: &self.sleepers }
+        Locks { shard, queue: &self.queue, blocked_clients: &self.blocked_clients }
     }
 }
 

@@ -41,6 +41,7 @@ use claret_core::{Limits, SessionId, Shard, Time};
 use claret_identity::PeerSecret;
 
 use crate::ffi::{Ctx, Links, Timer, TimerProc};
+use crate::parts::blocked_clients::BlockedClients;
 use crate::parts::command_table::Table;
 use crate::parts::following::Following;
 use crate::parts::incarnations::Incarnations;
@@ -54,7 +55,6 @@ use crate::parts::queue::Queue;
 use crate::parts::replicas::Telling;
 use crate::parts::seals::Seals;
 use crate::parts::sessions::Sessions;
-use crate::parts::sleepers::Sleepers;
 use crate::parts::stranded::Stranded;
 use keyspace::Keyspace;
 use rights::Caller;
@@ -128,7 +128,7 @@ pub(crate) struct Node {
     /// The others' clocks are too far ahead, and that was logged.
     is_behind_others: bool,
     passed_over: PassedOver,
-    sleepers: Sleepers,
+    blocked_clients: BlockedClients,
     leaving: Leaving,
     /// The server may make the client of a `CLUSTER SETSLOT` wait for replicas.
     may_wait_itself: bool,
@@ -189,7 +189,7 @@ pub(crate) struct Counts {
     pub(crate) deserted: u64,
     pub(crate) peer_messages_in: u64,
     pub(crate) peer_messages_out: u64,
-    pub(crate) peer_letters_out: u64,
+    pub(crate) peer_envelopes_out: u64,
     pub(crate) peer_messages_unsent: u64,
     pub(crate) peer_messages_refused: u64,
     pub(crate) incarnations: u64,
@@ -237,7 +237,7 @@ impl Node {
             queue: Queue::default(),
             open_multis: OpenMultis::default(),
             passed_over: PassedOver::default(),
-            sleepers: Sleepers::default(),
+            blocked_clients: BlockedClients::default(),
             leaving: Leaving::default(),
             may_wait_itself: leaving::may_wait_itself(ctx),
             stranded: Stranded::default(),

@@ -16,7 +16,7 @@ impl Node {
     /// their outboxes, and from there to whoever listens.
     pub(crate) fn carry_out(&mut self, ctx: Ctx, own: Option<(SessionId, &mut Vec<Response>)>) {
         if own.is_none() {
-            self.sleepers.stir();
+            self.blocked_clients.stir();
         }
         let now = self.now();
         self.refuse_late(now);

@@ -10,7 +10,7 @@ use claret_planted::{Bug, is_planted};
 use super::{Node, settings};
 use crate::ffi::{Ctx, Flag, Log};
 use crate::parts::mail::Mail;
-use crate::parts::seals::{Greeting, Letter, Refused};
+use crate::parts::seals::{Envelope, Greeting, Refused};
 use crate::parts::slots::Bearer;
 
 /// A node greets all others each so many checks: what a greeting says, they may have missed.
@@ -50,7 +50,7 @@ impl Node {
                 }
                 Sent::Yes
             }
-            Ok(id) if self.send_letter(ctx, &id, &Letter::Peer(wire::encode_peer(message))) => Sent::Yes,
+            Ok(id) if self.send_envelope(ctx, &id, &Envelope::Peer(wire::encode_peer(message))) => Sent::Yes,
             Ok(_) => Sent::No,
             Err(sent) => sent,
         }
@@ -90,22 +90,25 @@ impl Node {
     /// The timer for what goes to other nodes together.
     pub(crate) fn mail_fired(&mut self, ctx: Ctx) {
         self.mailing = None;
-        for (node, letter) in self.mail.take() {
-            let is_sent = self.send_letter(ctx, &node, &Letter::Peers(letter));
-            self.counts.peer_letters_out += u64::from(is_sent);
+        for (node, envelope) in self.mail.take() {
+            let is_sent = self.send_envelope(ctx, &node, &Envelope::Peers(envelope));
+            self.counts.peer_envelopes_out += u64::from(is_sent);
             // What was in it comes again (K8, P23).
             self.counts.peer_messages_unsent += u64::from(!is_sent);
         }
     }
 
     /// Whether the server took it.
-    pub(super) fn send_letter(&mut self, ctx: Ctx, to: &str, letter: &Letter) -> bool {
+    pub(super) fn send_envelope(&mut self, ctx: Ctx, to: &str, envelope: &Envelope) -> bool {
         let Ok(id) = CString::new(to) else { return false };
         let own = self.own();
-        let sealed = match (&mut self.seals, letter) {
-            (Some(seals), letter) => seals.seal(&own, to, letter),
-            (None, Letter::Peer(message)) => Some(message.clone()),
-            (None, Letter::Greeting(_) | Letter::Knows { .. } | Letter::TakeOver | Letter::Peers(_)) => None,
+        let sealed = match (&mut self.seals, envelope) {
+            (Some(seals), envelope) => seals.seal(&own, to, envelope),
+            (None, Envelope::Peer(message)) => Some(message.clone()),
+            (
+                None,
+                Envelope::Greeting(_) | Envelope::Knows { .. } | Envelope::TakeOver | Envelope::Peers(_),
+            ) => None,
         };
         sealed.is_some_and(|sealed| ctx.send_to_node(&id, &sealed))
     }
@@ -115,27 +118,27 @@ impl Node {
         let (own, id) = (self.own(), String::from_utf8_lossy(sender).into_owned());
         let Some(seals) = &mut self.seals else { return self.hear_peer(ctx, sender, payload) };
         let sender = id;
-        let (letter, is_news) = match seals.open(&own, &sender, payload) {
+        let (envelope, is_news) = match seals.open(&own, &sender, payload) {
             Ok(opened) => opened,
             Err(refused) => return self.note_refused(ctx, &sender, refused),
         };
         if is_news {
             self.greet_node(ctx, &sender);
         }
-        match letter {
-            Letter::Greeting(greeting) => {
+        match envelope {
+            Envelope::Greeting(greeting) => {
                 self.keyspace.learn(&sender, greeting.bears);
                 self.heed_successor(ctx);
-                if let Some((primary, letter)) =
-                    self.position_letter(ctx, greeting.asks).filter(|(primary, _)| *primary == sender)
+                if let Some((primary, envelope)) =
+                    self.position_envelope(ctx, greeting.asks).filter(|(primary, _)| *primary == sender)
                 {
-                    self.send_letter(ctx, &primary, &letter);
+                    self.send_envelope(ctx, &primary, &envelope);
                 }
             }
-            Letter::Peer(message) => self.hear_peer(ctx, sender.as_bytes(), &message),
-            Letter::Peers(messages) => self.hear_peers(ctx, &sender, &messages),
-            Letter::Knows { position, asked } => self.hear_position(&sender, position, asked),
-            Letter::TakeOver => self.take_over(ctx, &sender),
+            Envelope::Peer(message) => self.hear_peer(ctx, sender.as_bytes(), &message),
+            Envelope::Peers(messages) => self.hear_peers(ctx, &sender, &messages),
+            Envelope::Knows { position, asked } => self.hear_position(&sender, position, asked),
+            Envelope::TakeOver => self.take_over(ctx, &sender),
         }
     }
 
@@ -213,6 +216,6 @@ impl Node {
     fn greet_node(&mut self, ctx: Ctx, node: &str) {
         let bears = self.shard.as_ref().map(|shard| (shard.id(), shard.incarnation()));
         let greeting = Greeting { is_strict: settings::is_strict(), bears, asks: self.following.asks };
-        self.send_letter(ctx, node, &Letter::Greeting(greeting));
+        self.send_envelope(ctx, node, &Envelope::Greeting(greeting));
     }
 }

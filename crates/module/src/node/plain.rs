@@ -8,12 +8,12 @@ use claret_types::{Access, Bytes};
 
 use super::{Node, limits, settings, unix_time};
 use crate::ffi::{Blocked, Ctx, Flag, Text};
+use crate::parts::blocked_clients::sleeps;
 use crate::parts::command_table::Row;
 use crate::parts::error::Error;
 use crate::parts::owner::{Name, Owner};
 use crate::parts::plain;
 use crate::parts::queue::{Asking, Left, Stage, Want, is_in_use, take_alone, wants_of};
-use crate::parts::sleepers::sleeps;
 use crate::parts::verdict::{Asked, Look, Standing, Verdict};
 
 /// How often those who wait are looked after, in milliseconds.
@@ -221,7 +221,7 @@ impl Node {
 
     /// Transactions come to keys with a frame.
     pub(super) fn come_with(&mut self, ctx: Ctx, requests: &[Request]) {
-        if !self.sleepers.minds_who_comes() {
+        if !self.blocked_clients.minds_who_comes() {
             return;
         }
         let keys = requests.iter().flat_map(|request| {
@@ -241,7 +241,9 @@ impl Node {
     pub(super) fn come<'a>(&mut self, ctx: Ctx, keys: impl Iterator<Item = (&'a Bytes, TxId)>) {
         let shard = self.shard.as_ref();
         let is_held = |key: &Bytes| shard.is_some_and(|shard| shard.is_held(key));
-        if self.sleepers.minds_who_comes() && self.sleepers.come_to(keys, ctx.is(Flag::Multi), is_held) {
+        if self.blocked_clients.minds_who_comes()
+            && self.blocked_clients.come_to(keys, ctx.is(Flag::Multi), is_held)
+        {
             wake_all(ctx);
         }
     }
@@ -252,7 +254,7 @@ impl Node {
     pub(super) fn begin_to_look(&mut self, ctx: Ctx) {
         self.open_multis.begin_to_look();
         self.look_for_multis(ctx);
-        self.sleepers.begin_to_look(ctx.clients().as_deref());
+        self.blocked_clients.begin_to_look(ctx.clients().as_deref());
         self.tick_soon(ctx);
     }
 

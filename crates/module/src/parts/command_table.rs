@@ -63,7 +63,7 @@ const NAME_MAX: usize = 31;
 
 impl CommandName {
     fn new(name: &[u8]) -> Option<CommandName> {
-        // The bit that makes a letter small is set in digits, dots and hyphens, and of no length. What else it makes alike
+        // The bit that makes an envelope small is set in digits, dots and hyphens, and of no length. What else it makes alike
         // is in no command's name: control characters.
         const SMALL: u128 = u128::from_ne_bytes([b' '; 16]);
         let mut bytes = [0; NAME_MAX + 1];
@@ -213,7 +213,7 @@ mod tests {
     use super::{Answer, CommandName, Keys, Row, Special, Table};
 
     #[test]
-    fn names_are_told_apart_whatever_the_case_of_their_letters() {
+    fn names_are_told_apart_whatever_the_case_of_their_envelopes() {
         assert_eq!(CommandName::new(b"SetRange"), CommandName::new(b"setrange"));
         assert_eq!(CommandName::new(b"GEORADIUSBYMEMBER_RO"), CommandName::new(b"georadiusbymember_ro"));
         assert_ne!(CommandName::new(b"set"), CommandName::new(b"set\0"));

@@ -1,19 +1,19 @@
 //! What shards say to each other and what can go together: what ways to commit say, and decisions. All that
-//! is for one node in one turn of the server's loop goes in as few letters as it can. A letter costs a node more than what is in it.
+//! is for one node in one turn of the server's loop goes in as few envelopes as it can. An envelope costs a node more than what is in it.
 
 use std::collections::BTreeMap;
 
 use claret_core::message::PeerMessage;
 use claret_core::wire;
 
-/// A letter ends with the first message beyond so many bytes.
-const LETTER_BYTES: usize = 32 * 1024;
+/// An envelope ends with the first message beyond so many bytes.
+const ENVELOPE_BYTES: usize = 32 * 1024;
 
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
-    /// By the node that it is for: letters, the last of which is not full.
-    letters: BTreeMap<String, Vec<Vec<u8>>>,
+    /// By the node that it is for: envelopes, the last of which is not full.
+    envelopes: BTreeMap<String, Vec<Vec<u8>>>,
     /// Somebody is going to take them.
     is_awaited: bool,
 }
@@ -29,10 +29,10 @@ impl Mail {
 
     /// Puts a message with others for this node. Whether nobody is going to take them yet.
     pub(crate) fn put(&mut self, node: String, message: &PeerMessage) -> bool {
-        let letters = self.letters.entry(node).or_default();
-        match letters.last_mut().filter(|letter| letter.len() < LETTER_BYTES) {
-            Some(letter) => wire::append_peer(message, letter),
-            None => letters.push(wire::encode_peer(message)),
+        let envelopes = self.envelopes.entry(node).or_default();
+        match envelopes.last_mut().filter(|envelope| envelope.len() < ENVELOPE_BYTES) {
+            Some(envelope) => wire::append_peer(message, envelope),
+            None => envelopes.push(wire::encode_peer(message)),
         }
         !std::mem::replace(&mut self.is_awaited, true)
     }
@@ -40,8 +40,10 @@ impl Mail {
     /// Takes all.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = (String, Vec<u8>)> + use<> {
         self.is_awaited = false;
-        let letters = std::mem::take(&mut self.letters);
-        letters.into_iter().flat_map(|(node, letters)| letters.into_iter().map(move |it| (node.clone(), it)))
+        let envelopes = std::mem::take(&mut self.envelopes);
+        envelopes
+            .into_iter()
+            .flat_map(|(node, envelopes)| envelopes.into_iter().map(move |it| (node.clone(), it)))
     }
 }
 
@@ -64,7 +66,8 @@ mod tests {
         assert!(mail.put("b".to_owned(), &message(1)));
         assert!(!mail.put("a".to_owned(), &message(2)));
         assert!(!mail.put("b".to_owned(), &message(3)));
-        let read = |(node, letter): (String, Vec<u8>)| (node, wire::decode_peers(&letter).expect("messages"));
+        let read =
+            |(node, envelope): (String, Vec<u8>)| (node, wire::decode_peers(&envelope).expect("messages"));
         let taken: Vec<_> = mail.take().map(read).collect();
         assert_eq!(
             taken,
@@ -75,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_is_no_longer_than_it_need_be() {
+    fn an_envelope_is_no_longer_than_it_need_be() {
         let mut mail = Mail::default();
         for sequence in 0..10_000 {
             mail.put("a".to_owned(), &message(sequence));
         }
-        let letters: Vec<_> = mail.take().collect();
-        assert!(letters.len() > 3 && letters.iter().all(|(_, it)| it.len() < LETTER_BYTES + 100));
-        let messages = letters.iter().map(|(_, it)| wire::decode_peers(it).expect("messages").len());
+        let envelopes: Vec<_> = mail.take().collect();
+        assert!(envelopes.len() > 3 && envelopes.iter().all(|(_, it)| it.len() < ENVELOPE_BYTES + 100));
+        let messages = envelopes.iter().map(|(_, it)| wire::decode_peers(it).expect("messages").len());
         assert_eq!(messages.sum::<usize>(), 10_000);
     }
 }

@@ -2,6 +2,7 @@
 //! what they want done (let a client go, send a request to the shard), and the node does it.
 
 pub(crate) mod adding;
+pub(crate) mod blocked_clients;
 pub(crate) mod command_table;
 pub(crate) mod equivalent;
 pub(crate) mod error;
@@ -22,7 +23,6 @@ pub(crate) mod queue;
 pub(crate) mod replicas;
 pub(crate) mod seals;
 pub(crate) mod sessions;
-pub(crate) mod sleepers;
 pub(crate) mod slots;
 pub(crate) mod stored;
 pub(crate) mod stranded;

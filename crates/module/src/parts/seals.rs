@@ -1,6 +1,6 @@
 //! What nodes say to each other, sealed with a secret of theirs (S12 of `docs/replication.md`).
 //!
-//! Whoever reaches the port of the cluster bus can send there what looks like a message of any node. So each letter is signed for
+//! Whoever reaches the port of the cluster bus can send there what looks like a message of any node. So each envelope is signed for
 //! one receiver and for one life of it, a process from its start to its end, and is numbered: it counts once, or not at all. A
 //! greeting says which life its sender lives, and needs to know nothing of the receiver. It says nothing that could not be said
 //! again.
@@ -11,14 +11,14 @@ use claret_core::{Incarnation, ShardId};
 use claret_identity::PeerSecret;
 use claret_planted::{Bug, is_planted};
 
-/// The form of letters, of what a primary tells its replicas, and of what is in files (`claret_core::Change`): another one for each
+/// The form of envelopes, of what a primary tells its replicas, and of what is in files (`claret_core::Change`): another one for each
 /// change of any. A replica with another form is not heard, and so it does not count as one.
 pub(crate) const FORM: u8 = 4;
 
 /// Incarnations count microseconds. One as large as this is none.
 const INCARNATION_END: u64 = 1 << 62;
 
-/// So many earlier lives of another node are remembered, whose letters count no more.
+/// So many earlier lives of another node are remembered, whose envelopes count no more.
 const PAST_LIVES_MAX: usize = 64;
 
 const SIGNATURE_BYTES: usize = 32;
@@ -36,7 +36,7 @@ pub(crate) struct Greeting {
 
 /// What comes between nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Letter {
+pub(crate) enum Envelope {
     Greeting(Greeting),
     /// A message of a shard to a shard.
     Peer(Vec<u8>),
@@ -76,7 +76,7 @@ impl Position {
     }
 }
 
-/// Why a letter does not count.
+/// Why an envelope does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// It has another form: of a node without a secret, or with another version.
@@ -90,7 +90,7 @@ pub(crate) enum Refused {
 #[derive(Debug, Default)]
 struct Peer {
     life: u64,
-    /// The number of the last letter of this life that counted.
+    /// The number of the last envelope of this life that counted.
     heard: u64,
     past: VecDeque<u64>,
     greeting: Option<Greeting>,
@@ -111,10 +111,10 @@ impl Seals {
         Seals { secret, life, sent: 0, peers: BTreeMap::new() }
     }
 
-    /// Seals a letter from the node `own` to the node `to`; `None`: that one was not heard of yet, and could not know that it is
+    /// Seals an envelope from the node `own` to the node `to`; `None`: that one was not heard of yet, and could not know that it is
     /// meant.
-    pub(crate) fn seal(&mut self, own: &str, to: &str, letter: &Letter) -> Option<Vec<u8>> {
-        let is_greeting = matches!(letter, Letter::Greeting(_));
+    pub(crate) fn seal(&mut self, own: &str, to: &str, envelope: &Envelope) -> Option<Vec<u8>> {
+        let is_greeting = matches!(envelope, Envelope::Greeting(_));
         let life_of_it = self.peers.get(to).map_or(0, |peer| peer.life);
         if life_of_it == 0 && !is_greeting {
             return None;
@@ -124,14 +124,14 @@ impl Seals {
         for number in [self.life, life_of_it, self.sent] {
             sealed.extend_from_slice(&number.to_le_bytes());
         }
-        write(letter, &mut sealed);
+        write(envelope, &mut sealed);
         let signature = self.secret.sign(own.as_bytes(), to.as_bytes(), &sealed);
         sealed.extend_from_slice(&signature);
         Some(sealed)
     }
 
     /// Opens what came from the node `from`. Whether its sender lives a life that is news; it is to be greeted then.
-    pub(crate) fn open(&mut self, own: &str, from: &str, sealed: &[u8]) -> Result<(Letter, bool), Refused> {
+    pub(crate) fn open(&mut self, own: &str, from: &str, sealed: &[u8]) -> Result<(Envelope, bool), Refused> {
         let Some((said, signature)) = sealed.split_last_chunk::<SIGNATURE_BYTES>() else {
             return Err(Refused::Form);
         };
@@ -139,7 +139,7 @@ impl Seals {
             return Err(Refused::Form);
         }
         if !(self.secret.verify(from.as_bytes(), own.as_bytes(), said, signature)
-            || is_planted(Bug::LetterUnsigned))
+            || is_planted(Bug::EnvelopeUnsigned))
         {
             return Err(Refused::Signature);
         }
@@ -150,12 +150,12 @@ impl Seals {
             Ok(u64::from_le_bytes(*number))
         };
         let (life, meant, count) = (number()?, number()?, number()?);
-        let letter = read(rest).ok_or(Refused::Form)?;
-        let is_greeting = matches!(letter, Letter::Greeting(_));
+        let envelope = read(rest).ok_or(Refused::Form)?;
+        let is_greeting = matches!(envelope, Envelope::Greeting(_));
         let is_meant = meant == self.life || is_greeting || is_planted(Bug::OtherLifeMeant);
         let peer = self.peers.entry(from.to_owned()).or_default();
         let is_over = peer.past.contains(&life) && !is_planted(Bug::PastLifeCounts);
-        let came_before = life == peer.life && count <= peer.heard && !is_planted(Bug::LetterCountsAgain);
+        let came_before = life == peer.life && count <= peer.heard && !is_planted(Bug::EnvelopeCountsAgain);
         if !is_meant || life == 0 || is_over || came_before {
             return Err(Refused::Late);
         }
@@ -170,10 +170,10 @@ impl Seals {
             (peer.life, peer.greeting) = (life, None);
         }
         peer.heard = count;
-        if let Letter::Greeting(greeting) = letter {
+        if let Envelope::Greeting(greeting) = envelope {
             peer.greeting = Some(greeting);
         }
-        Ok((letter, is_news))
+        Ok((envelope, is_news))
     }
 
     /// Forgets whoever is no node of the cluster any more.
@@ -187,37 +187,37 @@ impl Seals {
     }
 }
 
-fn write(letter: &Letter, out: &mut Vec<u8>) {
+fn write(envelope: &Envelope, out: &mut Vec<u8>) {
     let pair = |out: &mut Vec<u8>, pair: Option<(u64, u64)>| {
         out.push(u8::from(pair.is_some()));
         let (first, second) = pair.unwrap_or_default();
         out.extend_from_slice(&first.to_le_bytes());
         out.extend_from_slice(&second.to_le_bytes());
     };
-    match letter {
-        Letter::Greeting(Greeting { is_strict, bears, asks }) => {
+    match envelope {
+        Envelope::Greeting(Greeting { is_strict, bears, asks }) => {
             out.extend_from_slice(&[0, u8::from(*is_strict)]);
             out.extend_from_slice(&asks.to_le_bytes());
             pair(out, bears.map(|(shard, incarnation)| (u64::from(shard.0), incarnation.0)));
         }
-        Letter::Peer(bytes) => {
+        Envelope::Peer(bytes) => {
             out.push(1);
             out.extend_from_slice(bytes);
         }
-        Letter::Knows { position, asked } => {
+        Envelope::Knows { position, asked } => {
             out.push(2);
             out.extend_from_slice(&asked.to_le_bytes());
             pair(out, position.map(|it| (it.incarnation.0, it.batch)));
         }
-        Letter::TakeOver => out.push(3),
-        Letter::Peers(bytes) => {
+        Envelope::TakeOver => out.push(3),
+        Envelope::Peers(bytes) => {
             out.push(4);
             out.extend_from_slice(bytes);
         }
     }
 }
 
-fn read(bytes: &[u8]) -> Option<Letter> {
+fn read(bytes: &[u8]) -> Option<Envelope> {
     let pair = |bytes: &[u8]| {
         let (&is_there, rest) = bytes.split_first()?;
         let (first, rest) = rest.split_first_chunk::<8>()?;
@@ -235,17 +235,17 @@ fn read(bytes: &[u8]) -> Option<Letter> {
                 None => None,
             };
             let asks = u64::from_le_bytes(*asks);
-            Some(Letter::Greeting(Greeting { is_strict: *is_strict == 1, bears, asks }))
+            Some(Envelope::Greeting(Greeting { is_strict: *is_strict == 1, bears, asks }))
         }
-        (1, rest) => Some(Letter::Peer(rest.to_vec())),
+        (1, rest) => Some(Envelope::Peer(rest.to_vec())),
         (2, rest) => {
             let (asked, rest) = rest.split_first_chunk::<8>()?;
             let position = pair(rest)?
                 .map(|(incarnation, batch)| Position { incarnation: Incarnation(incarnation), batch });
-            Some(Letter::Knows { position, asked: u64::from_le_bytes(*asked) })
+            Some(Envelope::Knows { position, asked: u64::from_le_bytes(*asked) })
         }
-        (3, []) => Some(Letter::TakeOver),
-        (4, rest) => Some(Letter::Peers(rest.to_vec())),
+        (3, []) => Some(Envelope::TakeOver),
+        (4, rest) => Some(Envelope::Peers(rest.to_vec())),
         _ => None,
     }
 }
@@ -255,14 +255,14 @@ mod tests {
     use claret_core::{Incarnation, ShardId};
     use claret_identity::PeerSecret;
 
-    use super::{Greeting, Letter, Position, Refused, Seals};
+    use super::{Envelope, Greeting, Position, Refused, Seals};
 
     fn seals(life: u64) -> Seals {
         Seals::new(PeerSecret::new(b"sixteen bytes...").expect("long enough"), life)
     }
 
-    fn greeting(bears: Option<(ShardId, Incarnation)>) -> Letter {
-        Letter::Greeting(Greeting { is_strict: true, bears, asks: 8 })
+    fn greeting(bears: Option<(ShardId, Incarnation)>) -> Envelope {
+        Envelope::Greeting(Greeting { is_strict: true, bears, asks: 8 })
     }
 
     /// Both have greeted each other.
@@ -276,27 +276,27 @@ mod tests {
     }
 
     #[test]
-    fn every_letter_is_the_same_when_it_is_opened() {
+    fn every_envelope_is_the_same_when_it_is_opened() {
         let (mut a, mut b) = acquainted();
         let position = Position { incarnation: Incarnation(7), batch: 9 };
-        for letter in [
+        for envelope in [
             greeting(Some((ShardId(5), Incarnation(6)))),
-            Letter::Peer(b"to a shard".to_vec()),
-            Letter::Peers(b"to a shard".to_vec()),
-            Letter::Knows { position: Some(position), asked: 3 },
-            Letter::Knows { position: None, asked: 4 },
-            Letter::TakeOver,
+            Envelope::Peer(b"to a shard".to_vec()),
+            Envelope::Peers(b"to a shard".to_vec()),
+            Envelope::Knows { position: Some(position), asked: 3 },
+            Envelope::Knows { position: None, asked: 4 },
+            Envelope::TakeOver,
         ] {
-            let sealed = a.seal("a", "b", &letter).expect("they know each other");
-            assert_eq!(b.open("b", "a", &sealed), Ok((letter, false)));
+            let sealed = a.seal("a", "b", &envelope).expect("they know each other");
+            assert_eq!(b.open("b", "a", &sealed), Ok((envelope, false)));
         }
         assert_eq!(b.greeting_of("a").and_then(|it| it.bears), Some((ShardId(5), Incarnation(6))));
     }
 
     #[test]
-    fn a_letter_counts_once_for_one_node_and_from_one() {
+    fn an_envelope_counts_once_for_one_node_and_from_one() {
         let (mut a, mut b) = acquainted();
-        let sealed = a.seal("a", "b", &Letter::TakeOver).expect("they know each other");
+        let sealed = a.seal("a", "b", &Envelope::TakeOver).expect("they know each other");
         assert_eq!(b.open("c", "a", &sealed), Err(Refused::Signature), "for another one");
         assert_eq!(b.open("b", "c", &sealed), Err(Refused::Signature), "from another one");
         let mut changed = sealed.clone();
@@ -308,23 +308,23 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_is_for_one_life_and_an_earlier_life_is_over() {
+    fn an_envelope_is_for_one_life_and_an_earlier_life_is_over() {
         let (mut a, mut b) = acquainted();
-        let early = a.seal("a", "b", &Letter::TakeOver).expect("they know each other");
+        let early = a.seal("a", "b", &Envelope::TakeOver).expect("they know each other");
         let mut b_again = seals(3);
         assert_eq!(b_again.open("b", "a", &early), Err(Refused::Late), "it was for an earlier life");
         let mut a_again = seals(4);
         let hello = a_again.seal("a", "b", &greeting(None)).expect("a greeting needs nothing");
         assert_eq!(b.open("b", "a", &hello), Ok((greeting(None), true)));
         assert_eq!(b.open("b", "a", &early), Err(Refused::Late), "it is of an earlier life");
-        assert!(a_again.seal("a", "b", &Letter::TakeOver).is_none(), "nobody told it whom it would reach");
+        assert!(a_again.seal("a", "b", &Envelope::TakeOver).is_none(), "nobody told it whom it would reach");
     }
 
     #[test]
     fn rubbish_is_refused() {
         let (mut a, mut b) = acquainted();
         for rubbish in [&b""[..], b"\x00", b"\x00\x01\x01", b"\x02\x01short", b"\x03more", b"\x09"] {
-            let mut sealed = a.seal("a", "b", &Letter::Peer(Vec::new())).expect("they know each other");
+            let mut sealed = a.seal("a", "b", &Envelope::Peer(Vec::new())).expect("they know each other");
             sealed.truncate(sealed.len() - 32 - 1);
             sealed.extend_from_slice(rubbish);
             let signature = a.secret.sign(b"a", b"b", &sealed);

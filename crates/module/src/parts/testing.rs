@@ -9,15 +9,15 @@ use claret_core::{
 use claret_types::{Access, Bytes, Effect, OpError, Operation, Set, SetOp, State, TypeInfo};
 
 use crate::ffi::Blocked;
+use crate::parts::blocked_clients::BlockedClients;
 use crate::parts::plain::{Plain, whole};
 use crate::parts::queue::{Asking, OWN, Queue, Want};
-use crate::parts::sleepers::Sleepers;
 
 /// See the module's text.
 pub(crate) struct Beside {
     pub(crate) shard: Shard,
     pub(crate) queue: Queue,
-    pub(crate) sleepers: Sleepers,
+    pub(crate) blocked_clients: BlockedClients,
     pub(crate) now: Time,
     transactions: u64,
 }
@@ -81,7 +81,7 @@ impl Beside {
         Beside {
             shard: Shard::over(&Absent, ShardId(0), Incarnation(1), Switches::CLARET, Limits::default()),
             queue: Queue::default(),
-            sleepers: Sleepers::default(),
+            blocked_clients: BlockedClients::default(),
             now: Time(1),
             transactions: 0,
         }

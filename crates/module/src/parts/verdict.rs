@@ -8,18 +8,18 @@ use claret_core::Shard;
 use claret_planted::{Bug, is_planted};
 use claret_types::{Access, Bytes, Mode, Operation, Scope, TypeInfo};
 
+use crate::parts::blocked_clients::BlockedClients;
 use crate::parts::command_table::{Row, Special};
 use crate::parts::error::Error;
 use crate::parts::plain::{self, Plain};
 use crate::parts::queue::Queue;
-use crate::parts::sleepers::Sleepers;
 
-/// What is held, by whom it may be used all the same, and where sleepers take what comes.
+/// What is held, by whom it may be used all the same, and where blocked clients take what comes.
 #[derive(Clone, Copy)]
 pub(crate) struct Locks<'a> {
     pub(crate) shard: &'a Shard,
     pub(crate) queue: &'a Queue,
-    pub(crate) sleepers: &'a Sleepers,
+    pub(crate) blocked_clients: &'a BlockedClients,
 }
 
 /// How far one may look.
@@ -64,8 +64,11 @@ impl Locks<'_> {
         look: Look,
     ) -> bool {
         // What is brought would go to who sleeps, while somebody relies on the key.
-        let brings =
-            |access| access == Access::Write && self.sleepers.is_on(key) && !is_planted(Bug::SleeperGetsHeld);
+        let brings = |access| {
+            access == Access::Write
+                && self.blocked_clients.is_on(key)
+                && !is_planted(Bug::BlockedClientGetsHeld)
+        };
         match op {
             // By its own type's table.
             Some(op) if op.type_info().common_modes(held).is_some() && !brings(op.method().access) => {
@@ -302,7 +305,8 @@ mod tests {
     // --- locks ---
 
     fn conflict(beside: &Beside, key: &str, access: Access, op: Option<&Operation>) -> [bool; 2] {
-        let locks = Locks { shard: &beside.shard, queue: &beside.queue, sleepers: &beside.sleepers };
+        let locks =
+            Locks { shard: &beside.shard, queue: &beside.queue, blocked_clients: &beside.blocked_clients };
         [Look::Locks, Look::Records].map(|look| locks.conflict(key.as_bytes(), access, op, look))
     }
 
@@ -334,9 +338,9 @@ mod tests {
     }
 
     #[test]
-    fn what_would_reach_a_sleeper_waits_whatever_it_is() {
+    fn what_would_reach_a_blocked_client_waits_whatever_it_is() {
         let mut held = held_by("k", add("x"));
-        held.sleepers.note(b"k", false);
+        held.blocked_clients.note(b"k", false);
         assert_eq!(conflict(&held, "k", Access::Write, Some(&add("y"))), [true; 2]);
         assert_eq!(conflict(&held, "other", Access::Write, Some(&add("y"))), [false; 2], "nobody holds it");
     }

@@ -151,18 +151,18 @@ fn is_blocked(other: &mut Connection) -> bool {
 
 /// All that is seen of it.
 fn tell(server: &Server, story: &Story, protocol: &str) -> Vec<String> {
-    let (mut sleeper, mut other) = (Raw::to(server), Raw::to(server));
+    let (mut blocked_client, mut other) = (Raw::to(server), Raw::to(server));
     let mut looks = server.connect();
     let mut seen = vec![other.ask("FLUSHALL")];
     if protocol == "3" {
-        sleeper.ask("HELLO 3");
+        blocked_client.ask("HELLO 3");
     }
     seen.extend(story.before.iter().map(|line| other.ask(line)));
-    sleeper.send(&story.pop.split(' ').collect::<Vec<_>>());
+    blocked_client.send(&story.pop.split(' ').collect::<Vec<_>>());
     let mut answer = None;
     let mut slept = false;
     wait_until(&format!("{} sleeps or is answered", story.pop), || {
-        answer = sleeper.answered();
+        answer = blocked_client.answered();
         slept = answer.is_none() && is_blocked(&mut looks);
         answer.is_some() || (slept && !story.after.is_empty())
     });
@@ -173,7 +173,7 @@ fn tell(server: &Server, story: &Story, protocol: &str) -> Vec<String> {
     if slept {
         seen.extend(story.after.iter().map(|line| other.ask(line)));
     }
-    seen.push(answer.unwrap_or_else(|| sleeper.answer()));
+    seen.push(answer.unwrap_or_else(|| blocked_client.answer()));
     for key in ["k", "l", "{k}", "{k}l"] {
         seen.push(other.ask(&format!("TYPE {key}")));
     }
@@ -306,7 +306,7 @@ fn a_pop_is_counted_once() {
 fn who_slept_before_the_first_session_is_served_by_a_commit() {
     let server = Server::start(&["--claret.lease-ms", "60000"]);
     let mut plain = server.connect();
-    let sleepers = [Waits::on(&server, "BLPOP l 0"), Waits::on(&server, "BLPOP l 0")];
+    let blocked_clients = [Waits::on(&server, "BLPOP l 0"), Waits::on(&server, "BLPOP l 0")];
     let blocked = |plain: &mut Connection, count: usize| {
         let info: String = redis::cmd("INFO").arg("clients").query(plain).expect("its numbers");
         info.contains(&format!("blocked_clients:{count}\r"))
@@ -315,20 +315,21 @@ fn who_slept_before_the_first_session_is_served_by_a_commit() {
     let mut process = Process::hello(&server, 7);
     process.commit("l", "RPUSH a");
     wait_until("one is served", || blocked(&mut plain, 1));
-    // The key is a transaction's while a plain command would bring something: it waits, and so does the sleeper.
+    // The key is a transaction's while a plain command would bring something: it waits, and so does the blocked client.
     let attempt = hold(&mut process, "l", "LLEN");
     let push = Waits::on(&server, "RPUSH l b");
     push.still();
     commit(&mut process, attempt, 1);
     push.answer();
-    let mut items: Vec<String> = sleepers.iter().map(|sleeper| format!("{:?}", sleeper.answer())).collect();
+    let mut items: Vec<String> =
+        blocked_clients.iter().map(|blocked_client| format!("{:?}", blocked_client.answer())).collect();
     items.sort();
     assert!(items[0].contains("'a'") || items[0].contains("\"a\"") || items[0].contains("97"), "{items:?}");
     assert_ne!(items[0], items[1]);
 }
 
-/// Where two transactions meet at a key on which one sleeps in the server, or a sleeper would move something to a key
-/// that one holds, the sleepers are sent away first: an item that a transaction took goes to nobody else.
+/// Where two transactions meet at a key on which one sleeps in the server, or a blocked client would move something to a key
+/// that one holds, the blocked clients are sent away first: an item that a transaction took goes to nobody else.
 #[test]
 fn who_slept_before_the_first_session_takes_nothing_that_a_transaction_took() {
     for (pop, first, second) in [
@@ -337,13 +338,13 @@ fn who_slept_before_the_first_session_takes_nothing_that_a_transaction_took() {
     ] {
         let server = Server::start(&["--claret.lease-ms", "60000"]);
         let mut plain = server.connect();
-        let sleeper = Waits::on(&server, pop);
+        let blocked_client = Waits::on(&server, pop);
         wait_until("it sleeps", || is_blocked(&mut plain));
         let mut process = Process::hello(&server, 7);
         let holder = hold(&mut process, first.0, first.1);
         assert!(is_blocked(&mut plain), "one transaction alone is no reason: {pop}");
         let other = hold(&mut process, second.0, second.1);
-        assert_eq!(sleeper.answer(), Value::Nil, "its time is over: {pop}");
+        assert_eq!(blocked_client.answer(), Value::Nil, "its time is over: {pop}");
         // It comes again, and from now on sleeps in the module.
         let again = Waits::on(&server, pop);
         wait_until("it sleeps", || is_blocked(&mut plain));
@@ -355,12 +356,12 @@ fn who_slept_before_the_first_session_takes_nothing_that_a_transaction_took() {
     }
 }
 
-/// In one frame one transaction pushes and another one takes; the server wakes its sleepers only afterwards.
+/// In one frame one transaction pushes and another one takes; the server wakes its blocked clients only afterwards.
 #[test]
 fn who_slept_before_the_first_session_takes_nothing_of_the_same_frame() {
     let server = Server::start(&["--claret.lease-ms", "60000"]);
     let mut plain = server.connect();
-    let sleeper = Waits::on(&server, "BLPOP l 0");
+    let blocked_client = Waits::on(&server, "BLPOP l 0");
     wait_until("it sleeps", || is_blocked(&mut plain));
     let mut process = Process::hello(&server, 7);
     let (push, take) = (process.begin(), process.begin());
@@ -368,7 +369,7 @@ fn who_slept_before_the_first_session_takes_nothing_of_the_same_frame() {
     let execute = process.execute(take, 1, "l", "LPOP");
     process.frame(&[prepare, execute]);
     commit(&mut process, take, 1);
-    assert_eq!(sleeper.answer(), Value::Nil, "it was sent away");
+    assert_eq!(blocked_client.answer(), Value::Nil, "it was sent away");
     assert_eq!(run(&mut plain, "LLEN l"), Ok(Value::Int(0)));
 }
 

@@ -77,7 +77,7 @@ fn what_leaves_together_is_one_attempt_and_each_hears_its_own_answers() {
     let first = prepare(&mut client, 3, SHARD);
     let other = prepare(&mut client, 3, OTHER);
     assert_eq!((first.0, first.1.len(), other.1.len()), (other.0, 4, 3));
-    assert!(all.iter().all(|tx| client.attempt(*tx) == Some(first.0)), "they speak as their carrier");
+    assert!(all.iter().all(|tx| client.attempt(*tx) == Some(first.0)), "they speak as their leader");
     votes(&mut client, 4, SHARD, &first, 10);
     assert_eq!(told(&mut client, 4), []);
     votes(&mut client, 5, OTHER, &other, 20);
@@ -129,12 +129,12 @@ fn who_needs_a_shard_that_is_silent_goes_alone() {
 fn of_a_batch_that_is_refused_each_goes_alone_under_its_own_name() {
     let mut client = batching();
     let all = [adding(&mut client, 0, &[SLOT]), adding(&mut client, 0, &[SLOT])];
-    let (carrier, _) = prepare(&mut client, 1, SHARD);
+    let (leader, _) = prepare(&mut client, 1, SHARD);
     let refusal = Refusal::Operation {
         key: "k".into(),
         error: Box::new(claret_types::OpError::Overflow("INCRBY".into(), "1".into())),
     };
-    refuses(&mut client, 2, SHARD, carrier, refusal);
+    refuses(&mut client, 2, SHARD, leader, refusal);
     assert_eq!(told(&mut client, 2), [], "nobody's operation failed, as far as is known");
     let requests = sent_to(&mut client, 3, SHARD);
     let alone: Vec<AttemptId> = prepares(&requests).into_iter().map(|(attempt, _)| attempt).collect();
@@ -148,8 +148,8 @@ fn after_one_that_only_gave_way_batches_are_as_large() {
     for _ in 0..2 {
         adding(&mut client, 0, &[SLOT]);
     }
-    let (carrier, _) = prepare(&mut client, 1, SHARD);
-    refuses(&mut client, 2, SHARD, carrier, Refusal::Recovered);
+    let (leader, _) = prepare(&mut client, 1, SHARD);
+    refuses(&mut client, 2, SHARD, leader, Refusal::Recovered);
     sent_to(&mut client, 2, SHARD);
     for _ in 0..140 {
         adding(&mut client, 3, &[SLOT]);
@@ -165,9 +165,9 @@ fn after_a_failure_batches_are_smaller() {
         (0..count).map(|_| adding(client, now, &[SLOT])).collect::<Vec<_>>()
     };
     begin(&mut client, 0, 2);
-    let (carrier, _) = prepare(&mut client, 1, SHARD);
+    let (leader, _) = prepare(&mut client, 1, SHARD);
     let error = Box::new(claret_types::OpError::Overflow("INCRBY".into(), "1".into()));
-    refuses(&mut client, 2, SHARD, carrier, Refusal::Operation { key: "k".into(), error });
+    refuses(&mut client, 2, SHARD, leader, Refusal::Operation { key: "k".into(), error });
     sent_to(&mut client, 2, SHARD);
     begin(&mut client, 3, 140);
     assert_eq!(batch_sizes(&sent_to(&mut client, 3, SHARD)), [128, 12], "a quarter of 512");
@@ -259,11 +259,11 @@ fn who_is_given_up_in_a_batch_hears_how_it_ends() {
 fn a_batch_is_withdrawn_when_all_of_it_is_given_up() {
     let mut client = batching();
     let all = [adding(&mut client, 0, &[SLOT]), adding(&mut client, 0, &[SLOT])];
-    let (carrier, _) = prepare(&mut client, 1, SHARD);
+    let (leader, _) = prepare(&mut client, 1, SHARD);
     client.abort(Time(2), all[0]);
     client.abandon(Time(2), all[1]);
-    assert_eq!(sent_to(&mut client, 2, SHARD), [Request::Withdraw { attempt: carrier }]);
-    refuses(&mut client, 3, SHARD, carrier, Refusal::Withdrawn);
+    assert_eq!(sent_to(&mut client, 2, SHARD), [Request::Withdraw { attempt: leader }]);
+    refuses(&mut client, 3, SHARD, leader, Refusal::Withdrawn);
     assert_eq!(told(&mut client, 3), [(all[0], Event::Aborted)], "and the other's user has left");
     client.settle(Time(4));
     assert!(client.is_over());
@@ -282,8 +282,8 @@ fn who_is_given_up_before_it_leaves_leaves_nothing() {
 fn where_the_end_of_a_batch_is_unknown_so_is_that_of_all_in_it() {
     let mut client = batching();
     let all = [adding(&mut client, 0, &[SLOT]), adding(&mut client, 0, &[SLOT])];
-    let (carrier, _) = prepare(&mut client, 1, SHARD);
-    refuses(&mut client, 2, SHARD, carrier, Refusal::Unknown);
+    let (leader, _) = prepare(&mut client, 1, SHARD);
+    refuses(&mut client, 2, SHARD, leader, Refusal::Unknown);
     assert_eq!(told(&mut client, 2), all.map(|tx| (tx, Event::Unknown)));
 }
 
@@ -301,14 +301,14 @@ fn when_slots_move_those_that_are_gathered_go_alone() {
 fn a_batch_that_waits_for_long_is_given_up_and_others_go_alone() {
     let mut client = batching();
     let all = [adding(&mut client, 0, &[SLOT]), adding(&mut client, 0, &[SLOT])];
-    let (carrier, _) = prepare(&mut client, 1, SHARD);
-    client.handle_response(Time(2), SHARD, Response::Queued { attempt: carrier, no: None });
+    let (leader, _) = prepare(&mut client, 1, SHARD);
+    client.handle_response(Time(2), SHARD, Response::Queued { attempt: leader, no: None });
     client.settle(Time(2));
     let due = client.poll_timeout().expect("it is given up some time");
     assert!(due <= Time(40_002), "{due:?}");
     client.handle_timeout(due);
-    assert_eq!(sent_to(&mut client, due.0, SHARD), [Request::Withdraw { attempt: carrier }]);
-    refuses(&mut client, due.0, SHARD, carrier, Refusal::Withdrawn);
+    assert_eq!(sent_to(&mut client, due.0, SHARD), [Request::Withdraw { attempt: leader }]);
+    refuses(&mut client, due.0, SHARD, leader, Refusal::Withdrawn);
     let requests = sent_to(&mut client, due.0, SHARD);
     let alone: Vec<AttemptId> = prepares(&requests).into_iter().map(|(attempt, _)| attempt).collect();
     assert_eq!(alone, [attempt(all[0].0), attempt(all[1].0)]);

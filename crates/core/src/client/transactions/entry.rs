@@ -1,6 +1,6 @@
 //! What a client process has of one transaction: its coordinator, and where it stands.
 
-use super::ways::batch::{Carriage, Left};
+use super::ways::batch::{Left, Membership};
 use crate::coordinator::Coordinator;
 use crate::ids::Time;
 use crate::planted::{Bug, is_planted};
@@ -14,7 +14,7 @@ pub(super) struct Entry {
     pub(super) is_ready: bool,
     pub(super) timer: Option<Time>,
     /// It commits in a batch, or waits for others to do so with.
-    pub(super) carriage: Carriage,
+    pub(super) membership: Membership,
     pub(super) left: Left,
     /// Since when it is to commit, if its time counts.
     pub(super) committing_since: Option<Time>,
@@ -29,7 +29,7 @@ impl Entry {
             ended: false,
             is_ready: false,
             timer: None,
-            carriage: Carriage::Alone,
+            membership: Membership::Alone,
             left: Left::No,
             committing_since: None,
             breaks_at: None,
@@ -43,7 +43,7 @@ impl Entry {
 
     /// Whether shards know it by its own name.
     pub(super) fn is_known(&self) -> bool {
-        matches!(self.carriage, Carriage::Alone | Carriage::Carries)
+        matches!(self.membership, Membership::Alone | Membership::Carries)
     }
 
     /// Whether it may leave the table: its user knows the end, and so do all shards (P28).
@@ -58,7 +58,7 @@ impl Entry {
         if !is_planted(Bug::RecycledKeepsTimer) {
             self.timer = None;
         }
-        self.carriage = Carriage::Alone;
+        self.membership = Membership::Alone;
         self.left = Left::No;
         (self.committing_since, self.breaks_at) = (None, None);
     }

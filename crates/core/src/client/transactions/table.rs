@@ -6,7 +6,7 @@ use claret_types::{Bytes, Operation};
 use smallvec::SmallVec;
 
 use super::entry::Entry;
-use super::ways::batch::{Batches, Carriage};
+use super::ways::batch::{Batches, Membership};
 use crate::client::Outputs;
 use crate::client::by_sequence::BySequence;
 use crate::client::keeper::{Act, Heard, Keeper, Kept, Speaker, When, Wish};
@@ -145,8 +145,8 @@ impl Keeper for Table {
 
     fn drain(&mut self, process: &mut Process, now: Time, outputs: &mut Outputs) {
         while !self.ready.is_empty() {
-            for (carrier, event) in self.drain_once(process, now, outputs) {
-                self.unload(process, now, carrier, event, outputs);
+            for (leader, event) in self.drain_once(process, now, outputs) {
+                self.unload(process, now, leader, event, outputs);
             }
         }
     }
@@ -154,8 +154,8 @@ impl Keeper for Table {
     #[inline]
     fn speaker(&self, tx: TxHandle, _key: Option<&Bytes>) -> Option<Speaker<'_>> {
         let own = self.entries.get(tx.0)?;
-        let (coordinator, carried) = match own.carriage {
-            Carriage::In(carrier) => (&self.entries.get(carrier)?.coordinator, Some(&own.coordinator)),
+        let (coordinator, carried) = match own.membership {
+            Membership::In(leader) => (&self.entries.get(leader)?.coordinator, Some(&own.coordinator)),
             _ => (&own.coordinator, None),
         };
         Some(Speaker { coordinator, member: Member(0), carried, kept_back: None })
@@ -163,7 +163,7 @@ impl Keeper for Table {
 
     fn each(&self, see: &mut dyn FnMut(Kept<'_>)) {
         for (tx, entry) in self.entries.iter() {
-            if entry.carriage != Carriage::Carries {
+            if entry.membership != Membership::Carries {
                 see(Kept::Tx(TxHandle(tx)));
             }
             // Shards know nothing of those that are gathered or carried.
@@ -242,7 +242,7 @@ impl Table {
         let Some(attempt) = self.make_ready(tx).map(|coordinator| coordinator.attempt()) else { return };
         let Some(entry) = self.entries.get_mut(tx) else { return };
         let mut hot = process.contention().arrange(&mut entry.coordinator);
-        if entry.carriage == Carriage::Carries {
+        if entry.membership == Membership::Carries {
             hot.clear();
         }
         // It was gathered because it runs.
@@ -367,7 +367,7 @@ impl Table {
         }
     }
 
-    /// Hands out what those that are ready have to say; what carriers were told is for those whom they carry.
+    /// Hands out what those that are ready have to say; what leaders were told is for those whom they carry.
     fn drain_once(
         &mut self,
         process: &mut Process,
@@ -393,7 +393,7 @@ impl Table {
                 if let (Event::Unknown, Some(asked)) = (&event, entry.coordinator.asked()) {
                     process.note_unknown(now, TxHandle(tx), asked);
                 }
-                if entry.carriage == Carriage::Carries {
+                if entry.membership == Membership::Carries {
                     entry.ended = true;
                     entry.coordinator.give_up();
                     told.push((tx, event));

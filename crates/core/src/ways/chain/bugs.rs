@@ -6,19 +6,19 @@ macro_rules! bugs {
         $add! {
             $others
             $($bugs)*
-            /// A participant locks and votes though the baton is not there.
-            LocksWithoutBaton "locks-without-baton" "K3, K6";
-            /// A baton counts whoever it comes from.
-            AnyBatonCounts "any-baton-counts" "K10";
-            /// The baton goes on once, and never again.
-            BatonSentOnce "baton-sent-once" "K8";
+            /// A participant locks and votes though the token is not there.
+            LocksWithoutToken "locks-without-token" "K3, K6";
+            /// A token counts whoever it comes from.
+            AnyTokenCounts "any-token-counts" "K10";
+            /// The token goes on once, and never again.
+            TokenSentOnce "token-sent-once" "K8";
             /// Once the last one has decided, answers of others are taken to be none.
             LastAnswersForAll "last-answers-for-all" "K6";
             /// What has no answer is sent again to those alone who have not voted.
             ResentToUnvoted "resent-to-unvoted" "K8";
-            /// Who has voted is followed, wherever its baton goes next.
+            /// Who has voted is followed, wherever its token goes next.
             FollowsAnyVoted "follows-any-voted" "K16";
-            /// A baton does not say whom its attempt follows.
+            /// A token does not say whom its attempt follows.
             FollowedUnnamed "followed-unnamed" "K17";
             /// Of those whom it follows an attempt awaits one.
             FollowsOne "follows-one" "K17";

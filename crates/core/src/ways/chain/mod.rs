@@ -2,7 +2,7 @@
 
 mod bugs;
 
-pub use crate::shard::ways::chain::waiting_batons;
+pub use crate::shard::ways::chain::waiting_tokens;
 pub(crate) use bugs::bugs;
 use claret_types::carried::long_list;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub const fn ways(chain: Switch) -> WaySwitches {
     ways
 }
 
-/// What a prepare of a chain bears: a vote when the baton comes, which goes on to the next one on the list; of the last one on it the
+/// What a prepare of a chain bears: a vote when the token comes, which goes on to the next one on the list; of the last one on it the
 /// decision (K3 to K6). The list says all.
 pub fn words() -> WayWords {
     WayWords { number: NUMBER, body: WayBody::default() }
@@ -58,13 +58,13 @@ pub fn asks(decides: bool) -> Asks {
 
 /// All on the attempt's list up to the one that says so have written yes (K5).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Baton {
+pub struct Token {
     /// Whom the attempt follows there: these come before it, and are not decided (K17).
     #[serde(deserialize_with = "long_list")]
     pub follows: Vec<AttemptId>,
 }
 
-impl Baton {
+impl Token {
     /// As one shard hands it to the next one.
     pub fn of(self, attempt: AttemptId, from: ShardId) -> PeerMessage {
         let body = match self.follows.is_empty() {
@@ -74,16 +74,16 @@ impl Baton {
         PeerMessage::Way { attempt, from, words: WayWords { number: NUMBER, body: body.into() } }
     }
 
-    /// `None`: it is no baton.
-    pub fn read(words: &WayWords) -> Option<Baton> {
+    /// `None`: it is no token.
+    pub fn read(words: &WayWords) -> Option<Token> {
         if words.number != NUMBER {
             return None;
         }
         if words.body.is_empty() {
-            return Some(Baton::default());
+            return Some(Token::default());
         }
-        let (baton, rest) = postcard::take_from_bytes(&words.body).ok()?;
-        rest.is_empty().then_some(baton)
+        let (token, rest) = postcard::take_from_bytes(&words.body).ok()?;
+        rest.is_empty().then_some(token)
     }
 }
 
@@ -98,23 +98,23 @@ mod tests {
     }
 
     #[test]
-    fn a_baton_is_read_as_it_was_written_and_nothing_else_is_one() {
+    fn a_token_is_read_as_it_was_written_and_nothing_else_is_one() {
         for follows in [vec![], vec![attempt(1)], (0..300).map(attempt).collect()] {
-            let baton = Baton { follows };
-            let PeerMessage::Way { words, .. } = baton.clone().of(attempt(7), ShardId(2)) else {
+            let token = Token { follows };
+            let PeerMessage::Way { words, .. } = token.clone().of(attempt(7), ShardId(2)) else {
                 unreachable!("it is one")
             };
-            assert_eq!(Baton::read(&words), Some(baton));
+            assert_eq!(Token::read(&words), Some(token));
             let longer = [&words.body[..], &[0, 0]].concat().into();
-            assert_eq!(Baton::read(&WayWords { body: longer, ..words.clone() }), None);
+            assert_eq!(Token::read(&WayWords { body: longer, ..words.clone() }), None);
             for end in 1..words.body.len() {
                 let cut = words.body[..end].to_vec().into();
-                assert_eq!(Baton::read(&WayWords { body: cut, ..words.clone() }), None);
+                assert_eq!(Token::read(&WayWords { body: cut, ..words.clone() }), None);
             }
-            assert_eq!(Baton::read(&WayWords { number: NUMBER + 1, ..words }), None);
+            assert_eq!(Token::read(&WayWords { number: NUMBER + 1, ..words }), None);
         }
         // It says that it has more than there are bytes for.
         let body = WayBody::from(vec![0xff, 0xff, 0xff, 0xff, 0x0f]);
-        assert_eq!(Baton::read(&WayWords { number: NUMBER, body }), None);
+        assert_eq!(Token::read(&WayWords { number: NUMBER, body }), None);
     }
 }

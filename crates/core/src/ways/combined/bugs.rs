@@ -18,8 +18,8 @@ macro_rules! bugs {
             GroupStaysOpen "group-stays-open" "C5";
             /// What a joiner has buffered does not move with it.
             JoinerLosesBuffered "joiner-loses-buffered" "C2";
-            /// A founder that left goes on under the id of the group.
-            FounderKeepsId "founder-keeps-id" "C14";
+            /// A leader that left goes on under the id of the group.
+            LeaderKeepsId "leader-keeps-id" "C14";
             /// The prepare names the eldest member alone.
             MatesLeftBehind "mates-left-behind" "C9";
         }

@@ -1,7 +1,7 @@
 //! Chains (`docs/chains.md`), as a seed draws them.
 
 use claret_core::message::WayWords;
-use claret_core::ways::chain::{Baton, Switch};
+use claret_core::ways::chain::{Token, Switch};
 
 use crate::config::Config;
 use crate::random::Random;
@@ -50,7 +50,7 @@ fn devote(config: &mut Config) {
     config.programs.interactive_permille = config.programs.interactive_permille.min(300);
 }
 
-/// A baton says that its sender has written yes, where the client may not hear of that (K5).
+/// A token says that its sender has written yes, where the client may not hear of that (K5).
 pub(super) fn says_yes(words: &WayWords) -> bool {
-    Baton::read(words).is_some()
+    Token::read(words).is_some()
 }

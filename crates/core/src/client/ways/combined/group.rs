@@ -1,7 +1,7 @@
 //! A combined group: transactions of one process that commit together, as one attempt (C1 to C16).
 //!
-//! Every transaction begins as the founder and only member of its own group, and most stay alone. The group's
-//! coordinator speaks to the shards under the founder's id, with the founder's birth.
+//! Every transaction begins as the leader and only member of its own group, and most stay alone. The group's
+//! coordinator speaks to the shards under the leader's id, with the leader's birth.
 //!
 //! Invariants: the operations of any two present members on one record commute whatever the state
 //! ([`Uses::check_invariants`]); a member's number is never given twice; nobody joins or leaves once the prepare has
@@ -89,14 +89,14 @@ impl Group {
         group
     }
 
-    /// A new attempt begins, with its founder as the only member.
-    pub(super) fn found(&mut self, founder: TxHandle) {
+    /// A new attempt begins, with its leader as the only member.
+    pub(super) fn found(&mut self, leader: TxHandle) {
         self.dissolve();
-        self.present.push((Member(0), founder));
+        self.present.push((Member(0), leader));
         self.joined = 1;
     }
 
-    /// The attempt is over, or the founder joins another group.
+    /// The attempt is over, or the leader joins another group.
     pub(super) fn dissolve(&mut self) {
         debug_assert!(self.read_keys.is_empty(), "a closed group shares nothing");
         self.present.clear();
@@ -154,7 +154,7 @@ impl Group {
         self.present.iter().find(|(number, _)| *number == member).map(|(_, tx)| *tx)
     }
 
-    /// Whether it has, or had, more members than the founder.
+    /// Whether it has, or had, more members than the leader.
     pub(super) fn is_combined(&self) -> bool {
         self.joined > 1
     }

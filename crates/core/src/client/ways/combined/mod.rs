@@ -3,7 +3,7 @@
 //!
 //! A read is sent nowhere if another transaction of this process holds the lock of a read that answers it; the reader becomes a member
 //! of the holder's group and commits with it. A group has a [`Coordinator`](crate::Coordinator), which speaks to shards under the id
-//! of its founder.
+//! of its leader.
 //!
 //! Invariants: a transaction is a member of one group or of none; no shard knows it under two ids in one attempt; present members
 //! commute on every record; held reads are of open groups.
@@ -240,7 +240,7 @@ impl Keeper for Combined {
         }
     }
 
-    /// Under its own id, or that of its group's founder.
+    /// Under its own id, or that of its group's leader.
     fn speaker(&self, tx: TxHandle, key: Option<&Bytes>) -> Option<Speaker<'_>> {
         let (at, member) = self.txs.get(&tx)?.place?;
         let group = &self.groups[at];
@@ -488,7 +488,7 @@ impl Combined {
         uses.admit(None, key, op) && ops.into_iter().all(|(key, op)| uses.admit(None, key, op))
     }
 
-    /// From now on the group's uses are kept: the founder's, and then everybody's.
+    /// From now on the group's uses are kept: the leader's, and then everybody's.
     fn note_uses(&mut self, at: usize) {
         let group = &mut self.groups[at];
         if group.uses.is_some() {
@@ -573,8 +573,8 @@ impl Combined {
         let (at, member) = it.place.take().expect("a member");
         let group = &mut self.groups[at];
         group.part(member);
-        // The founder leaves its id behind: the others go on under it (C14).
-        if it.home == Some(at) && !is_planted(Bug::FounderKeepsId) {
+        // The leader leaves its id behind: the others go on under it (C14).
+        if it.home == Some(at) && !is_planted(Bug::LeaderKeepsId) {
             it.home = None;
             group.owner = None;
         }

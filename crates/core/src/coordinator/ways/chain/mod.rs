@@ -21,7 +21,7 @@ pub(super) struct Chain {
     resends: u8,
 }
 
-/// After so many in vain, the way of its batons is broken.
+/// After so many in vain, the way of its tokens is broken.
 const RESENDS_MAX: u8 = 3;
 
 impl Way for Chain {
@@ -39,7 +39,7 @@ impl Way for Chain {
             _ if !self.is_chain => Sends::AsInRounds,
             Leaving::PreparesAgain(participants) if self.is_broken(participants) => Sends::GivesUp,
             Leaving::PreparesAgain(_) if is_planted(Bug::ResentToUnvoted) => Sends::AsInRounds,
-            // The baton may be lost behind a vote that is known (K8).
+            // The token may be lost behind a vote that is known (K8).
             Leaving::PreparesAgain(_) => Sends::ToAll,
             // Where the last one has decided, it tells the others itself (K6).
             Leaving::Decision(participants)
@@ -74,14 +74,14 @@ impl Way for Chain {
 }
 
 impl Chain {
-    /// Prepares are sent again. Whether that has been in vain too often, while nobody said that it waits for a lock: then batons do not
+    /// Prepares are sent again. Whether that has been in vain too often, while nobody said that it waits for a lock: then tokens do not
     /// arrive, and only the client has another way (K15).
     fn is_broken(&mut self, participants: &Participants) -> bool {
         if participants.iter().any(Participant::is_queued) {
             return false;
         }
         // K15 would mend what these break.
-        if is_planted(Bug::BatonSentOnce) || is_planted(Bug::ResentToUnvoted) {
+        if is_planted(Bug::TokenSentOnce) || is_planted(Bug::ResentToUnvoted) {
             return false;
         }
         self.resends = (self.resends + 1).min(RESENDS_MAX + 1);
@@ -98,7 +98,7 @@ fn is_wanted(switches: &Switches, hot: &[ShardId]) -> bool {
     }
 }
 
-/// Brings the participants into the order of the chain, the hottest last (K2). They hold nothing before the baton comes (K3).
+/// Brings the participants into the order of the chain, the hottest last (K2). They hold nothing before the token comes (K3).
 fn arrange(participants: &mut Participants, first: Option<ShardId>, hot: &[ShardId]) -> Course {
     participants.sort_by_key(|shard| {
         let heat = hot.iter().position(|hot| *hot == shard).map_or(0, |at| at + 1);

@@ -1,4 +1,4 @@
-//! Who awaits whom (K16 to K18 of `docs/chains.md`): deposits whose batons are here, and who follow others that are not decided.
+//! Who awaits whom (K16 to K18 of `docs/chains.md`): deposits whose tokens are here, and who follow others that are not decided.
 //!
 //! Invariant: whom an attempt awaits is awaited by it, and the other way round.
 
@@ -14,7 +14,7 @@ pub(super) type Few = SmallVec<[AttemptId; 2]>;
 /// So many are looked at for who is held up. With more, some stand until what they wait for is said again, or their leases are over.
 const REACHED_MAX: usize = 64;
 
-/// Deposits whose batons are here, and that wait until those are decided whom they follow.
+/// Deposits whose tokens are here, and that wait until those are decided whom they follow.
 #[derive(Clone, Default)]
 pub(super) struct Awaited {
     /// Whom each awaits.

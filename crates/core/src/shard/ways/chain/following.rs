@@ -26,7 +26,7 @@ impl Step<'_> {
         }
     }
 
-    /// A baton is here that says whom its attempt follows: whether it goes on at once. Otherwise it awaits them.
+    /// A token is here that says whom its attempt follows: whether it goes on at once. Otherwise it awaits them.
     pub(super) fn is_unled(&mut self, attempt: AttemptId, follows: &[AttemptId]) -> bool {
         let is_open = |it: &AttemptId| !is_over(self.memory, *it) && *it != attempt;
         let mut open: Few = follows.iter().copied().filter(is_open).collect();
@@ -67,7 +67,7 @@ impl Step<'_> {
 
 /// Who waits.
 impl Step<'_> {
-    /// A prepare waits, or came again while it does: for somebody's lock, or a deposit for those whom it awaits. One that has no baton
+    /// A prepare waits, or came again while it does: for somebody's lock, or a deposit for those whom it awaits. One that has no token
     /// says nothing.
     pub(super) fn say_waits_in_chain(&mut self, attempt: AttemptId) {
         if self.ways.chain.awaited.has(attempt) {

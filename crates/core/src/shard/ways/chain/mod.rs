@@ -1,15 +1,15 @@
-//! Chains, on the side that takes part (K3 to K11 and K16 to K18 of `docs/chains.md`): prepares that wait for a baton, batons that wait
-//! for a prepare, and what goes on to the next one on the list; and followers, whose baton went on though others come before them on
+//! Chains, on the side that takes part (K3 to K11 and K16 to K18 of `docs/chains.md`): prepares that wait for a token, tokens that wait
+//! for a prepare, and what goes on to the next one on the list; and followers, whose token went on though others come before them on
 //! their records (`following`).
 //!
 //! A deposited prepare is a participant that prepares, has all its records still before it, and waits for no lock. So whatever
 //! ends attempts that have not voted ends it, too.
 //!
-//! Invariants: a baton that waits is of no attempt that is decided here, or whose prepare is here. Who awaits others is deposited,
-//! and its baton is here; nobody awaits what is decided here.
+//! Invariants: a token that waits is of no attempt that is decided here, or whose prepare is here. Who awaits others is deposited,
+//! and its token is here; nobody awaits what is decided here.
 
 mod awaited;
-mod batons;
+mod tokens;
 mod following;
 
 use super::{Decision, Heard, Occasion, Vote, Way};
@@ -22,27 +22,27 @@ use crate::shard::machine::View;
 use crate::shard::memory::Memory;
 use crate::shard::participant::{Participant, Round, Stage};
 use crate::shard::step::Step;
-use crate::ways::chain::{Baton, Switch};
+use crate::ways::chain::{Token, Switch};
 use awaited::Awaited;
-use batons::Batons;
+use tokens::Tokens;
 
 /// A prepare of more records follows nobody.
 const RECORDS_MAX: usize = 128;
 
-/// A baton that names more is as if it was lost: on each record a call follows a few.
+/// A token that names more is as if it was lost: on each record a call follows a few.
 const NAMED_MAX: usize = RECORDS_MAX * LockTable::FOLLOWED_MAX;
 
 /// The chains of a shard. See the module's text.
 #[derive(Clone, Debug, Default)]
 pub(in crate::shard) struct Chain {
-    batons: Batons,
+    tokens: Tokens,
     awaited: Awaited,
 }
 
 /// A place in a chain (K2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// Who passes the baton to this shard; the first one needs none.
+    /// Who passes the token to this shard; the first one needs none.
     before: Option<ShardId>,
     /// To whom it passes it on.
     next: Option<ShardId>,
@@ -64,9 +64,9 @@ impl Standing {
         })
     }
 
-    /// Whether a baton comes from who may pass it on to this participant (K10).
-    fn takes_baton_of(&self, from: ShardId) -> bool {
-        self.before == Some(from) || is_planted(Bug::AnyBatonCounts)
+    /// Whether a token comes from who may pass it on to this participant (K10).
+    fn takes_token_of(&self, from: ShardId) -> bool {
+        self.before == Some(from) || is_planted(Bug::AnyTokenCounts)
     }
 
     /// Whether the next one decides.
@@ -110,9 +110,9 @@ impl Way for Chain {
         let Some(round) = step.attempts.get_mut(attempt).and_then(round_mut) else { return Ok(()) };
         let standing = Standing::on(&round.participants, own).ok_or(Refusal::OnlyRounds)?;
         round.way = Some(super::Standing::Chain(standing));
-        round.waits_to_lock = standing.before.is_some() && !is_planted(Bug::LocksWithoutBaton);
+        round.waits_to_lock = standing.before.is_some() && !is_planted(Bug::LocksWithoutToken);
         step.let_follow(attempt, standing, records);
-        step.look_for_baton(attempt, standing);
+        step.look_for_token(attempt, standing);
         Ok(())
     }
 
@@ -123,14 +123,14 @@ impl Way for Chain {
                 false
             }
             Vote::YesAgain => {
-                // The baton may be lost (K8).
-                if !is_planted(Bug::BatonSentOnce) {
-                    step.pass_baton(attempt);
+                // The token may be lost (K8).
+                if !is_planted(Bug::TokenSentOnce) {
+                    step.pass_token(attempt);
                 }
                 true
             }
             Vote::Yes => {
-                step.pass_baton(attempt);
+                step.pass_token(attempt);
                 step.lead(attempt);
                 // The client hears of a vote only where it would not do without (K5).
                 let participant = &step.attempts[attempt];
@@ -152,11 +152,11 @@ impl Way for Chain {
     fn hears(step: &mut Step<'_>, heard: &Heard<'_>) {
         match *heard {
             Heard::Words { attempt, from, words } => {
-                if let Some(baton) = Baton::read(words) {
-                    step.take_baton(attempt, from, baton.follows);
+                if let Some(token) = Token::read(words) {
+                    step.take_token(attempt, from, token.follows);
                 }
             }
-            Heard::InRounds(attempt) => drop(step.ways.chain.batons.take(attempt)),
+            Heard::InRounds(attempt) => drop(step.ways.chain.tokens.take(attempt)),
             Heard::Over(attempt) => step.ways.chain.end(attempt),
             Heard::Passed(session) => step.ways.chain.end_passed(session, step.memory),
         }
@@ -168,25 +168,25 @@ impl Way for Chain {
             Occasion::Input => {
                 let free = step.ways.chain.awaited.pop_free();
                 free.is_some_and(|attempt| {
-                    step.go_on_with_baton(attempt);
+                    step.go_on_with_token(attempt);
                     true
                 })
             }
-            Occasion::Time => step.drop_baton(),
+            Occasion::Time => step.drop_token(),
         }
     }
 
     fn due(&self) -> Option<Time> {
-        self.batons.poll_timeout()
+        self.tokens.poll_timeout()
     }
 
     fn check(&self, shard: &View<'_>) {
-        self.batons.check();
-        for ((attempt, _), _) in self.batons.waiting() {
+        self.tokens.check();
+        for ((attempt, _), _) in self.tokens.waiting() {
             let is_decided = shard.memory.decided(*attempt).is_some();
-            assert!(!is_decided, "{attempt} is decided, and a baton of it waits");
+            assert!(!is_decided, "{attempt} is decided, and a token of it waits");
             let waits = shard.attempts.get(*attempt).is_none_or(|it| matches!(it.stage, Stage::Open));
-            assert!(waits, "the prepare of {attempt} is here, and a baton of it waits");
+            assert!(waits, "the prepare of {attempt} is here, and a token of it waits");
         }
         self.awaited.check();
         shard.table.check_followers();
@@ -202,24 +202,24 @@ impl Way for Chain {
 }
 
 impl Chain {
-    /// Something is written of an attempt: nobody waits for its batons any more, nobody awaits it, and it awaits nobody.
+    /// Something is written of an attempt: nobody waits for its tokens any more, nobody awaits it, and it awaits nobody.
     fn end(&mut self, attempt: AttemptId) {
-        self.batons.take(attempt);
+        self.tokens.take(attempt);
         self.awaited.end(attempt);
     }
 
     /// Of this session more is decided or forgotten than attempts that were named: who awaited these goes on. A no may have been written
-    /// for a range of them (P60): it is of those, too, whose batons wait. O(batons of the session).
+    /// for a range of them (P60): it is of those, too, whose tokens wait. O(tokens of the session).
     fn end_passed(&mut self, session: SessionId, memory: &Memory) {
         for attempt in self.awaited.awaited_of(session) {
             if is_over(memory, attempt) {
                 self.awaited.decide(attempt);
             }
         }
-        if self.batons.len() == 0 {
+        if self.tokens.len() == 0 {
             return; // Mostly.
         }
-        let of_session = self.batons.waiting().filter(|((attempt, _), _)| attempt.tx.session == session);
+        let of_session = self.tokens.waiting().filter(|((attempt, _), _)| attempt.tx.session == session);
         let barred: Vec<AttemptId> = of_session
             .map(|((attempt, _), _)| *attempt)
             .filter(|attempt| memory.decided(*attempt).is_some())
@@ -228,56 +228,56 @@ impl Chain {
     }
 }
 
-/// Batons that wait for their prepares at a shard.
-pub fn waiting_batons(shard: &Shard) -> usize {
-    shard.view().ways.chain.batons.len()
+/// Tokens that wait for their prepares at a shard.
+pub fn waiting_tokens(shard: &Shard) -> usize {
+    shard.view().ways.chain.tokens.len()
 }
 
-/// Batons.
+/// Tokens.
 impl Step<'_> {
     /// Whether the shard takes part in chains: what is written counts at once, and whoever speaks for another shard is known (K9).
     fn takes_chains(&self) -> bool {
         self.config.switches().ways().chain != Switch::Never && !self.out.is_replicated()
     }
 
-    /// A prepare has just come: if its baton is here already, it does not wait for that (K3).
-    fn look_for_baton(&mut self, attempt: AttemptId, standing: Standing) {
-        let came = self.ways.chain.batons.take(attempt);
-        let of_right_one = came.into_iter().find(|(from, _)| standing.takes_baton_of(*from));
+    /// A prepare has just come: if its token is here already, it does not wait for that (K3).
+    fn look_for_token(&mut self, attempt: AttemptId, standing: Standing) {
+        let came = self.ways.chain.tokens.take(attempt);
+        let of_right_one = came.into_iter().find(|(from, _)| standing.takes_token_of(*from));
         let is_here = of_right_one.is_some_and(|(_, follows)| self.is_unled(attempt, &follows));
         if is_here && let Some(round) = self.attempts.get_mut(attempt).and_then(round_mut) {
             round.waits_to_lock = false;
         }
     }
 
-    /// The baton comes: its prepare goes on, or the baton waits for the prepare.
-    fn take_baton(&mut self, attempt: AttemptId, from: ShardId, follows: Vec<AttemptId>) {
+    /// The token comes: its prepare goes on, or the token waits for the prepare.
+    fn take_token(&mut self, attempt: AttemptId, from: ShardId, follows: Vec<AttemptId>) {
         if follows.len() > NAMED_MAX {
             return; // As if it was lost.
         }
         let Some(participant) = self.attempts.get(attempt).filter(|it| !matches!(it.stage, Stage::Open))
         else {
-            return self.keep_baton(attempt, from, follows);
+            return self.keep_token(attempt, from, follows);
         };
         let is_taken = matches!(participant.stage, Stage::Preparing(_))
             && participant.waits_to_lock()
-            && standing(participant).is_some_and(|standing| standing.takes_baton_of(from));
+            && standing(participant).is_some_and(|standing| standing.takes_token_of(from));
         // Otherwise a double, or of one who has no right to it.
         if is_taken && self.is_unled(attempt, &follows) {
-            self.go_on_with_baton(attempt);
+            self.go_on_with_token(attempt);
         }
     }
 
-    fn keep_baton(&mut self, attempt: AttemptId, from: ShardId, follows: Vec<AttemptId>) {
+    fn keep_token(&mut self, attempt: AttemptId, from: ShardId, follows: Vec<AttemptId>) {
         if self.takes_chains() && !is_over(self.memory, attempt) {
             let due = self.now.plus(self.config.limits().lease_us);
-            self.ways.chain.batons.keep(attempt, from, due, follows);
+            self.ways.chain.tokens.keep(attempt, from, due, follows);
         }
     }
 
-    /// Of batons whose prepare did not come for a lease a no is written, as if somebody had asked (K11). Whether there were any.
-    fn drop_baton(&mut self) -> bool {
-        let Some(attempt) = self.ways.chain.batons.pop_due(self.now) else { return false };
+    /// Of tokens whose prepare did not come for a lease a no is written, as if somebody had asked (K11). Whether there were any.
+    fn drop_token(&mut self) -> bool {
+        let Some(attempt) = self.ways.chain.tokens.pop_due(self.now) else { return false };
         self.charge_for(attempt);
         if self.may_note(attempt) {
             self.status_or_refuse(attempt, None);
@@ -285,8 +285,8 @@ impl Step<'_> {
         true
     }
 
-    /// The baton is here, and nobody comes before it who is not decided.
-    fn go_on_with_baton(&mut self, attempt: AttemptId) {
+    /// The token is here, and nobody comes before it who is not decided.
+    fn go_on_with_token(&mut self, attempt: AttemptId) {
         let Some(participant) = self.attempts.get_mut(attempt) else { return };
         let Some(round) = round_mut(participant).filter(|round| round.waits_to_lock) else { return };
         round.waits_to_lock = false;
@@ -294,8 +294,8 @@ impl Step<'_> {
         self.lock_all(attempt, records);
     }
 
-    /// Yes is written: the baton goes on (K5), and names those who come before (K17).
-    fn pass_baton(&mut self, attempt: AttemptId) {
+    /// Yes is written: the token goes on (K5), and names those who come before (K17).
+    fn pass_token(&mut self, attempt: AttemptId) {
         let participant = &self.attempts[attempt];
         let Some(standing @ Standing { next: Some(next), .. }) = standing(participant) else { return };
         let follows = match standing.is_last_but_one() {
@@ -303,7 +303,7 @@ impl Step<'_> {
             true => self.table.followed(&participant.held, attempt),
             false => Vec::new(), // It follows nobody.
         };
-        self.out.tell(next, Baton { follows }.of(attempt, self.config.id()));
+        self.out.tell(next, Token { follows }.of(attempt, self.config.id()));
     }
 
     /// The last one's yes is the decision, which it tells all others (K6).
@@ -318,10 +318,10 @@ impl Step<'_> {
     fn tell_those_before(&mut self, attempt: AttemptId) {
         let Some(Stage::Preparing(round)) = self.attempts.get(attempt).map(|it| &it.stage) else { return };
         let list = round.participants.clone();
-        // Whoever has no baton does not know that any of them has voted.
-        let has_baton = !round.waits_to_lock || self.ways.chain.awaited.has(attempt);
+        // Whoever has no token does not know that any of them has voted.
+        let has_token = !round.waits_to_lock || self.ways.chain.awaited.has(attempt);
         let Some(at) = list.iter().position(|listed| listed.shard == self.config.id()) else { return };
-        if has_baton && !self.memory.may_have_lost(list[at].incarnation) {
+        if has_token && !self.memory.may_have_lost(list[at].incarnation) {
             self.tell_listed(attempt, &list[..at], Status::Refused);
         }
     }

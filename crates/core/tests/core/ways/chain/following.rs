@@ -1,8 +1,8 @@
-//! Followers (K16 to K18 of `docs/chains.md`): blind calls of chains that are granted behind others, batons that name these, and what
+//! Followers (K16 to K18 of `docs/chains.md`): blind calls of chains that are granted behind others, tokens that name these, and what
 //! is carried out after what. Traps 49 to 55.
 
 use claret_core::message::{PeerMessage, Request};
-use claret_core::ways::chain::Baton;
+use claret_core::ways::chain::Token;
 use claret_core::{Limits, Sequence, ShardId};
 use claret_types::{
     Bytes, Dict, DictOp, End, KeyspaceOp, List, ListOp, Moment, Operation, Register, Reply, State,
@@ -53,7 +53,7 @@ fn answer(w: &mut World, shard: u32, op: Operation) -> Reply {
     answer
 }
 
-/// Two that write at both shards: both have voted at the first one, and their batons are under way.
+/// Two that write at both shards: both have voted at the first one, and their tokens are under way.
 fn two(w: &mut World) -> [Tx; 2] {
     let both = ["1", "2"].map(|value| everywhere(w, &[0, 1], &set(value)));
     for shard in [0, 0, 1, 1] {
@@ -86,11 +86,11 @@ fn many_follow_one_another() {
     for shard in [0, 1] {
         (0..5).for_each(|_| w.deliver(Kind::Prepare, shard));
     }
-    // The batons arrive last first.
+    // The tokens arrive last first.
     for _ in 0..5 {
         let at = w.bag.iter().rposition(|message| message.kind() == Kind::Way).expect("one is left");
-        let baton = w.bag.remove(at);
-        w.hand_over(baton);
+        let token = w.bag.remove(at);
+        w.hand_over(token);
     }
     w.run();
     assert!(all.iter().all(|tx| w.committed(*tx)));
@@ -201,7 +201,7 @@ fn trap_49_an_order_is_not_forgotten_with_a_commit() {
     let mut w = chained(3);
     let slow = everywhere(&mut w, &[0, 2], &set("3"));
     w.deliver(Kind::Prepare, 0);
-    let baton = w.hold(Kind::Way, 2);
+    let token = w.hold(Kind::Way, 2);
     let first = everywhere(&mut w, &[0, 1], &set("1"));
     w.run();
     assert!(
@@ -211,7 +211,7 @@ fn trap_49_an_order_is_not_forgotten_with_a_commit() {
     let second = everywhere(&mut w, &[1, 2], &set("2"));
     w.run();
     assert!(w.committed(second));
-    w.hand_over(baton);
+    w.hand_over(token);
     w.run();
     assert!(w.committed(slow) && w.committed(first));
     assert_eq!([0, 1, 2].map(|shard| text(&w, shard).unwrap_or_default()), ["1", "1", "3"]);
@@ -234,11 +234,11 @@ fn trap_50_nobody_is_told_before_those_whom_it_follows() {
     let mut w = chained(3);
     let slow = everywhere(&mut w, &[0, 2], &set("3"));
     w.deliver(Kind::Prepare, 0);
-    let baton = w.hold(Kind::Way, 2);
+    let token = w.hold(Kind::Way, 2);
     let alone = everywhere(&mut w, &[0], &set("1"));
     w.run();
     assert!(!w.committed(alone), "one that begins now and ends at the third shard would come before both");
-    w.hand_over(baton);
+    w.hand_over(token);
     w.run();
     assert!(w.committed(slow) && w.committed(alone));
 }
@@ -266,9 +266,9 @@ fn trap_51_a_follower_takes_nothing_from_those_whom_it_follows() {
     assert_eq!(w.counter(1, "r"), 2);
 }
 
-/// Batons of one attempt that name others than it follows by now, in any order and twice.
+/// Tokens of one attempt that name others than it follows by now, in any order and twice.
 #[test]
-fn trap_52_a_baton_of_an_earlier_moment_changes_nothing() {
+fn trap_52_a_token_of_an_earlier_moment_changes_nothing() {
     let mut w = chained(2);
     let [one, other] = two(&mut w);
     let [first, second] = [0, 0].map(|_| w.hold(Kind::Way, 1));
@@ -296,13 +296,13 @@ fn trap_52_what_is_said_again_names_less() {
     assert!(w.committed(one));
     w.pass(Limits::default().resend_us);
     w.deliver(Kind::Prepare, 0);
-    let baton = w.bag.iter().find_map(|message| match &message.body {
+    let token = w.bag.iter().find_map(|message| match &message.body {
         crate::harness::Body::Peer(_, PeerMessage::Way { words, .. }) => {
-            Baton::read(words).map(|baton| baton.follows)
+            Token::read(words).map(|token| token.follows)
         }
         _ => None,
     });
-    assert_eq!(baton, Some(Vec::new()));
+    assert_eq!(token, Some(Vec::new()));
     w.run();
     assert!(w.committed(other));
 }
@@ -541,7 +541,7 @@ fn trap_55_nobody_is_left_when_the_last_one_forgot_all() {
     w.assert_quiet();
 }
 
-/// Three that push to both shards, and the baton of the third one is there first. What each shard has in the end.
+/// Three that push to both shards, and the token of the third one is there first. What each shard has in the end.
 fn three() -> [Reply; 2] {
     let mut w = chained(2);
     let all = ["1", "2", "3"].map(|value| everywhere(&mut w, &[0, 1], &push(value)));
@@ -549,10 +549,10 @@ fn three() -> [Reply; 2] {
         w.deliver(Kind::Prepare, shard);
     }
     let [first, second] = [0, 0].map(|_| w.hold(Kind::Way, 1));
-    for baton in [None, Some(first), Some(second)] {
-        match baton {
+    for token in [None, Some(first), Some(second)] {
+        match token {
             None => w.deliver(Kind::Way, 1),
-            Some(baton) => w.hand_over(baton),
+            Some(token) => w.hand_over(token),
         }
     }
     w.run();
@@ -580,15 +580,15 @@ fn followers_that_are_wrong_are_noticed() {
     assert_eq!(with_bug(Some(Bug::FollowerFirst), second_first)[1], Some("1".into()));
 }
 
-/// K17: what a peer may name is bounded; more is as if the baton was lost.
+/// K17: what a peer may name is bounded; more is as if the token was lost.
 #[test]
-fn a_baton_that_names_too_many_is_as_if_lost() {
+fn a_token_that_names_too_many_is_as_if_lost() {
     let mut w = chained(2);
     let tx = everywhere(&mut w, &[0, 1], &set("1"));
     w.deliver(Kind::Prepare, 1);
     let (now, attempt) = (w.now, w.attempt(tx));
     let follows = vec![attempt; 2_000];
-    w.shards[1].handle_peer(now, Baton { follows }.of(attempt, ShardId(0)));
+    w.shards[1].handle_peer(now, Token { follows }.of(attempt, ShardId(0)));
     assert_eq!(text(&w, 1), None);
     w.run();
     assert!(w.committed(tx));
@@ -613,7 +613,7 @@ fn who_is_below_the_mark_is_awaited_by_nobody() {
     assert_eq!(text(&w, 1).as_deref(), Some("2"));
 }
 
-/// K7: a deposit that awaits others has its baton, so those before it have voted, and hear of its no.
+/// K7: a deposit that awaits others has its token, so those before it have voted, and hear of its no.
 #[test]
 fn a_no_of_one_that_awaits_others_goes_back() {
     let mut w = chained(2);
@@ -626,7 +626,7 @@ fn a_no_of_one_that_awaits_others_goes_back() {
     assert_eq!(w.count(Kind::Answer, 0), 1);
 }
 
-/// A prepare of very many records follows nobody: a baton names a bounded number.
+/// A prepare of very many records follows nobody: a token names a bounded number.
 #[test]
 fn a_large_prepare_follows_nobody() {
     let mut w = chained(2);

@@ -1,10 +1,10 @@
 //! Chains (`docs/chains.md`): their traps, and their bounds.
 
-mod batons;
+mod tokens;
 mod bounds;
 mod following;
 
-use claret_core::ways::chain::{self, Baton, Switch};
+use claret_core::ways::chain::{self, Token, Switch};
 use claret_core::{AttemptId, Limits, Ordered, ShardId, Switches, message::PeerMessage};
 
 use crate::harness::World;
@@ -16,7 +16,7 @@ fn chained(shards: u32) -> World {
     World::with(shards, CHAIN, Limits::default())
 }
 
-/// A baton that names nobody.
-fn baton(attempt: AttemptId, from: ShardId) -> PeerMessage {
-    Baton::default().of(attempt, from)
+/// A token that names nobody.
+fn token(attempt: AttemptId, from: ShardId) -> PeerMessage {
+    Token::default().of(attempt, from)
 }

@@ -303,7 +303,7 @@ fn draws_of_two_members_are_never_too_much_together() {
 }
 
 #[test]
-fn the_founder_leaves_and_the_others_commit() {
+fn the_leader_leaves_and_the_others_commit() {
     let mut rig = Rig::new(1);
     let (a, b, c) = (rig.begin(0), rig.begin(0), rig.begin(0));
     rig.execute(a, K1, count());
@@ -340,7 +340,7 @@ fn who_joins_after_somebody_left_counts() {
 }
 
 #[test]
-fn a_founder_that_restarts_takes_another_id_and_waits_for_its_former_group() {
+fn a_leader_that_restarts_takes_another_id_and_waits_for_its_former_group() {
     let mut rig = Rig::new(1);
     let (a, b) = (rig.begin(0), rig.begin(0));
     rig.execute(a, K1, count());
@@ -475,8 +475,8 @@ fn two_members_calls_on_one_record_go_one_after_the_other() {
 #[test]
 fn groups_are_bounded() {
     let mut rig = Rig::new(1);
-    let founder = rig.begin(0);
-    rig.execute(founder, K1, count());
+    let leader = rig.begin(0);
+    rig.execute(leader, K1, count());
     rig.pump();
     let others: Vec<(usize, TxHandle)> = (0..rig.limits.group_members_max).map(|_| rig.begin(0)).collect();
     let shared = others.iter().filter(|tx| {

@@ -13,7 +13,7 @@ static CHAINS: Setting = Setting::of_words(
      asks for. It needs a cluster and claret.peer-secret-file",
 );
 
-/// They are taken where the operator says so; without a secret anybody could forge a baton (K9).
+/// They are taken where the operator says so; without a secret anybody could forge a token (K9).
 pub(super) fn switch(is_clustered: bool, has_secret: bool) -> Switch {
     match is_clustered && has_secret && CHAINS.get() == 1 {
         true => Switch::Always,

@@ -12,11 +12,11 @@ pub(super) const SCRIPTED: &[Scripted] = &[
     ("follows-any-change", FOLLOWING, "with_bug(Some(Bug::FollowsAnyChange),"),
     ("follows-one", FOLLOWING, "with_bug(Some(Bug::FollowsOne),"),
     ("follower-looks", FOLLOWING, "with_bug(Some(Bug::FollowerLooks),"),
-    ("any-baton-counts", CHAINS, "with_bug(Some(Bug::AnyBatonCounts),"),
+    ("any-token-counts", CHAINS, "with_bug(Some(Bug::AnyTokenCounts),"),
 ];
 
 #[cfg(feature = "planted-bugs")]
-const CHAINS: &str = include_str!("../../../../../core/tests/core/ways/chain/batons.rs");
+const CHAINS: &str = include_str!("../../../../../core/tests/core/ways/chain/tokens.rs");
 #[cfg(feature = "planted-bugs")]
 const FOLLOWING: &str = include_str!("../../../../../core/tests/core/ways/chain/following.rs");
 

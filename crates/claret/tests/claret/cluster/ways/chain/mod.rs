@@ -97,10 +97,10 @@ async fn nodes_hand_commits_on_to_each_other() {
         last.push(value);
     }
     assert!(last[0].is_some() && last.iter().all(|value| *value == last[0]), "{last:?}");
-    let (messages, letters) =
-        (sum(&cluster, "claret_peer_messages_out"), sum(&cluster, "claret_peer_letters_out"));
-    assert!(messages > 100 && letters > 0 && letters <= messages, "{messages} in {letters}");
-    assert_eq!(sum(&cluster, "claret_batons_waiting"), 0);
+    let (messages, envelopes) =
+        (sum(&cluster, "claret_peer_messages_out"), sum(&cluster, "claret_peer_envelopes_out"));
+    assert!(messages > 100 && envelopes > 0 && envelopes <= messages, "{messages} in {envelopes}");
+    assert_eq!(sum(&cluster, "claret_tokens_waiting"), 0);
     // Who says something to others has a quick link to each of them. One that was made later is found with later messages.
     let of_each = |field: &str| -> Vec<u64> {
         (0..cluster.masters()).map(|node| number(&cluster, node, field)).collect()
@@ -152,7 +152,7 @@ async fn commits_in_rounds(cluster: &Cluster) {
     for key in &keys {
         assert_eq!(store.counter(key).get().await, Ok(20));
     }
-    assert_eq!(sum(cluster, "claret_peer_letters_out"), 0);
+    assert_eq!(sum(cluster, "claret_peer_envelopes_out"), 0);
     store.close().await.expect("it closes");
 }
 
@@ -182,7 +182,7 @@ async fn sums_hold_where_all_kinds_meet() {
         assert_eq!(total(&chains, &accounts).await, 6 * BALANCE);
     }
     assert_eq!(total(&rounds, &accounts).await, 6 * BALANCE);
-    assert!(sum(&cluster, "claret_peer_letters_out") > 0, "some were chains");
+    assert!(sum(&cluster, "claret_peer_envelopes_out") > 0, "some were chains");
     for store in [chains, rounds] {
         store.close().await.expect("it closes");
     }

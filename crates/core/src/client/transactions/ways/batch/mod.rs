@@ -2,7 +2,7 @@
 //! (docs/batches.md, B1 to B11).
 //!
 //! A one-shot transaction that commits is *gathered* until a frame leaves for one of its shards. All that are gathered by
-//! then are carried by one more transaction, the *carrier*: their calls, one transaction's after the other's, are its
+//! then are carried by one more transaction, the *leader*: their calls, one transaction's after the other's, are its
 //! calls. It commits: so do they, each with its own answers. It is refused: each of them commits alone, as if it had
 //! never been carried.
 
@@ -36,7 +36,7 @@ const ANSWERS_BYTES_MAX: usize = 1 << 19;
 
 /// How a transaction comes to its shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::client) enum Carriage {
+pub(in crate::client) enum Membership {
     /// By itself.
     Alone,
     /// It is gathered.
@@ -62,7 +62,7 @@ pub(in crate::client) enum Left {
 #[derive(Clone, Copy, Debug)]
 struct Carried {
     tx: u64,
-    /// The carrier's number of its first call.
+    /// The leader's number of its first call.
     first: u32,
     /// It is to end without a trace, if that is still possible.
     regrets: bool,
@@ -148,7 +148,7 @@ impl Table {
         tx: TxHandle,
     ) -> Option<SmallVec<[ShardId; 4]>> {
         let entry = self.entries.get_mut(tx.0).filter(|_| self.batches.is_on)?;
-        let is_fresh = entry.carriage == Carriage::Alone && !entry.ended;
+        let is_fresh = entry.membership == Membership::Alone && !entry.ended;
         let calls =
             entry.coordinator.one_shot().filter(|calls| is_fresh && calls.len() <= CALLS_OF_ONE_MAX)?;
         entry.committing_since = Some(now);
@@ -167,7 +167,7 @@ impl Table {
     /// It waits until a frame leaves.
     pub(in crate::client) fn gather(&mut self, tx: TxHandle) {
         if let Some(entry) = self.entries.get_mut(tx.0) {
-            entry.carriage = Carriage::Gathered;
+            entry.membership = Membership::Gathered;
             self.batches.gathered.push(tx.0);
         }
     }
@@ -233,20 +233,20 @@ impl Table {
 
     fn go_alone(&mut self, process: &mut Process, now: Time, tx: u64) {
         let Some(entry) = self.entries.get_mut(tx) else { return };
-        entry.carriage = Carriage::Alone;
+        entry.membership = Membership::Alone;
         entry.left = self.batches.leaving();
         self.commit_entry(process, now, tx);
     }
 
     fn carry(&mut self, process: &mut Process, now: Time, together: &[u64]) {
-        let (carrier, mut entry) = self.begin_entry(process, now, 0);
-        entry.carriage = Carriage::Carries;
+        let (leader, mut entry) = self.begin_entry(process, now, 0);
+        entry.membership = Membership::Carries;
         entry.left = self.batches.leaving();
         let mut carried = self.batches.spare.pop().unwrap_or_default();
         let mut first = 0;
         for tx in together {
             let Some(member) = self.entries.get_mut(*tx) else { continue };
-            member.carriage = Carriage::In(carrier);
+            member.membership = Membership::In(leader);
             carried.push(Carried { tx: *tx, first, regrets: false });
             first = entry.coordinator.buffer_all_of(&member.coordinator);
         }
@@ -254,32 +254,32 @@ impl Table {
         if is_planted(Bug::BatchReversed) {
             entry.coordinator.reverse_buffered();
         }
-        self.batches.carried.insert(carrier, carried);
-        self.entries.insert(carrier, entry);
-        self.commit_entry(process, now, carrier);
+        self.batches.carried.insert(leader, carried);
+        self.entries.insert(leader, entry);
+        self.commit_entry(process, now, leader);
     }
 
     /// The user of a transaction that is gathered or carried wants its end, or has left. Whether that is all that is to be
     /// done for now.
     pub(in crate::client) fn regret(&mut self, now: Time, tx: u64) -> bool {
         let Some(entry) = self.entries.get_mut(tx) else { return true };
-        match entry.carriage {
-            Carriage::Alone => false,
-            Carriage::Carries => true,
-            Carriage::Gathered => {
-                entry.carriage = Carriage::Alone;
+        match entry.membership {
+            Membership::Alone => false,
+            Membership::Carries => true,
+            Membership::Gathered => {
+                entry.membership = Membership::Alone;
                 self.batches.gathered.retain(|gathered| *gathered != tx);
                 false
             }
-            Carriage::In(_) if is_planted(Bug::RegretToldAtOnce) => {
-                entry.carriage = Carriage::Alone;
+            Membership::In(_) if is_planted(Bug::RegretToldAtOnce) => {
+                entry.membership = Membership::Alone;
                 false
             }
-            Carriage::In(carrier) => {
-                let Some(carried) = self.batches.carried.get_mut(&carrier) else { return true };
+            Membership::In(leader) => {
+                let Some(carried) = self.batches.carried.get_mut(&leader) else { return true };
                 carried.iter_mut().filter(|it| it.tx == tx).for_each(|it| it.regrets = true);
                 if carried.iter().all(|it| it.regrets)
-                    && let Some(coordinator) = self.make_ready(carrier)
+                    && let Some(coordinator) = self.make_ready(leader)
                 {
                     coordinator.abort(now);
                 }
@@ -288,16 +288,16 @@ impl Table {
         }
     }
 
-    /// A carrier is told the end of its attempt.
+    /// A leader is told the end of its attempt.
     pub(in crate::client) fn unload(
         &mut self,
         process: &mut Process,
         now: Time,
-        carrier: u64,
+        leader: u64,
         event: Event,
         outputs: &mut Outputs,
     ) {
-        let Some(mut members) = self.batches.carried.remove(&carrier) else { return };
+        let Some(mut members) = self.batches.carried.remove(&leader) else { return };
         match event {
             Event::Committed { replies } => {
                 match is_heavy(&replies) {
@@ -307,7 +307,7 @@ impl Table {
                 self.unload_committed(process, now, &members, replies, outputs);
             }
             Event::Unknown if !is_planted(Bug::BatchUnknownAgain) => {
-                let asked = process.take_unknown(TxHandle(carrier));
+                let asked = process.take_unknown(TxHandle(leader));
                 for it in &members {
                     asked.iter().for_each(|asked| process.note_unknown(now, TxHandle(it.tx), asked.clone()));
                     self.close_carried(process, it.tx, Event::Unknown, outputs);
@@ -361,7 +361,7 @@ impl Table {
         if entry.left == Left::No {
             return;
         }
-        if entry.carriage == Carriage::Carries {
+        if entry.membership == Membership::Carries {
             entry.breaks_at.get_or_insert(now.plus(batches.trial.patience_us()));
         }
         if let Left::Moves(halved) = std::mem::replace(&mut entry.left, Left::Waited) {
@@ -395,11 +395,11 @@ impl Table {
         let left = self.entries.iter().filter(|(_, entry)| entry.left != Left::No).count();
         assert_eq!(*under_way as usize, left, "how many are under way");
         let is_gathered =
-            |tx: &u64| self.entries.get(*tx).is_some_and(|it| it.carriage == Carriage::Gathered);
+            |tx: &u64| self.entries.get(*tx).is_some_and(|it| it.membership == Membership::Gathered);
         assert!(gathered.iter().all(is_gathered), "who is gathered");
         // In any order: all must hold.
-        for (carrier, members) in carried {
-            let is_in = |tx| self.entries.get(tx).is_some_and(|it| it.carriage == Carriage::In(*carrier));
+        for (leader, members) in carried {
+            let is_in = |tx| self.entries.get(tx).is_some_and(|it| it.membership == Membership::In(*leader));
             assert!(members.iter().all(|it| is_in(it.tx)), "who is carried");
         }
         let mut waiting_in = 0;
@@ -407,7 +407,7 @@ impl Table {
         for (_, members) in carried {
             waiting_in += members.len();
         }
-        let is_waiting = |entry: &Entry| matches!(entry.carriage, Carriage::Gathered | Carriage::In(_));
+        let is_waiting = |entry: &Entry| matches!(entry.membership, Membership::Gathered | Membership::In(_));
         let waiting = self.entries.iter().filter(|(_, entry)| is_waiting(entry)).count();
         assert_eq!(waiting, gathered.len() + waiting_in, "who waits for others");
     }

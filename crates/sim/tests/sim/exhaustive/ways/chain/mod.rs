@@ -114,8 +114,8 @@ pub(in super::super) fn large() -> Vec<Plan> {
 pub(in super::super) fn broken() -> Vec<Plan> {
     let with = |bug, plan: Plan| Plan { bug: Some(bug), ..plan };
     vec![
-        with(Bug::LocksWithoutBaton, one_chain("chain", NONE)),
-        with(Bug::BatonSentOnce, one_chain("chain, a loss", LOSS)),
+        with(Bug::LocksWithoutToken, one_chain("chain", NONE)),
+        with(Bug::TokenSentOnce, one_chain("chain, a loss", LOSS)),
         with(Bug::LastAnswersForAll, one_chain("chain", NONE)),
         with(Bug::FollowedUnnamed, followers("followers", NONE)),
         with(Bug::FollowerFirst, followers("followers", NONE)),

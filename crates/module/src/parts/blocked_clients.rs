@@ -6,9 +6,9 @@
 //! safe:
 //!
 //! - Only one transaction at a time holds a key on which a pop may sleep. A plain command that writes such a key
-//!   waits until the transaction is over, so nothing reaches a sleeper while anybody relies on the key. What the
+//!   waits until the transaction is over, so nothing reaches a blocked client while anybody relies on the key. What the
 //!   transaction itself adds reaches it after the locks are released.
-//! - If a second transaction comes to such a key, or any transaction to a key to which a sleeper would move
+//! - If a second transaction comes to such a key, or any transaction to a key to which a blocked client would move
 //!   something, all pops that sleep in the server are told that their time is over, before that transaction gets
 //!   anything. This happens once in the life of a server.
 
@@ -24,14 +24,14 @@ const KEYS_MAX: usize = 16_384;
 
 /// See the module's text.
 #[derive(Default)]
-pub(crate) struct Sleepers {
+pub(crate) struct BlockedClients {
     /// A session or a transaction has come to this node.
     is_used: bool,
     /// On any key.
     is_anywhere: bool,
-    /// Counts entries: what two transactions do in one of them comes to a sleeper only at its end.
+    /// Counts entries: what two transactions do in one of them comes to a blocked client only at its end.
     entry: u64,
-    /// Something was carried out to which the server may not have woken sleepers yet.
+    /// Something was carried out to which the server may not have woken blocked clients yet.
     is_stirred: bool,
     keys: HashMap<Bytes, PopKey, foldhash::fast::FixedState>,
 }
@@ -45,7 +45,7 @@ struct PopKey {
     last: Option<(TxId, u64)>,
 }
 
-impl Sleepers {
+impl BlockedClients {
     pub(crate) fn come(&mut self) {
         self.is_used = true;
     }
@@ -78,7 +78,7 @@ impl Sleepers {
     /// These are the clients there are; `None` where the server does not say.
     pub(crate) fn begin_to_look(&mut self, clients: Option<&[ClientInfo]>) {
         let is_anywhere = clients.is_none_or(|clients| clients.iter().any(sleeps));
-        *self = Sleepers { is_used: self.is_used, is_anywhere, ..Sleepers::default() };
+        *self = BlockedClients { is_used: self.is_used, is_anywhere, ..BlockedClients::default() };
     }
 
     /// Whether it matters which keys transactions come to.
@@ -94,13 +94,13 @@ impl Sleepers {
         in_multi: bool,
         is_held: impl Fn(&Bytes) -> bool,
     ) -> bool {
-        // The server looks after sleepers when a command is over, and all of an EXEC is one.
+        // The server looks after blocked clients when a command is over, and all of an EXEC is one.
         if !in_multi {
             self.entry += 1;
         }
         let wakes = keys.any(|(key, tx)| self.comes(key, tx, is_held(key)));
         if wakes {
-            *self = Sleepers { is_used: true, ..Sleepers::default() };
+            *self = BlockedClients { is_used: true, ..BlockedClients::default() };
         }
         self.is_stirred &= in_multi;
         wakes
@@ -137,71 +137,74 @@ mod tests {
     use claret_core::{Sequence, SessionId, TxId};
     use claret_types::Bytes;
 
-    use super::{KEYS_MAX, Sleepers};
+    use super::{BlockedClients, KEYS_MAX};
     use crate::ffi::ClientInfo;
 
     fn tx(number: u64) -> TxId {
         TxId { session: SessionId(1), sequence: Sequence(number) }
     }
 
-    fn comes(sleepers: &mut Sleepers, key: &str, number: u64, is_held: bool) -> bool {
-        sleepers.come_to([(&Bytes::from(key), tx(number))].into_iter(), false, |_| is_held)
+    fn comes(blocked_clients: &mut BlockedClients, key: &str, number: u64, is_held: bool) -> bool {
+        blocked_clients.come_to([(&Bytes::from(key), tx(number))].into_iter(), false, |_| is_held)
     }
 
-    fn asleep_at(key: &str, is_target: bool) -> Sleepers {
-        let mut sleepers = Sleepers::default();
-        sleepers.note(key.as_bytes(), is_target);
-        sleepers
+    fn asleep_at(key: &str, is_target: bool) -> BlockedClients {
+        let mut blocked_clients = BlockedClients::default();
+        blocked_clients.note(key.as_bytes(), is_target);
+        blocked_clients
     }
 
     #[test]
-    fn one_transaction_at_a_time_leaves_sleepers_alone() {
-        let mut sleepers = asleep_at("k", false);
-        assert!(sleepers.minds_who_comes() && !sleepers.is_used());
+    fn one_transaction_at_a_time_leaves_blocked_clients_alone() {
+        let mut blocked_clients = asleep_at("k", false);
+        assert!(blocked_clients.minds_who_comes() && !blocked_clients.is_used());
         for number in 1..4 {
-            assert!(!comes(&mut sleepers, "k", number, false), "the one before is over");
-            assert!(!comes(&mut sleepers, "k", number, true), "it is its own");
+            assert!(!comes(&mut blocked_clients, "k", number, false), "the one before is over");
+            assert!(!comes(&mut blocked_clients, "k", number, true), "it is its own");
         }
-        assert!(sleepers.is_used() && sleepers.is_on(b"k") && !sleepers.is_on(b"l"));
+        assert!(blocked_clients.is_used() && blocked_clients.is_on(b"k") && !blocked_clients.is_on(b"l"));
     }
 
     #[test]
     fn a_second_one_at_a_held_key_wakes_all() {
-        let mut sleepers = asleep_at("k", false);
-        assert!(!comes(&mut sleepers, "k", 1, false));
-        assert!(comes(&mut sleepers, "k", 2, true));
-        assert!(!sleepers.is_any() && sleepers.is_used() && !sleepers.minds_who_comes());
+        let mut blocked_clients = asleep_at("k", false);
+        assert!(!comes(&mut blocked_clients, "k", 1, false));
+        assert!(comes(&mut blocked_clients, "k", 2, true));
+        assert!(!blocked_clients.is_any() && blocked_clients.is_used() && !blocked_clients.minds_who_comes());
     }
 
     #[test]
     fn a_second_one_in_the_same_entry_wakes_all() {
-        let mut sleepers = asleep_at("k", false);
+        let mut blocked_clients = asleep_at("k", false);
         let key = Bytes::from("k");
-        assert!(sleepers.come_to([(&key, tx(1)), (&key, tx(2))].into_iter(), false, |_| false));
-        let mut sleepers = asleep_at("k", false);
-        assert!(!sleepers.come_to([(&key, tx(1))].into_iter(), true, |_| false));
-        assert!(sleepers.come_to([(&key, tx(2))].into_iter(), true, |_| false), "an EXEC is one entry");
+        assert!(blocked_clients.come_to([(&key, tx(1)), (&key, tx(2))].into_iter(), false, |_| false));
+        let mut blocked_clients = asleep_at("k", false);
+        assert!(!blocked_clients.come_to([(&key, tx(1))].into_iter(), true, |_| false));
+        assert!(
+            blocked_clients.come_to([(&key, tx(2))].into_iter(), true, |_| false),
+            "an EXEC is one entry"
+        );
     }
 
     #[test]
-    fn what_a_timer_carried_out_may_not_have_reached_sleepers() {
-        let mut sleepers = asleep_at("k", false);
-        assert!(!comes(&mut sleepers, "k", 1, false));
-        sleepers.stir();
-        assert!(comes(&mut sleepers, "k", 2, false));
-        let mut sleepers = asleep_at("k", false);
-        assert!(!comes(&mut sleepers, "k", 1, false));
-        sleepers.stir();
-        assert!(!comes(&mut sleepers, "other", 2, false), "a command that ran since woke them");
-        assert!(!comes(&mut sleepers, "k", 3, false));
+    fn what_a_timer_carried_out_may_not_have_reached_blocked_clients() {
+        let mut blocked_clients = asleep_at("k", false);
+        assert!(!comes(&mut blocked_clients, "k", 1, false));
+        blocked_clients.stir();
+        assert!(comes(&mut blocked_clients, "k", 2, false));
+        let mut blocked_clients = asleep_at("k", false);
+        assert!(!comes(&mut blocked_clients, "k", 1, false));
+        blocked_clients.stir();
+        assert!(!comes(&mut blocked_clients, "other", 2, false), "a command that ran since woke them");
+        assert!(!comes(&mut blocked_clients, "k", 3, false));
     }
 
     #[test]
-    fn who_comes_to_where_a_sleeper_would_move_something_wakes_all() {
-        let mut sleepers = asleep_at("target", true);
-        sleepers.note(b"source", false);
-        assert!(!comes(&mut sleepers, "source", 1, false));
-        assert!(comes(&mut sleepers, "target", 1, false));
+    fn who_comes_to_where_a_blocked_client_would_move_something_wakes_all() {
+        let mut blocked_clients = asleep_at("target", true);
+        blocked_clients.note(b"source", false);
+        assert!(!comes(&mut blocked_clients, "source", 1, false));
+        assert!(comes(&mut blocked_clients, "target", 1, false));
     }
 
     #[test]
@@ -216,19 +219,19 @@ mod tests {
             (Some(vec![client("blpop", true)]), true),
             (Some(vec![client("blpop", false), client("xread", true)]), false),
         ] {
-            let mut sleepers = asleep_at("k", false);
-            sleepers.begin_to_look(clients.as_deref());
-            assert_eq!(sleepers.is_on(b"any"), is_anywhere);
-            assert_eq!(comes(&mut sleepers, "any", 1, false), is_anywhere);
+            let mut blocked_clients = asleep_at("k", false);
+            blocked_clients.begin_to_look(clients.as_deref());
+            assert_eq!(blocked_clients.is_on(b"any"), is_anywhere);
+            assert_eq!(comes(&mut blocked_clients, "any", 1, false), is_anywhere);
         }
     }
 
     #[test]
     fn more_keys_than_are_told_apart_are_all_keys() {
-        let mut sleepers = Sleepers::default();
+        let mut blocked_clients = BlockedClients::default();
         for number in 0..=KEYS_MAX {
-            sleepers.note(number.to_string().as_bytes(), false);
+            blocked_clients.note(number.to_string().as_bytes(), false);
         }
-        assert!(sleepers.is_on(b"any") && sleepers.keys.is_empty());
+        assert!(blocked_clients.is_on(b"any") && blocked_clients.keys.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Any bytes as letters of another node, as they are and with right signatures: refused, or counted once.
+//! Any bytes as envelopes of another node, as they are and with right signatures: refused, or counted once.
 #![no_main]
 
 use claret_module_fuzz::open;

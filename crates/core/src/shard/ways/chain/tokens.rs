@@ -1,4 +1,4 @@
-//! Batons that came before their prepares (K11 of `docs/chains.md`).
+//! Tokens that came before their prepares (K11 of `docs/chains.md`).
 //!
 //! Invariant: each that waits has its time, and is counted for its session.
 
@@ -7,16 +7,16 @@ use std::fmt;
 
 use crate::ids::{AttemptId, SessionId, ShardId, Time};
 
-/// Batons that wait for their prepares (K11), by attempt and by whom they come from: who has a right to one only the prepare tells.
+/// Tokens that wait for their prepares (K11), by attempt and by whom they come from: who has a right to one only the prepare tells.
 #[derive(Clone, Default)]
-pub(super) struct Batons {
+pub(super) struct Tokens {
     waiting: BTreeMap<(AttemptId, ShardId), Waiting>,
     due: BTreeSet<(Time, AttemptId, ShardId)>,
     /// How many each session has here.
     of_sessions: BTreeMap<SessionId, usize>,
 }
 
-/// A baton that waits: until when, and whom its attempt follows.
+/// A token that waits: until when, and whom its attempt follows.
 #[derive(Clone)]
 struct Waiting {
     due: Time,
@@ -24,16 +24,16 @@ struct Waiting {
 }
 
 /// So many wait at a shard; one more is as if it was lost (K11).
-const BATONS_MAX: usize = 1 << 16;
+const TOKENS_MAX: usize = 1 << 16;
 
 /// So many of them are of one session: it costs nobody else his place.
-const OF_SESSION_MAX: usize = BATONS_MAX / 64;
+const OF_SESSION_MAX: usize = TOKENS_MAX / 64;
 
-impl Batons {
+impl Tokens {
     /// Keeps one, as long as there are not too many.
     pub(super) fn keep(&mut self, attempt: AttemptId, from: ShardId, due: Time, follows: Vec<AttemptId>) {
         let of_session = self.of_sessions.get(&attempt.tx.session).copied().unwrap_or_default();
-        let has_room = self.waiting.len() < BATONS_MAX && of_session < OF_SESSION_MAX;
+        let has_room = self.waiting.len() < TOKENS_MAX && of_session < OF_SESSION_MAX;
         if has_room && !self.waiting.contains_key(&(attempt, from)) {
             *self.of_sessions.entry(attempt.tx.session).or_default() += 1;
             self.waiting.insert((attempt, from), Waiting { due, follows });
@@ -86,15 +86,15 @@ impl Batons {
     /// # Panics
     /// When an invariant does not hold.
     pub(super) fn check(&self) {
-        assert_eq!(self.waiting.len(), self.due.len(), "batons that wait");
-        assert!(self.waiting.len() <= BATONS_MAX, "too many batons wait");
+        assert_eq!(self.waiting.len(), self.due.len(), "tokens that wait");
+        assert!(self.waiting.len() <= TOKENS_MAX, "too many tokens wait");
         let of_sessions: usize = self.of_sessions.values().sum();
-        assert_eq!(self.waiting.len(), of_sessions, "batons of all sessions");
+        assert_eq!(self.waiting.len(), of_sessions, "tokens of all sessions");
     }
 }
 
 /// For digests: when each has waited for long enough changes nothing that comes of it.
-impl fmt::Debug for Batons {
+impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.waiting()).finish()
     }

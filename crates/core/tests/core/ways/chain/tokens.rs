@@ -1,15 +1,15 @@
-//! Chains (`docs/chains.md`): batons that are lost, doubled, early, or of one who has no right to them; deaths on the way; and
+//! Chains (`docs/chains.md`): tokens that are lost, doubled, early, or of one who has no right to them; deaths on the way; and
 //! what becomes of answers. Traps 46 to 48.
 
 use claret_core::message::Refusal;
-use claret_core::ways::chain::waiting_batons;
+use claret_core::ways::chain::waiting_tokens;
 use claret_core::{
     AttemptId, Cause, Event, Incarnation, Limits, Sequence, SessionId, Shard, ShardId, Switches, Time,
     Timestamp, TxId,
 };
 use claret_types::Reply;
 
-use super::{CHAIN, baton, chained};
+use super::{CHAIN, token, chained};
 use crate::harness::{Kind, Tx, World, get, incr, incr_returning};
 
 /// A transaction over three shards, its prepares under way.
@@ -57,7 +57,7 @@ fn a_chain_commits_and_the_client_hears_of_the_decision_alone() {
 
 /// K15: nothing that one shard says to the next one arrives, and the client, which reaches all, goes in two rounds from then on.
 #[test]
-fn a_chain_whose_batons_are_always_lost_goes_in_two_rounds() {
+fn a_chain_whose_tokens_are_always_lost_goes_in_two_rounds() {
     let mut w = chained(3);
     let tx = spread(&mut w);
     for _ in 0..100 {
@@ -75,7 +75,7 @@ fn a_chain_whose_batons_are_always_lost_goes_in_two_rounds() {
     }
     w.commit(tx);
     w.run();
-    assert!(w.committed(tx), "in two rounds no baton is needed");
+    assert!(w.committed(tx), "in two rounds no token is needed");
     assert_eq!(counters(&w), [1, 1, 1]);
 }
 
@@ -169,13 +169,13 @@ fn a_chain_goes_by_number_and_ends_where_it_is_hot() {
     assert_eq!(counters(&w), [1, 1, 1]);
 }
 
-/// Batons of everybody but who is right before the last one: what that one carries out.
-fn with_batons_of_strangers() -> i64 {
+/// Tokens of everybody but who is right before the last one: what that one carries out.
+fn with_tokens_of_strangers() -> i64 {
     let mut w = chained(3);
     let tx = spread(&mut w);
     let attempt = w.attempt(tx);
     let forged = |w: &mut World, from: u32| {
-        let message = baton(attempt, ShardId(from));
+        let message = token(attempt, ShardId(from));
         let now = w.now;
         w.shards[2].handle_peer(now, message);
     };
@@ -192,21 +192,21 @@ fn with_batons_of_strangers() -> i64 {
 
 /// K10.
 #[test]
-fn trap_46_a_baton_of_another_shard_does_not_count() {
-    assert_eq!(with_batons_of_strangers(), 0);
+fn trap_46_a_token_of_another_shard_does_not_count() {
+    assert_eq!(with_tokens_of_strangers(), 0);
 }
 
 /// K11.
 #[test]
-fn trap_47_a_baton_waits_for_its_prepare() {
+fn trap_47_a_token_waits_for_its_prepare() {
     let mut w = chained(3);
     let tx = spread(&mut w);
     w.run_until(|message| message.kind() == Kind::Prepare && message.shard() == 1);
     let late = w.hold(Kind::Prepare, 1);
-    assert_eq!(waiting_batons(&w.shards[1]), 1);
+    assert_eq!(waiting_tokens(&w.shards[1]), 1);
     assert_eq!(w.shards[1].open_attempts(), 0, "it is no attempt");
     w.hand_over(late);
-    assert_eq!(waiting_batons(&w.shards[1]), 0);
+    assert_eq!(waiting_tokens(&w.shards[1]), 0);
     w.run();
     assert!(w.committed(tx));
     assert_eq!(counters(&w), [1, 1, 1]);
@@ -214,7 +214,7 @@ fn trap_47_a_baton_waits_for_its_prepare() {
 
 /// K11: the client is dead, and its prepare never comes.
 #[test]
-fn trap_47_a_baton_whose_prepare_never_comes_ends_with_a_no() {
+fn trap_47_a_token_whose_prepare_never_comes_ends_with_a_no() {
     let mut w = chained(3);
     let tx = spread(&mut w);
     let attempt = w.attempt(tx);
@@ -222,7 +222,7 @@ fn trap_47_a_baton_whose_prepare_never_comes_ends_with_a_no() {
     let late = w.hold(Kind::Prepare, 1);
     w.client_dies();
     w.time_out_shard(1, Limits::default().lease_us);
-    assert_eq!(waiting_batons(&w.shards[1]), 0);
+    assert_eq!(waiting_tokens(&w.shards[1]), 0);
     assert!(w.shards[1].written(attempt).is_some(), "a no is written");
     leases_run_out(&mut w);
     w.run();
@@ -234,7 +234,7 @@ fn trap_47_a_baton_whose_prepare_never_comes_ends_with_a_no() {
 
 /// K11: so many wait, a 64th of them of one session, and one more is as if it was lost.
 #[test]
-fn trap_47_only_so_many_batons_wait() {
+fn trap_47_only_so_many_tokens_wait() {
     const ALL: usize = 1 << 16;
     const OF_SESSION: usize = ALL / 64;
     let limits = Limits::default();
@@ -247,23 +247,23 @@ fn trap_47_only_so_many_batons_wait() {
             let tx = TxId { session: SessionId(session), sequence: Sequence(sequence) };
             for from in [0, 2] {
                 let attempt = AttemptId { tx, ..own };
-                shard.handle_peer(Time(1), baton(attempt, ShardId(from)));
+                shard.handle_peer(Time(1), token(attempt, ShardId(from)));
             }
         }
         shard.check_invariants();
         let most = ALL.min(OF_SESSION * session as usize);
-        assert_eq!(waiting_batons(&shard), most, "a 64th of each session, and so many in all");
+        assert_eq!(waiting_tokens(&shard), most, "a 64th of each session, and so many in all");
     }
     let late = Time(2).plus(limits.lease_us);
     while shard.poll_timeout().is_some_and(|due| due <= late) {
         shard.handle_timeout(late); // So many at once.
     }
     shard.check_invariants();
-    assert_eq!(waiting_batons(&shard), 0);
+    assert_eq!(waiting_tokens(&shard), 0);
 }
 
-/// The vote of the first one is known, and its baton is lost. Whether it commits.
-fn with_a_baton_lost_behind_a_vote() -> bool {
+/// The vote of the first one is known, and its token is lost. Whether it commits.
+fn with_a_token_lost_behind_a_vote() -> bool {
     let mut w = chained(2);
     let tx = w.begin();
     for shard in [0, 1] {
@@ -279,36 +279,36 @@ fn with_a_baton_lost_behind_a_vote() -> bool {
 
 /// K8.
 #[test]
-fn trap_48_a_baton_is_lost_behind_a_vote_that_is_known() {
-    assert!(with_a_baton_lost_behind_a_vote());
+fn trap_48_a_token_is_lost_behind_a_vote_that_is_known() {
+    assert!(with_a_token_lost_behind_a_vote());
 }
 
 #[cfg(feature = "planted-bugs")]
 #[test]
-fn batons_that_are_wrong_are_noticed() {
+fn tokens_that_are_wrong_are_noticed() {
     use claret_core::{Bug, with_bug};
-    assert_eq!(with_bug(Some(Bug::AnyBatonCounts), with_batons_of_strangers), 1);
-    assert!(!with_bug(Some(Bug::ResentToUnvoted), with_a_baton_lost_behind_a_vote));
-    assert!(!with_bug(Some(Bug::BatonSentOnce), with_a_baton_lost_behind_a_vote));
+    assert_eq!(with_bug(Some(Bug::AnyTokenCounts), with_tokens_of_strangers), 1);
+    assert!(!with_bug(Some(Bug::ResentToUnvoted), with_a_token_lost_behind_a_vote));
+    assert!(!with_bug(Some(Bug::TokenSentOnce), with_a_token_lost_behind_a_vote));
 }
 
-/// K8: a baton that comes twice, before the prepare and after the vote.
+/// K8: a token that comes twice, before the prepare and after the vote.
 #[test]
-fn a_doubled_baton_changes_nothing() {
+fn a_doubled_token_changes_nothing() {
     let mut w = chained(3);
     let tx = spread(&mut w);
     w.deliver(Kind::Prepare, 0);
-    let baton = w.hold(Kind::Way, 1);
-    w.hand_over(baton.clone());
-    w.hand_over(baton.clone());
+    let token = w.hold(Kind::Way, 1);
+    w.hand_over(token.clone());
+    w.hand_over(token.clone());
     w.deliver(Kind::Prepare, 1);
-    w.hand_over(baton.clone());
+    w.hand_over(token.clone());
     assert_eq!(w.count(Kind::Way, 2), 1);
     w.run();
-    w.hand_over(baton);
+    w.hand_over(token);
     assert!(w.committed(tx));
     assert_eq!(counters(&w), [1, 1, 1]);
-    assert_eq!([0, 1, 2].map(|shard| waiting_batons(&w.shards[shard])), [0, 0, 0]);
+    assert_eq!([0, 1, 2].map(|shard| waiting_tokens(&w.shards[shard])), [0, 0, 0]);
 }
 
 /// K7: who has voted lets go before the client says so.
@@ -335,7 +335,7 @@ fn a_no_goes_back_along_the_chain() {
 
 /// P25 and K8: the client dies, and nobody has decided.
 #[test]
-fn a_client_dies_before_the_last_one_has_the_baton() {
+fn a_client_dies_before_the_last_one_has_the_token() {
     let mut w = chained(3);
     spread(&mut w);
     w.run_until(|message| message.kind() == Kind::Way && message.shard() == 2);
