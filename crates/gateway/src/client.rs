@@ -12,7 +12,7 @@ use claret_types::Bytes;
 
 use crate::connection::{Connection, Next};
 use crate::fault::Fault;
-use crate::listening::Listening;
+use crate::pubsub::Listening;
 use crate::memory::{Account, Charge};
 use crate::metrics::{Metrics, Path};
 use crate::place;
@@ -443,7 +443,7 @@ impl Client {
 
     /// Carries it out, and waits for no longer than for anything at the gateway, unless it is to wait. EXEC sees to that by itself.
     async fn carry_out_in_time(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
-        let is_bounded = !matches!(command.way, Way::Here | Way::PubSub) && !command.may_wait(words);
+        let is_bounded = !matches!(command.way, Way::Local | Way::PubSub) && !command.may_wait(words);
         let wait = self.shared.wait;
         let work = self.carry_out(command, words);
         if !is_bounded {
@@ -611,10 +611,10 @@ fn path_of(command: &Command) -> Path {
         Way::Operation | Way::Steps => Path::Transaction,
         Way::Node | Way::Script => Path::Forwarded,
         Way::Blocking | Way::PubSub => Path::OwnConnection,
-        Way::Whole => Path::Whole,
-        Way::Here if command.name == "EXEC" => Path::Exec,
-        Way::Here if command.name == "WATCH" => Path::Watch,
-        Way::Here | Way::Refused => Path::Here,
+        Way::FanOut => Path::FanOut,
+        Way::Local if command.name == "EXEC" => Path::Exec,
+        Way::Local if command.name == "WATCH" => Path::Watch,
+        Way::Local | Way::Refused => Path::Local,
     }
 }
 

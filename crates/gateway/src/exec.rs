@@ -11,7 +11,7 @@ use claret_planted::{Bug, is_planted};
 
 use crate::fault::Fault;
 use crate::metrics::Metrics;
-use crate::on_node;
+use crate::passthrough;
 use crate::place;
 use crate::queue::{Queue, Queued};
 use crate::resp::Protocol;
@@ -43,8 +43,8 @@ impl Exec {
         let Some(plan) = self.plan else {
             watch.turn = None;
             let seen = (watch.seen(), watch.expected());
-            let at_most = on_node::Patience::new(self.shared.wait, &self.caller);
-            let done = on_node::exec(&self.session, self.protocol, &self.queue, &seen, &at_most);
+            let at_most = passthrough::Patience::new(self.shared.wait, &self.caller);
+            let done = passthrough::exec(&self.session, self.protocol, &self.queue, &seen, &at_most);
             return Box::pin(done).await;
         };
         let store = self.shared.store_for(&self.session, &self.caller).await?;

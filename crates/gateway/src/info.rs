@@ -92,7 +92,7 @@ impl Client {
         let Ok(plain) = nodes.plain(self.state.protocol).await else { return said };
         let until = tokio::time::Instant::now() + PATIENCE;
         for node in plain.nodes() {
-            let asked = crate::asking::at(plain, &node, &[b"INFO"], true);
+            let asked = crate::query::at(plain, &node, &[b"INFO"], true);
             if let Ok(Ok(answer)) = tokio::time::timeout_at(until, asked).await
                 && !answer.starts_with(b"-")
             {

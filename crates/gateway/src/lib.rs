@@ -22,11 +22,11 @@
 // | `server`, `stream`, `tls` | listening, and what carries bytes |
 // | `limits`, `memory`, `work` | what clients may cost: bounds, the bytes that are kept for each, and where long work is done |
 // | `connection`, `request`, `replies`, `resp` | bytes in, requests out; answers in their order, in both protocols |
-// | `client`, `carry_out`, `here`, `about`, `info`, `whole` | one client; where its commands go |
+// | `client`, `dispatch`, `local`, `about`, `info`, `fan_out` | one client; where its commands go |
 // | `multi`, `queue`, `exec`, `watch`, `place`, `turns`, `turn`, `hot` | MULTI, EXEC and WATCH |
 // | `transactions` | an EXEC that is done once, and what its end means; commands are carried out by `claret-commands` |
-// | `on_node`, `asking`, `listening`, `arriving` | what a node does as it is |
-// | `users`, `judge`, `session` | who gets in, and what each user has |
+// | `passthrough`, `query`, `subscribe`, `pubsub`, `arriving` | what a node does as it is |
+// | `users`, `login`, `session` | who gets in, and what each user has |
 // | `shared`, `registry`, `metrics` | what all connections share |
 //
 // A thread runs all connections of its clients, each a task. A command that goes to one node as it is takes no task: its bytes join
@@ -34,8 +34,8 @@
 
 mod about;
 mod arriving;
-mod asking;
-mod carry_out;
+mod query;
+mod dispatch;
 mod client;
 mod connection;
 mod exec;
@@ -43,17 +43,17 @@ mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod here;
+mod local;
 mod hot;
 mod info;
-mod judge;
+mod login;
 mod limits;
-mod listen;
-mod listening;
+mod subscribe;
+mod pubsub;
 mod memory;
 mod metrics;
 mod multi;
-mod on_node;
+mod passthrough;
 mod place;
 mod queue;
 mod registry;
@@ -70,7 +70,7 @@ mod turn;
 mod turns;
 mod users;
 mod watch;
-mod whole;
+mod fan_out;
 mod work;
 
 pub use limits::GatewayLimits;

@@ -19,11 +19,11 @@ pub(crate) enum Path {
     /// WATCH.
     Watch,
     /// Of all nodes.
-    Whole,
+    FanOut,
     /// On a connection of its own.
     OwnConnection,
     /// Answered by the gateway.
-    Here,
+    Local,
 }
 
 impl Path {
@@ -32,9 +32,9 @@ impl Path {
         (Path::Transaction, "transaction"),
         (Path::Exec, "exec"),
         (Path::Watch, "watch"),
-        (Path::Whole, "whole"),
+        (Path::FanOut, "fan_out"),
         (Path::OwnConnection, "own_connection"),
-        (Path::Here, "here"),
+        (Path::Local, "local"),
     ];
 }
 

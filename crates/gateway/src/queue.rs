@@ -85,7 +85,7 @@ impl Queue {
         let mut plan = Plan::new(expected, self.all.len());
         for queued in &self.all {
             match queued.command.way {
-                Way::Here => plan.answered(here(queued)),
+                Way::Local => plan.answered(here(queued)),
                 _ => plan.command(queued.command, arguments(queued.words()))?,
             }
         }
@@ -139,7 +139,7 @@ impl Queue {
         let is_answered =
             matches!(command.name, "PING" | "ECHO" | "SELECT" | "TIME" | "LOLWUT" | "UNWATCH" | "COMMAND")
                 || is_once(command, &request.words);
-        if matches!(command.way, Way::Whole | Way::PubSub) || (command.way == Way::Here && !is_answered) {
+        if matches!(command.way, Way::FanOut | Way::PubSub) || (command.way == Way::Local && !is_answered) {
             return Err(Fault::told(format!("ERR Command not allowed inside a transaction: '{}'", shown())));
         }
         let bytes = kept_bytes(&request);
@@ -176,7 +176,7 @@ impl Queue {
             )));
         }
         let is_local =
-            |command: &Command| command.way == Way::Here && !matches!(command.name, "PING" | "ECHO" | "TIME");
+            |command: &Command| command.way == Way::Local && !matches!(command.name, "PING" | "ECHO" | "TIME");
         if of_node.is_some() && (is_local(command) || self.all.iter().any(|queued| is_local(queued.command)))
         {
             return Err(Fault::told(format!(

@@ -20,7 +20,7 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio_rustls::TlsAcceptor;
 
 use crate::client::Client;
-use crate::judge::Judge;
+use crate::login::Judge;
 use crate::limits::GatewayLimits;
 use crate::memory::Memory;
 use crate::metrics::Metrics;

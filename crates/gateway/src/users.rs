@@ -10,7 +10,7 @@ use claret_redis::{ConnectError, Raw};
 
 use claret_planted::{Bug, is_planted};
 
-use crate::judge::{Judge, Server, Verdict};
+use crate::login::{Judge, Server, Verdict};
 use crate::session::{Backing, Nodes, Session};
 
 /// Passwords of one user that are in use at once. Where a user needs none, all are right, and must not use up what others need.
@@ -76,7 +76,7 @@ pub(crate) struct Stranger {
 
 impl Users {
     /// Of records in this process.
-    pub(crate) fn here(home: Session, password: Option<Vec<u8>>) -> Self {
+    pub(crate) fn local(home: Session, password: Option<Vec<u8>>) -> Self {
         let strangers = if password.is_some() { Strangers::Nobody } else { Strangers::Home };
         Self::new(Rc::new(home), strangers, None, password, 0)
     }

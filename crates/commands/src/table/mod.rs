@@ -30,9 +30,9 @@ pub enum Way {
     /// Sent to the node of its keys as it is; what it does is known there alone.
     Script,
     /// Of all nodes.
-    Whole,
+    FanOut,
     /// Answered by the gateway.
-    Here,
+    Local,
     /// Cannot be.
     Refused,
 }
@@ -45,8 +45,8 @@ impl Way {
         ("blocking", Way::Blocking),
         ("pubsub", Way::PubSub),
         ("script", Way::Script),
-        ("whole", Way::Whole),
-        ("here", Way::Here),
+        ("fan out", Way::FanOut),
+        ("local", Way::Local),
         ("refused", Way::Refused),
     ];
 

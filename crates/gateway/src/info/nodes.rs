@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::judge::version;
+use crate::login::version;
 
 /// What each node says.
 pub(super) struct OfNodes<'a>(Vec<HashMap<&'a str, &'a str>>);

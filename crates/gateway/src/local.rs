@@ -9,7 +9,7 @@ use claret_commands::{Answer, Command};
 
 use crate::client::{Client, Wants};
 use crate::fault::Fault;
-use crate::on_node::ask_beside;
+use crate::passthrough::ask_beside;
 use crate::registry::Entry;
 use crate::resp::Protocol;
 use crate::session::Session;
@@ -17,7 +17,7 @@ use crate::users::NoEntry;
 use crate::watch::WatchMode;
 
 impl Client {
-    pub(crate) async fn here(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
+    pub(crate) async fn local(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
         Some(match command.name {
             "MULTI" => self.multi(),
             "EXEC" => self.exec().await,

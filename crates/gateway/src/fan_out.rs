@@ -6,10 +6,10 @@ use claret_commands::{Answer, Command, Kind, check_cursor};
 use claret_redis::Cluster;
 use claret_types::Bytes;
 
-use crate::asking;
+use crate::query;
 use crate::client::Client;
 use crate::fault::Fault;
-use crate::on_node::ask_beside;
+use crate::passthrough::ask_beside;
 use crate::resp::Protocol;
 use crate::session::{Backing, Nodes};
 
@@ -29,7 +29,7 @@ enum Gather {
 const KEYS_MAX: usize = 1 << 20;
 
 impl Client {
-    pub(crate) async fn whole(&mut self, command: &Command, words: &[Word]) -> Answer {
+    pub(crate) async fn fan_out(&mut self, command: &Command, words: &[Word]) -> Answer {
         let Some(session) = self.session.clone() else {
             return Answer::error("NOAUTH Authentication required.");
         };
@@ -80,7 +80,7 @@ async fn at_nodes(plain: &Cluster, command: &Command, words: &[Word]) -> Result<
     };
     let mut answers = Vec::new();
     for node in asked {
-        let answer = asking::at(plain, node, words, command.changes_nothing() && is_question(words)).await?;
+        let answer = query::at(plain, node, words, command.changes_nothing() && is_question(words)).await?;
         if answer.starts_with(b"-") {
             return Ok(Answer::Raw(answer));
         }
@@ -250,7 +250,7 @@ async fn scan(plain: &Cluster, nodes: &[String], words: &[Word]) -> Result<Answe
     let (own, place) = (cursor / count, (cursor % count) as usize);
     let mut asked = words.to_vec();
     asked[1] = own.to_string().into();
-    let answer = asking::at(plain, &nodes[place], &asked, true).await?;
+    let answer = query::at(plain, &nodes[place], &asked, true).await?;
     let Some((2, rest)) = number(&answer, b'*') else { return Ok(Answer::Raw(answer)) };
     let Some((length, text)) = number(rest, b'$') else { return Ok(Answer::Raw(answer)) };
     let length = usize::try_from(length).unwrap_or_default().min(text.len());
@@ -278,7 +278,7 @@ async fn random_key(plain: &Cluster, nodes: &[String]) -> Result<Answer, Fault> 
     let mut last = Answer::Nil;
     for at in 0..nodes.len() {
         let node = &nodes[(first + at) % nodes.len()];
-        let answer = asking::at(plain, node, &[b"RANDOMKEY"], true).await?;
+        let answer = query::at(plain, node, &[b"RANDOMKEY"], true).await?;
         let is_nothing = answer.starts_with(b"$-1") || answer.starts_with(b"_");
         last = Answer::Raw(answer);
         if !is_nothing {

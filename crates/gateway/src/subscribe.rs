@@ -6,12 +6,12 @@ use bytes::{Bytes as Word, BytesMut};
 use claret_commands::{Answer, Command, NoKeys};
 
 use crate::client::{Client, crosses_slots};
-use crate::listening::Listening;
+use crate::pubsub::Listening;
 use crate::resp::{Protocol, write};
 
 impl Client {
     /// SUBSCRIBE and its kin. The node confirms, so the gateway answers nothing.
-    pub(crate) async fn listen(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
+    pub(crate) async fn subscribe(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
         let slot = match command.slot(words) {
             Ok(slot) => slot,
             Err(NoKeys::SeveralSlots) => return Some(crosses_slots(command).into()),

@@ -390,7 +390,7 @@ async fn find_out(nodes: &Nodes, protocol: Protocol, key: Option<&[u8]>) {
     if let (Ok(plain), Some(key)) = (nodes.plain(protocol).await, key) {
         let slot = claret_redis::slot_of(key);
         let words = [&b"EXISTS"[..], key];
-        let asked = crate::asking::at_slot(plain, Some(slot), &words, true);
+        let asked = crate::query::at_slot(plain, Some(slot), &words, true);
         let _ = tokio::time::timeout(PATIENCE, asked).await;
     }
 }

@@ -14,10 +14,10 @@ impl Client {
     /// Carries a command out; `None` if it has no answer, or answered by itself.
     pub(crate) async fn carry_out(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
         match command.way {
-            Way::Here => self.here(command, words).await,
+            Way::Local => self.local(command, words).await,
             // In boxes: they are large, and EXEC passes by them.
-            Way::Whole => Some(Box::pin(self.whole(command, words)).await),
-            Way::PubSub => Box::pin(self.listen(command, words)).await,
+            Way::FanOut => Some(Box::pin(self.fan_out(command, words)).await),
+            Way::PubSub => Box::pin(self.subscribe(command, words)).await,
             Way::Operation | Way::Steps | Way::Node | Way::Script | Way::Blocking => {
                 let answer = Box::pin(self.one(command, words)).await;
                 // Nobody hears it.
