@@ -5,7 +5,7 @@
 //! [`each_way!`](crate::each_way), which is the only place that names them. Here stands what the sides share of a way: its words on the
 //! wire and their number, how it is switched on, and the bugs that tests plant in it.
 //!
-//! The protocol asks a way of a round through three small interfaces: `coordinator/ways.rs`, `shard/ways.rs`, and `lock/ways.rs` in the lock table.
+//! The protocol asks a way of a round through three small interfaces: `coordinator/ways.rs`, `shard/asking_ways.rs`, and `lock/admitting.rs` in the lock table.
 //! What a way does not say is as in two rounds. A client asks a way that has all transactions through another one: `client/keeper.rs`.
 
 pub(crate) mod check_only;

@@ -18,6 +18,7 @@
 //! | one attempt | `participant`; in doubt: `recovery`; what it has undone: `undoing` |
 
 mod accounts;
+mod asking_ways;
 mod attempts;
 mod budget;
 mod config;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::source::{self, File};
 
 /// More files than these do not import each other in a circle.
-const CIRCLE_FILES_MAX: usize = 4;
+const CIRCLE_FILES_MAX: usize = 2;
 
 /// The rooms of a crate, from the top.
 #[derive(Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! What a client process has of one transaction: its coordinator, and where it stands.
 
-use super::ways::batch::{Left, Membership};
+use super::ways::batch::membership::{Left, Membership};
 use crate::coordinator::Coordinator;
 use crate::ids::Time;
 use crate::planted::{Bug, is_planted};

@@ -6,7 +6,8 @@ use claret_types::{Bytes, Operation};
 use smallvec::SmallVec;
 
 use super::entry::Entry;
-use super::ways::batch::{Batches, Membership};
+use super::ways::batch::Batches;
+use super::ways::batch::membership::Membership;
 use crate::client::Outputs;
 use crate::client::by_sequence::BySequence;
 use crate::client::keeper::{Act, Heard, Keeper, Kept, Speaker, When, Wish};

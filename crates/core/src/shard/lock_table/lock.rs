@@ -14,6 +14,7 @@
 //! Invariants ([`Lock::check`]): the sum of the holders' claims is what `held` and the line say; claims of different holders do not
 //! conflict, but where one stands behind the other (`order`); nobody waits for a lock that nobody holds; nobody waits twice.
 
+mod admitting;
 mod deciding;
 mod expiring;
 mod granting;
@@ -36,14 +37,14 @@ pub(super) use deciding::Verdict;
 pub(crate) use granting::{Answer, Answers, Stop};
 pub(super) use holder::Holder;
 pub(crate) use holder::Item;
-pub(super) use holder::Used;
 pub(crate) use ways::Pass;
 pub(crate) use ways::ordered::line::Carried;
 use ways::ordered::line::Line;
-pub(super) use ways::ordered::line::{may_order, used_by};
+pub(super) use ways::ordered::locking::may_order;
+pub(super) use ways::ordered::used::Used;
+pub(super) use ways::ordered::used::used_by;
 
 use super::Owner;
-use super::records::Record;
 use crate::ids::{AttemptId, Birth, SessionId};
 use crate::planted::{Bug, is_planted};
 use crate::shard::phaser::Phaser;

@@ -2,7 +2,6 @@
 
 mod bugs;
 
-pub use crate::shard::ways::chain::waiting_tokens;
 pub(crate) use bugs::bugs;
 use claret_types::carried::long_list;
 use serde::{Deserialize, Serialize};
@@ -13,6 +12,12 @@ use crate::ways::WaySwitches;
 
 /// Of the words of chains.
 pub const NUMBER: u8 = 1;
+
+/// A shard, as its tokens see it.
+pub trait WaitingTokens {
+    /// Tokens that wait for their prepares.
+    fn waiting_tokens(&self) -> usize;
+}
 
 /// Which transactions over several shards commit in chains. A shard that is switched to `Never` takes none (K9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

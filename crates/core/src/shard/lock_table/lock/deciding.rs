@@ -9,13 +9,14 @@
 
 use claret_types::{Claims, Executed, Mode, Modes, OpError, Operation, Reply, Room};
 
-use super::ways::Behind;
-use super::{Holder, Item, Lock, Owner, Record};
+use super::admitting::Behind;
+use super::{Holder, Item, Lock, Owner};
 use crate::ids::{AttemptId, Member};
 use crate::message::Call;
 use crate::planted::{Bug, is_planted};
 use crate::shard::lock_table::around::Around;
 use crate::shard::lock_table::footprint::union;
+use crate::shard::lock_table::records::Record;
 use crate::switches::{Discipline, Switches};
 
 /// What is decided about a call.

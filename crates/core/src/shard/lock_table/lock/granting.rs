@@ -4,7 +4,7 @@ use claret_types::{Claims, Mode, OpError, Reply};
 use smallvec::SmallVec;
 
 use super::deciding::{Grant, Verdict};
-use super::{Lock, Owner, Record, Used};
+use super::{Lock, Owner, Used};
 use crate::ids::{Birth, Time};
 use crate::message::Call;
 use crate::planted::{Bug, is_planted};
@@ -12,6 +12,7 @@ use crate::shard::lock_table::around::Around;
 use crate::shard::lock_table::executor::View;
 use crate::shard::lock_table::footprint::footprint;
 use crate::shard::lock_table::outbox::Outbox;
+use crate::shard::lock_table::records::Record;
 use crate::shard::phaser::Waiter;
 use crate::switches::Ordered;
 

@@ -7,7 +7,7 @@
 use std::any::TypeId;
 use std::fmt;
 
-use claret_types::{Claims, Draw, Effect, Held, Modes, Operation, Room, Scope};
+use claret_types::{Claims, Effect, Held, Modes, Operation, Room, Scope};
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
@@ -16,10 +16,9 @@ use crate::ids::{AttemptId, Birth, CallNo, Member};
 use crate::message::Call;
 use crate::planted::{Bug, is_planted};
 use crate::shard::lock_table::Fate;
-use crate::shard::lock_table::footprint::footprint;
 use crate::shard::lock_table::lock::ways::ordered::line::InOrder;
+use crate::shard::lock_table::lock::ways::ordered::used::Used;
 use crate::shard::lock_table::outbox::Outbox;
-use crate::switches::Switches;
 
 /// So many calls are looked through.
 const FEW: usize = 8;
@@ -70,40 +69,6 @@ pub(in super::super) struct Holder {
     sums: Option<Box<Sums>>,
     /// Where its calls are among the items, by number: once something was undone.
     by_number: Option<Box<HashMap<CallNo, u32, foldhash::fast::FixedState>>>,
-}
-
-/// What somebody may use of a record in any state (P73): claims of the moment say what commutes in one state, and a timestamp
-/// may put their owner into another one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Used {
-    /// A bit for each mode.
-    pub(in super::super) modes: u16,
-    /// That two fit may be owed to somebody between them.
-    pub(in super::super) draws: bool,
-}
-
-impl Used {
-    /// What a call may use in any state.
-    pub(super) fn by(switches: &Switches, call: &Call, expires: bool) -> Self {
-        let mut used = Used::default();
-        let is_plain = switches.discipline().is_abstract() && !expires && call.reserve.is_none();
-        match call.op.footprint_modes().filter(|_| is_plain) {
-            Some(modes) => used.modes = modes,
-            None => used.add(&footprint(switches, call, expires)),
-        }
-        used
-    }
-
-    pub(super) fn join(&mut self, other: Used) {
-        self.modes |= other.modes;
-        self.draws |= other.draws;
-    }
-
-    pub(super) fn add(&mut self, claims: &Claims) {
-        self.modes |= claims.list.iter().fold(0, |bits, claim| bits | 1 << claim.mode.0);
-        // The order of those who draw counts among each other, too.
-        self.draws |= claims.draw != Draw::default() && !is_planted(Bug::DrawsUnordered);
-    }
 }
 
 type ElementSet = HashSet<u64, foldhash::fast::FixedState>;

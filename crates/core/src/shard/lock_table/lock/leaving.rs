@@ -1,10 +1,11 @@
 //! How a holder leaves a record: what it did there is applied or dropped, and its claims are given back.
 
-use super::{Lock, Record};
+use super::Lock;
 use crate::ids::AttemptId;
 use crate::planted::{Bug, is_planted};
 use crate::shard::lock_table::Fate;
 use crate::shard::lock_table::around::Around;
+use crate::shard::lock_table::records::Record;
 
 impl Record {
     /// A holder by claims leaves: applies or drops what was executed. Others may be let in after that.

@@ -3,10 +3,11 @@
 use claret_types::{Claims, Mode, State};
 
 use super::deciding::Grant;
-use super::{Item, Lock, Owner, Record};
+use super::{Item, Lock, Owner};
 use crate::backup::{Granted, HeldRecord};
 use crate::ids::{AttemptId, CallNo};
 use crate::shard::lock_table::around::Around;
+use crate::shard::lock_table::records::Record;
 
 impl Record {
     /// What an attempt holds on the record.

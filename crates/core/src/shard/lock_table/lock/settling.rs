@@ -3,11 +3,12 @@
 use smallvec::SmallVec;
 
 use super::deciding::Verdict;
-use super::{Owner, Pass, Record};
+use super::{Owner, Pass};
 use crate::ids::Time;
 use crate::planted::{Bug, is_planted};
 use crate::shard::lock_table::around::Around;
 use crate::shard::lock_table::outbox::Woken;
+use crate::shard::lock_table::records::Record;
 use crate::shard::phaser::{QueueId, Rank, Waiter};
 
 /// What became of a waiter that was looked at.

@@ -12,7 +12,8 @@ mod awaited;
 mod tokens;
 mod following;
 
-use super::{Decision, Heard, Occasion, Vote, Way};
+use super::{Decision, Heard, Occasion, Vote};
+use crate::shard::asking_ways::Way;
 use crate::ids::{AttemptId, SessionId, ShardId, Time};
 use crate::message::{Listed, PeerMessage, Refusal, Status, WayWords};
 use crate::planted::{Bug, is_planted};
@@ -22,7 +23,7 @@ use crate::shard::machine::View;
 use crate::shard::memory::Memory;
 use crate::shard::participant::{Participant, Round, Stage};
 use crate::shard::step::Step;
-use crate::ways::chain::{Token, Switch};
+use crate::ways::chain::{Switch, Token, WaitingTokens};
 use awaited::Awaited;
 use tokens::Tokens;
 
@@ -228,9 +229,10 @@ impl Chain {
     }
 }
 
-/// Tokens that wait for their prepares at a shard.
-pub fn waiting_tokens(shard: &Shard) -> usize {
-    shard.view().ways.chain.tokens.len()
+impl WaitingTokens for Shard {
+    fn waiting_tokens(&self) -> usize {
+        self.view().ways.chain.tokens.len()
+    }
 }
 
 /// Tokens.

@@ -1,7 +1,7 @@
 //! What chains keep is bounded, and goes.
 
 use claret_core::message::{Request, Status};
-use claret_core::ways::chain::waiting_tokens;
+use claret_core::ways::chain::WaitingTokens;
 use claret_core::{Incarnation, Limits, SessionId, Shard};
 
 use super::{CHAIN, token};
@@ -21,9 +21,9 @@ fn a_no_for_a_range_ends_the_tokens_in_it() {
         shard.handle_peer(NOW, token(attempt(1, sequence), OTHER));
     }
     end(&mut shard, 19_999);
-    assert_eq!(waiting_tokens(&shard), 2);
+    assert_eq!(shard.waiting_tokens(), 2);
     end(&mut shard, 20_001);
-    assert_eq!(waiting_tokens(&shard), 1, "one of them is refused by now");
+    assert_eq!(shard.waiting_tokens(), 1, "one of them is refused by now");
     assert_eq!(shard.written(attempt(1, 20_000)), Some(Status::Refused));
     assert_eq!(shard.written(attempt(1, 30_000)), None);
 }

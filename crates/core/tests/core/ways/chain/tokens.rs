@@ -2,7 +2,7 @@
 //! what becomes of answers. Traps 46 to 48.
 
 use claret_core::message::Refusal;
-use claret_core::ways::chain::waiting_tokens;
+use claret_core::ways::chain::WaitingTokens;
 use claret_core::{
     AttemptId, Cause, Event, Incarnation, Limits, Sequence, SessionId, Shard, ShardId, Switches, Time,
     Timestamp, TxId,
@@ -203,10 +203,10 @@ fn trap_47_a_token_waits_for_its_prepare() {
     let tx = spread(&mut w);
     w.run_until(|message| message.kind() == Kind::Prepare && message.shard() == 1);
     let late = w.hold(Kind::Prepare, 1);
-    assert_eq!(waiting_tokens(&w.shards[1]), 1);
+    assert_eq!(w.shards[1].waiting_tokens(), 1);
     assert_eq!(w.shards[1].open_attempts(), 0, "it is no attempt");
     w.hand_over(late);
-    assert_eq!(waiting_tokens(&w.shards[1]), 0);
+    assert_eq!(w.shards[1].waiting_tokens(), 0);
     w.run();
     assert!(w.committed(tx));
     assert_eq!(counters(&w), [1, 1, 1]);
@@ -222,7 +222,7 @@ fn trap_47_a_token_whose_prepare_never_comes_ends_with_a_no() {
     let late = w.hold(Kind::Prepare, 1);
     w.client_dies();
     w.time_out_shard(1, Limits::default().lease_us);
-    assert_eq!(waiting_tokens(&w.shards[1]), 0);
+    assert_eq!(w.shards[1].waiting_tokens(), 0);
     assert!(w.shards[1].written(attempt).is_some(), "a no is written");
     leases_run_out(&mut w);
     w.run();
@@ -252,14 +252,14 @@ fn trap_47_only_so_many_tokens_wait() {
         }
         shard.check_invariants();
         let most = ALL.min(OF_SESSION * session as usize);
-        assert_eq!(waiting_tokens(&shard), most, "a 64th of each session, and so many in all");
+        assert_eq!(shard.waiting_tokens(), most, "a 64th of each session, and so many in all");
     }
     let late = Time(2).plus(limits.lease_us);
     while shard.poll_timeout().is_some_and(|due| due <= late) {
         shard.handle_timeout(late); // So many at once.
     }
     shard.check_invariants();
-    assert_eq!(waiting_tokens(&shard), 0);
+    assert_eq!(shard.waiting_tokens(), 0);
 }
 
 /// The vote of the first one is known, and its token is lost. Whether it commits.
@@ -308,7 +308,7 @@ fn a_doubled_token_changes_nothing() {
     w.hand_over(token);
     assert!(w.committed(tx));
     assert_eq!(counters(&w), [1, 1, 1]);
-    assert_eq!([0, 1, 2].map(|shard| waiting_tokens(&w.shards[shard])), [0, 0, 0]);
+    assert_eq!([0, 1, 2].map(|shard| w.shards[shard].waiting_tokens()), [0, 0, 0]);
 }
 
 /// K7: who has voted lets go before the client says so.

@@ -6,12 +6,14 @@
 //! calls. It commits: so do they, each with its own answers. It is refused: each of them commits alone, as if it had
 //! never been carried.
 
+pub(in crate::client) mod membership;
 mod trial;
 
 use claret_types::Reply;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use self::membership::{Left, Membership};
 use self::trial::{Size, Trial, Window};
 use super::super::entry::Entry;
 use super::super::table::Table;
@@ -33,30 +35,6 @@ const BYTES_MAX: usize = 1 << 20;
 
 /// After answers of more bytes batches are smaller.
 const ANSWERS_BYTES_MAX: usize = 1 << 19;
-
-/// How a transaction comes to its shards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::client) enum Membership {
-    /// By itself.
-    Alone,
-    /// It is gathered.
-    Gathered,
-    /// It is carried by this one.
-    In(u64),
-    /// It carries others, and is nobody's own.
-    Carries,
-}
-
-/// How far one is that left on its own or with others in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::client) enum Left {
-    /// It has not, or has heard its end.
-    No,
-    /// It has, after so many times that the window was halved, and waited for nobody.
-    Moves(u32),
-    /// It has, and had to wait.
-    Waited,
-}
 
 /// A transaction that is carried.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@
 
 use claret_types::{Claims, Effect, Mode};
 
-use super::{Behind, Way};
+use crate::shard::lock_table::lock::admitting::{Behind, Way};
 use crate::ids::{AttemptId, ShardId, Time};
 use crate::message::Call;
 use crate::planted::{Bug, is_planted};
@@ -23,7 +23,7 @@ pub(super) type Pass = Option<ShardId>;
 pub(super) type Mark = Option<ShardId>;
 
 /// Chains, at a lock.
-pub(super) struct Chain;
+pub(in crate::shard::lock_table::lock) struct Chain;
 
 impl Way for Chain {
     /// O(holders, each with its claims), of which there are a few.

@@ -7,9 +7,9 @@ use claret_types::{Mode, TypeInfo};
 use hashbrown::HashMap;
 use smallvec::{SmallVec, smallvec};
 
+use super::used::Used;
 use crate::ids::Timestamp;
 use crate::planted::{Bug, is_planted};
-use crate::shard::lock_table::lock::Used;
 
 /// A generation is not forgotten for its size before it has so many records.
 const RECORDS_MAX: usize = 1 << 14;
