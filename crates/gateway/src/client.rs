@@ -12,10 +12,10 @@ use claret_types::Bytes;
 
 use crate::connection::{Connection, Next};
 use crate::fault::Fault;
-use crate::pubsub::Listening;
 use crate::memory::{Account, Charge};
 use crate::metrics::{Metrics, Path};
 use crate::place;
+use crate::pubsub::Listening;
 use crate::queue::Queue;
 use crate::registry::{At, Entry};
 use crate::replies::{Replies, late_at_node};

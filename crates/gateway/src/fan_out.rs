@@ -6,10 +6,10 @@ use claret_commands::{Answer, Command, Kind, check_cursor};
 use claret_redis::Cluster;
 use claret_types::Bytes;
 
-use crate::query;
 use crate::client::Client;
 use crate::fault::Fault;
 use crate::passthrough::ask_beside;
+use crate::query;
 use crate::resp::Protocol;
 use crate::session::{Backing, Nodes};
 

@@ -155,7 +155,7 @@ fn gateway(store: &Store) -> Rc<Shared> {
     let (registry, metrics) = (Arc::<Registry>::default(), Arc::<Metrics>::default());
     let memory = Memory::new(&LIMITS, Arc::clone(&registry), Arc::clone(&metrics), Arc::new(|_| {}));
     Rc::new(Shared {
-        users: Users::here(session, None),
+        users: Users::local(session, None),
         limits: LIMITS,
         watch: WATCH,
         wait: Duration::from_secs(3),

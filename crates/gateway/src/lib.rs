@@ -34,27 +34,27 @@
 
 mod about;
 mod arriving;
-mod query;
-mod dispatch;
 mod client;
 mod connection;
+mod dispatch;
 mod exec;
+mod fan_out;
 mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod local;
 mod hot;
 mod info;
-mod login;
 mod limits;
-mod subscribe;
-mod pubsub;
+mod local;
+mod login;
 mod memory;
 mod metrics;
 mod multi;
 mod passthrough;
 mod place;
+mod pubsub;
+mod query;
 mod queue;
 mod registry;
 mod replies;
@@ -64,13 +64,13 @@ mod server;
 mod session;
 mod shared;
 mod stream;
+mod subscribe;
 mod tls;
 mod transactions;
 mod turn;
 mod turns;
 mod users;
 mod watch;
-mod fan_out;
 mod work;
 
 pub use limits::GatewayLimits;

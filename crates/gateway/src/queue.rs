@@ -175,8 +175,9 @@ impl Queue {
                 shown()
             )));
         }
-        let is_local =
-            |command: &Command| command.way == Way::Local && !matches!(command.name, "PING" | "ECHO" | "TIME");
+        let is_local = |command: &Command| {
+            command.way == Way::Local && !matches!(command.name, "PING" | "ECHO" | "TIME")
+        };
         if of_node.is_some() && (is_local(command) || self.all.iter().any(|queued| is_local(queued.command)))
         {
             return Err(Fault::told(format!(

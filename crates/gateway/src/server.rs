@@ -20,8 +20,8 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio_rustls::TlsAcceptor;
 
 use crate::client::Client;
-use crate::login::Judge;
 use crate::limits::GatewayLimits;
+use crate::login::Judge;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::registry::{Ends, Registry};
@@ -318,7 +318,7 @@ impl Gateway {
         let builder = match &self.behind {
             Behind::Store(store) => {
                 let session = Session::new(Backing::Here(store.clone()));
-                return Ok(Users::here(session, self.password.clone()));
+                return Ok(Users::local(session, self.password.clone()));
             }
             Behind::Servers(builder) => (**builder).clone(),
         };

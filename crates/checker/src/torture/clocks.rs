@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::children::Process;
-use super::cluster::{Servers, text};
 use super::run::Run;
+use super::servers::{Servers, text};
 
 /// How far it jumps, in milliseconds: up to a power of ten of them, each as often as the others.
 const JUMPS_MS: [u64; 5] = [100, 1_000, 10_000, 100_000, 10_000_000];

@@ -3,28 +3,19 @@
 //! What a fault may cost in a cluster that keeps what Redis keeps is noted as an excuse; with `claret.durability strict` nothing is
 //! excused. A failover of a drained node, a node that stops for a moment and a dead replica cost nothing in either.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use claret_rig::{Cluster, Module, RigError, SecretFile, ShiftedClock, field};
 use rand::RngExt;
 
 use super::children::Process;
 use super::cuts::Cut;
 use super::disk::{FULL, NO_ROOM};
 use super::excuse::Slots;
-use super::network::Network;
 use super::plan::Durability;
 use super::run::Run;
-use super::slots::{Homes, Shift};
+use super::servers::{FAILOVER_TIME, HEAL_TIME, LOOK, Servers, text};
+use super::slots::Shift;
 use super::url::{start, stop, strike_clients};
-
-/// A node that is silent for so long counts as failed.
-pub(super) const NODE_TIMEOUT_MS: u32 = 2_000;
-
-/// How long a failover may take, and the cluster until all is well after a fault.
-pub(super) const FAILOVER_TIME: Duration = Duration::from_secs(40);
-pub(super) const HEAL_TIME: Duration = Duration::from_secs(90);
 
 /// How long clients work between two faults, in milliseconds.
 const BETWEEN_MS: (u64, u64) = (800, 3_500);
@@ -34,8 +25,6 @@ const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// So much of a node's log is shown.
 const LOG_LINES: usize = 12;
-
-pub(super) const LOOK: Duration = Duration::from_millis(30);
 
 /// What strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,85 +141,7 @@ impl Fault {
     }
 }
 
-/// The cluster.
-pub(super) struct Servers {
-    pub(super) rig: Cluster,
-    pub(super) network: Network,
-    pub(super) homes: Homes,
-    /// Nodes write to append-only files.
-    has_files: bool,
-    /// Clocks of nodes can be shifted.
-    has_clocks: bool,
-    replicas: usize,
-    /// Faults that have not struck since all have.
-    remaining: Vec<Fault>,
-    /// In the durability strict.
-    secret: Option<SecretFile>,
-}
-
-pub(super) fn text(error: RigError) -> String {
-    error.to_string()
-}
-
 impl Servers {
-    /// Starts it. Nodes write to append-only files, so that one that is killed comes back with its records, or to none.
-    ///
-    /// # Errors
-    /// The servers'.
-    pub(super) fn start(
-        shards: u16,
-        replicas: u16,
-        server: Option<&Path>,
-        (durability, has_files): (Durability, bool),
-        say: &dyn Fn(&str),
-    ) -> Result<Self, String> {
-        let module = Module::find().map_err(text)?;
-        let mut options =
-            Cluster::options(shards, replicas).module(module).node_timeout_ms(NODE_TIMEOUT_MS).bears_limits();
-        if has_files {
-            // What was reported is to outlive the death of all nodes of a shard.
-            let sync = if durability == Durability::Strict { "always" } else { "everysec" };
-            options = options.config("appendonly yes").config(&format!("appendfsync {sync}"));
-        } else if replicas == 0 {
-            return Err("without files a node that dies has lost all: take --replicas 1 or more".to_owned());
-        }
-        let clock = ShiftedClock::find();
-        let has_clocks = clock.is_ok();
-        match clock {
-            Ok(clock) => options = options.clock(clock),
-            Err(error) => say(&format!("clocks do not jump: {error}")),
-        }
-        let mut secret = None;
-        if durability == Durability::Strict {
-            if replicas == 0 {
-                return Err("the durability strict needs replicas: take --replicas 1 or more".to_owned());
-            }
-            let file = SecretFile::write().map_err(text)?;
-            options = options.strict().config(&file.setting());
-            secret = Some(file);
-        }
-        if let Some(server) = server {
-            options = options.program(server);
-        }
-        let mut rig = options.start().map_err(text)?;
-        let network = Network::start(&mut rig)?;
-        Ok(Servers {
-            rig,
-            network,
-            homes: Homes::default(),
-            has_files,
-            has_clocks,
-            replicas: replicas.into(),
-            remaining: Vec::new(),
-            secret,
-        })
-    }
-
-    /// What clients connect to: all nodes, of which some are down at times.
-    pub(super) fn url(&self) -> String {
-        format!("redis://{}", self.network.hosts().join(","))
-    }
-
     /// Strikes until the time is over.
     ///
     /// # Errors
@@ -238,13 +149,15 @@ impl Servers {
     pub(super) fn strike(&mut self, run: &mut Run<'_>) -> Result<(), String> {
         let mut processes = start(run)?;
         let mut primaries = self.primaries()?;
+        // Faults that have not struck since all have.
+        let mut remaining = Vec::new();
         while !run.is_over() {
             run.rest(BETWEEN_MS, &mut processes)?;
             if run.is_over() {
                 break;
             }
             let ordering = self.order(run)?;
-            let fault = self.draw(run)?;
+            let fault = self.draw(run, &mut remaining)?;
             let (shard, began) = (run.below(self.rig.masters()), run.clock.now());
             if fault == Fault::Clients {
                 strike_clients(run, &mut processes)?;
@@ -267,14 +180,6 @@ impl Servers {
         let ordering = run.below(3);
         self.set_ordering(ordering)?;
         Ok(ordering)
-    }
-
-    pub(super) fn set_ordering(&self, ordering: usize) -> Result<(), String> {
-        for node in 0..self.rig.servers().len() {
-            let words = ["CONFIG", "SET", "claret.ordering", &ordering.to_string()];
-            self.rig.query::<()>(node, &words).map_err(text)?;
-        }
-        Ok(())
     }
 
     /// In the durability strict a shard outlives one fault at a time: the next one waits until its replicas know everything again.
@@ -300,22 +205,17 @@ impl Servers {
     }
 
     /// Each fault strikes before one strikes again.
-    fn draw(&mut self, run: &mut Run<'_>) -> Result<Fault, String> {
-        if self.remaining.is_empty() {
+    fn draw(&self, run: &mut Run<'_>, remaining: &mut Vec<Fault>) -> Result<Fault, String> {
+        if remaining.is_empty() {
             let only = &run.plan.only;
             let is_meant = |fault: &Fault| only.is_empty() || only.iter().any(|it| fault.name().contains(it));
-            self.remaining = ALL.into_iter().filter(|it| self.can_strike(*it) && is_meant(it)).collect();
-            if self.remaining.is_empty() {
+            *remaining = ALL.into_iter().filter(|it| self.can_strike(*it) && is_meant(it)).collect();
+            if remaining.is_empty() {
                 return Err(format!("no fault that can strike this cluster has one of {only:?} in its name"));
             }
         }
-        let at = run.below(self.remaining.len());
-        Ok(self.remaining.swap_remove(at))
-    }
-
-    /// Whether a primary that is back before anybody took its place still is its shard.
-    pub(super) fn outlives_restart(&self) -> bool {
-        self.has_files || self.secret.is_some()
+        let at = run.below(remaining.len());
+        Ok(remaining.swap_remove(at))
     }
 
     fn can_strike(&self, fault: Fault) -> bool {
@@ -362,57 +262,6 @@ impl Servers {
             run.excuses.note_hit((began, run.clock.now()), slots);
         }
         Ok(now)
-    }
-
-    /// The nodes of a shard, whatever they are at the moment.
-    pub(super) fn nodes(&self, shard: usize) -> Vec<usize> {
-        std::iter::once(shard).chain((0..self.replicas).map(|at| self.rig.replica(shard, at))).collect()
-    }
-
-    /// One of them.
-    pub(super) fn any_node(&self, shard: usize, run: &mut Run<'_>) -> usize {
-        let nodes = self.nodes(shard);
-        nodes[run.below(nodes.len())]
-    }
-
-    /// The nodes that say that they are the primaries, where one is silent.
-    pub(super) fn primary_but(&self, shard: usize, silent: Option<usize>) -> Option<usize> {
-        let says_so = |node: &usize| {
-            Some(*node) != silent
-                && self
-                    .rig
-                    .query::<String>(*node, &["INFO", "replication"])
-                    .is_ok_and(|info| field(&info, "role").as_deref() == Some("master"))
-        };
-        self.nodes(shard).into_iter().find(says_so)
-    }
-
-    /// The primary of each shard, when all is well.
-    pub(super) fn primaries(&self) -> Result<Vec<usize>, String> {
-        let of = |shard| {
-            self.primary_but(shard, None).ok_or_else(|| format!("shard {shard} has no primary that answers"))
-        };
-        (0..self.rig.masters()).map(of).collect()
-    }
-
-    pub(super) fn wait(
-        &self,
-        run: &mut Run<'_>,
-        processes: &mut [Process],
-        time: Duration,
-        what: &str,
-        holds: impl Fn() -> bool,
-    ) -> Result<(), String> {
-        let since = Instant::now();
-        while !holds() {
-            if since.elapsed() > time {
-                return Err(format!("{what}: not within {time:?}"));
-            }
-            processes.iter_mut().try_for_each(Process::check)?;
-            run.tell();
-            std::thread::sleep(LOOK);
-        }
-        Ok(())
     }
 }
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 use claret::Store;
 use rand::RngExt;
 
-use super::cluster::Servers;
 use super::judge::judge_generation;
 use super::plan::{StartTortured, TorturePlan, TortureTarget};
 use super::records::CLIENTS_MAX;
 use super::report::TortureReport;
 use super::run::{Ends, Run};
+use super::servers::Servers;
 use super::spool::Spool;
 use super::worker::open;
 use super::{folder, reread, url};

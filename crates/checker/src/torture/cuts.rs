@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use rand::RngExt;
 
 use super::children::Process;
-use super::cluster::{FAILOVER_TIME, NODE_TIMEOUT_MS, Servers};
 use super::run::Run;
+use super::servers::{FAILOVER_TIME, NODE_TIMEOUT_MS, Servers};
 use super::url::replace;
 use crate::proxy::Directions;
 

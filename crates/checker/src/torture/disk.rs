@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::children::Process;
-use super::cluster::{HEAL_TIME, LOOK, Servers, text};
 use super::run::Run;
+use super::servers::{HEAL_TIME, LOOK, Servers, text};
 
 /// No file of a node becomes longer meanwhile. What the server cannot live without is shorter than the first: what it knows of the
 /// cluster. With the second nothing can be written at all.

@@ -32,6 +32,7 @@ mod records;
 mod report;
 mod reread;
 mod run;
+mod servers;
 mod slots;
 mod spool;
 mod url;

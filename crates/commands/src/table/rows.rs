@@ -1,7 +1,7 @@
 //! One row for each command of servers: what it is, and what carries it out. COMMANDS.md of this crate and `COMMAND DOCS` are made
 //! from these rows.
 
-use super::handler::{BLOCKING, Cell, LOCAL, NODE, PUBSUB, REFUSED, SCRIPT, FAN_OUT, calls, either, steps};
+use super::handler::{BLOCKING, Cell, FAN_OUT, LOCAL, NODE, PUBSUB, REFUSED, SCRIPT, calls, either, steps};
 use crate::{hashes, keys, lists, scored, sets, strings};
 
 /// The columns:

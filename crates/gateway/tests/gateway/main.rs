@@ -3,7 +3,7 @@
 mod costs;
 mod embedded;
 mod front_door;
-mod pubsub;
+mod listening;
 mod multi;
 mod nodes;
 mod rights;

@@ -6,7 +6,7 @@ use claret_planted::{Bug, is_planted};
 
 use super::{keyspace, with_node};
 use crate::ffi::{Arg, Ctx, Denial, Flag};
-use crate::node::rights::Caller;
+use crate::node::caller::Caller;
 use crate::node::{Hello, Welcome, limits, settings};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::sessions::{Handshake, Way};

@@ -18,9 +18,9 @@ use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
 use smallvec::SmallVec;
 
-use super::rights::Caller;
+use super::caller::Caller;
 use super::settings;
-use super::versions::Told;
+use super::told_versions::Told;
 use crate::ffi::{Answer, Ctx, Flag, Key, Kind, Log, OnMainThread, Side, Text};
 use crate::parts::adding::{Adding, Kept, amount_of, effect_of};
 use crate::parts::command_table::{Row, Table};

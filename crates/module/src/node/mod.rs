@@ -14,9 +14,10 @@
 //!   the keyspace knows of commands.
 
 pub(crate) mod keyspace;
-pub(crate) mod rights;
+mod rights;
 pub(crate) mod settings;
 
+pub(crate) mod caller;
 mod exec;
 mod files;
 mod following;
@@ -30,6 +31,7 @@ mod peers;
 mod plain;
 mod serving;
 mod telling;
+mod told_versions;
 mod top;
 mod versions;
 mod ways;
@@ -56,9 +58,9 @@ use crate::parts::replicas::Telling;
 use crate::parts::seals::Seals;
 use crate::parts::sessions::Sessions;
 use crate::parts::stranded::Stranded;
+use caller::Caller;
 use keyspace::Keyspace;
-use rights::Caller;
-use versions::Told;
+use told_versions::Told;
 
 use crate::node::ways::ordered::meets_min;
 pub(crate) use exec::{Begun, check_placement};

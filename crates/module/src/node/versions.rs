@@ -13,41 +13,8 @@ use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, State};
 
 use super::keyspace::Keyspace;
-use super::settings;
-use crate::ffi::{Ctx, Filtered, Flag, Text};
+use crate::ffi::{Ctx, Filtered, Text};
 use crate::parts::command_table::{Keys, Row};
-
-/// The versions that were told, and how events are asked for.
-pub(crate) struct Told {
-    versions: Versions,
-    /// Asks the server for its events.
-    subscribe: fn(Ctx) -> bool,
-    /// They come.
-    is_subscribed: bool,
-}
-
-impl Told {
-    pub(super) fn new(epoch: u64, subscribe: fn(Ctx) -> bool) -> Self {
-        let bytes_max = settings::VERSIONS_BYTES_MAX.get() as usize;
-        Told { versions: Versions::new(epoch, bytes_max), subscribe, is_subscribed: false }
-    }
-
-    fn of(&mut self, ctx: Ctx, key: &[u8]) -> Bytes {
-        self.is_subscribed = self.is_subscribed || (self.subscribe)(ctx);
-        let sees_next = self.is_subscribed
-            && !Ctx::must_not_write()
-            && ![Flag::Multi, Flag::Lua].into_iter().any(|flag| ctx.is(flag));
-        self.versions.set_bytes_max(if is_planted(Bug::VersionsUnbounded) {
-            usize::MAX
-        } else {
-            settings::VERSIONS_BYTES_MAX.get() as usize
-        });
-        match sees_next || is_planted(Bug::VersionWhereNobodyLooks) {
-            true => self.versions.of(key),
-            false => self.versions.of_nothing(),
-        }
-    }
-}
 
 impl Keyspace {
     /// What is told of a key to `RECORD.VERSION`, whatever is in it, and also if it is not there. O(1), but for the search of the

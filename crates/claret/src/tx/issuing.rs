@@ -1,0 +1,109 @@
+//! Operations that a transaction issues: kept for the commit, or under way to their shards.
+
+use claret_types::{Bytes, Claims, Mode as LockMode, Operation, Reply};
+
+use super::Tx;
+use crate::answer::{Answer, Started};
+use crate::backend::InstantOutcome;
+use crate::call::Call;
+use crate::decode::{Decode, Keys};
+use crate::error::Error;
+
+/// Operations.
+impl Tx {
+    /// Runs an operation whose answer the transaction needs now. An operation that returns nothing is kept for the
+    /// commit, as by [`Tx::issue`], and answered `Ok`.
+    pub fn execute(&self, key: impl Into<Bytes>, op: Operation) -> Answer<Reply> {
+        self.execute_as(key.into(), op, Decode::plain())
+    }
+
+    /// Runs a reading operation and takes the record's lock exclusively, so that a later write of this
+    /// transaction to it neither waits nor restarts.
+    pub fn execute_for_update(&self, key: impl Into<Bytes>, op: Operation) -> Answer<Reply> {
+        self.execute_for_update_as(key.into(), op, Decode::plain())
+    }
+
+    /// Adds an operation that runs at commit. It costs no message; its answer, if any, is dropped.
+    ///
+    /// # Errors
+    /// Bad arguments and an ended transaction are refused here; errors that depend on the record come at commit. A
+    /// refused operation dooms the transaction, even if the closure ignores the error.
+    pub fn issue(&self, key: impl Into<Bytes>, op: Operation) -> Result<(), Error> {
+        let mut state = self.shared.state.lock();
+        let call = self.admit(&mut state, key.into(), op)?;
+        if let Some(nested) = &self.shared.nested {
+            nested.note(std::slice::from_ref(&call));
+        }
+        if self.shared.backend.applies_at_once() {
+            return match self.shared.backend.instant(&[call]) {
+                InstantOutcome::Failed { key, error } => Err(Error::invalid(key, error)),
+                InstantOutcome::Done(_) | InstantOutcome::Blocked => Ok(()),
+            };
+        }
+        state.keep(call);
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn execute_as<R>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Answer<R> {
+        let keys = read.keys_of(&key);
+        Answer { started: self.start(key, op, None), read, keys }
+    }
+
+    pub(crate) fn execute_for_update_as<R>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Answer<R> {
+        let keys = read.keys_of(&key);
+        Answer { started: self.start(key, op, Some(Claims::record(LockMode::EXCLUSIVE))), read, keys }
+    }
+
+    /// Runs operations together; their answer is an array of theirs.
+    pub(crate) fn execute_many<R>(&self, calls: Vec<(Bytes, Operation)>, read: Decode<R>) -> Answer<R> {
+        let keys = Keys::Many(calls.iter().map(|(key, _)| key.clone()).collect());
+        let parts: Vec<_> = calls.into_iter().map(|(key, op)| self.start(key, op, None)).collect();
+        let replies = Vec::with_capacity(parts.len());
+        Answer { started: Started::Many { parts: parts.into_iter(), replies }, read, keys }
+    }
+
+    fn start(&self, key: Bytes, op: Operation, reserve: Option<Claims>) -> Started {
+        if let Some(nested) = &self.shared.nested {
+            // A look waits for nobody; its check does.
+            if self.looks_at(&key, &op, reserve.as_ref()) {
+                nested.note(&[Call { key: key.clone(), op: op.clone() }]);
+            } else if let Err(error) = nested.check_execute(&self.shared.backend, &key, &op) {
+                return Started::Ready(Err(self.fail(error)));
+            }
+        }
+        let mut state = self.shared.state.lock();
+        let call = match self.admit(&mut state, key, op) {
+            Ok(call) => call,
+            Err(error) => return Started::Ready(Err(error)),
+        };
+        if self.shared.backend.applies_at_once() {
+            return Started::Ready(match self.shared.backend.instant(&[call]) {
+                InstantOutcome::Done(mut replies) => Ok(replies.pop().expect("one call")),
+                InstantOutcome::Failed { key, error } => Err(Error::invalid(key, error)),
+                InstantOutcome::Blocked => unreachable!("without locks nothing blocks"),
+            });
+        }
+        let call = match self.start_looking(&mut state, call, reserve.as_ref()) {
+            Ok(started) => return started,
+            Err(call) => call,
+        };
+        if !call.op.returns() {
+            // Nothing to wait for: its lock is taken at commit (P66).
+            if let Some(nested) = &self.shared.nested {
+                nested.note(std::slice::from_ref(&call));
+            }
+            state.buffered.push(call);
+            return Started::Ready(Ok(Reply::Ok));
+        }
+        state.executed = true;
+        let Ok(no) = self.execute_call(&mut state, call, reserve) else {
+            return Started::Ready(Err(self.closed(&mut state)));
+        };
+        self.shared.pump(&mut state);
+        match state.answer(no) {
+            Some(answer) => Started::Ready(answer),
+            None => Started::Waits { tx: self.clone(), no, timer: None },
+        }
+    }
+}
