@@ -28,8 +28,7 @@ use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Me
 use crate::text::{self, READ, Text, WRITE};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Scope};
 
-/// A byte string that is written as a whole. Reads share the lock, and so does writing the value that is there; other writes
-/// exclude each other.
+/// A byte string that is written as a whole. Reads share the lock; writes exclude each other.
 ///
 /// `docs/types.md` says for each operation what it shares the lock with.
 pub struct Register;
@@ -307,7 +306,7 @@ impl Examples for Register {
 }
 
 impl BuiltIn for Register {
-    const SHARING: &'static str = "reads; writing the value it already has";
+    const SHARING: &'static str = "reads";
     const READS_ALL: &'static [&'static str] = &["GET"];
 
     fn native(text: &Text) -> Native {
