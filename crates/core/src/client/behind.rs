@@ -26,7 +26,7 @@ impl Client {
     /// anything to ask. Its caller ends it then, one way or the other.
     pub fn ask_behind(&mut self, now: Time, tx: TxHandle) -> bool {
         self.asking.retain(|asking| asking.tx != tx);
-        let Some(waits) = self.transactions.waits(tx) else { return false };
+        let Some(waits) = self.transactions.keeper().waits(tx) else { return false };
         let mut shards: SmallVec<[ShardId; 4]> = waits.records.iter().map(|(shard, _)| *shard).collect();
         shards.sort_unstable();
         shards.dedup();
@@ -46,7 +46,7 @@ impl Client {
     /// records, and what a shard says is believed of these alone.
     pub(super) fn tell_behind(&mut self, attempt: AttemptId, records: &[(Bytes, Option<AttemptId>)]) {
         for asking in self.asking.iter_mut().filter(|asking| asking.attempt == attempt) {
-            let own = self.transactions.waits(asking.tx).filter(|waits| waits.attempt == attempt);
+            let own = self.transactions.keeper().waits(asking.tx).filter(|waits| waits.attempt == attempt);
             let own = own.map_or_else(Vec::new, |waits| waits.records);
             let is_own = |key: &Bytes| own.iter().any(|(_, known)| known == key);
             let record = records.iter().take(BEHIND_MAX).find(|(key, _)| is_own(key));

@@ -54,7 +54,7 @@ use crate::planted::{Bug, is_planted};
 use crate::switches::Switches;
 
 use behind::Asking;
-use keeper::{When, Wish};
+use keeper::When;
 use outbox::Outbox;
 pub use pacing::Pacing;
 pub use pipeline::{Pipeline, Unexpected};
@@ -210,7 +210,7 @@ impl Client {
 impl Client {
     /// Under which attempt a transaction speaks to the shards now. `None`: it is over, or between two attempts.
     pub fn attempt(&self, tx: TxHandle) -> Option<AttemptId> {
-        self.transactions.attempt(tx)
+        self.transactions.keeper().attempt(tx)
     }
 
     /// What can be asked about a transaction that is committing and is going to be [given up](Self::abandon), or that ended
@@ -222,12 +222,12 @@ impl Client {
 
     /// Whether calls of a transaction are unanswered: it must not commit before.
     pub fn awaits_answers(&self, tx: TxHandle) -> bool {
-        self.transactions.awaits_answers(tx)
+        self.transactions.keeper().awaits_answers(tx)
     }
 
     /// Attempts of which some shard may still hold something. O(transactions).
     pub fn live(&self) -> Vec<AttemptId> {
-        self.transactions.live()
+        self.transactions.keeper().live()
     }
 
     /// No earlier transaction is open anywhere.
@@ -237,7 +237,7 @@ impl Client {
 
     /// Whether every shard knows the end of every transaction.
     pub fn is_over(&self) -> bool {
-        self.transactions.is_over()
+        self.transactions.keeper().is_over()
     }
 
     /// Answers that transactions shared (combining).
@@ -263,12 +263,12 @@ impl Client {
     /// Whether an operation of another transaction may wait for this one: see
     /// [`Coordinator::conflicts_with`](crate::Coordinator::conflicts_with).
     pub fn conflicts_with(&self, tx: TxHandle, key: &Bytes, op: &Operation) -> bool {
-        self.transactions.conflicts_with(tx, key, op)
+        self.transactions.keeper().conflicts_with(tx, key, op)
     }
 
     /// What a transaction waits for: see [`Coordinator::waits`](crate::Coordinator::waits).
     pub fn waits(&self, tx: TxHandle) -> Option<Waits> {
-        self.transactions.waits(tx)
+        self.transactions.keeper().waits(tx)
     }
 }
 
@@ -276,7 +276,8 @@ impl Client {
 impl Client {
     /// Begins a transaction. `seed` is any number, for the jitter of pauses.
     pub fn begin(&mut self, now: Time, seed: u64) -> TxHandle {
-        self.transactions.begin(now, seed)
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.begin(process, now, seed)
     }
 
     /// An operation of an attempt whose answer is wanted now: [`Event::Answer`] follows. See
@@ -293,7 +294,8 @@ impl Client {
         reserve: Option<Claims>,
     ) -> Result<CallNo, Closed> {
         let shard = self.place(tx.0, slot, &key);
-        self.transactions.call(now, tx, (shard, key), op, When::Now(reserve))
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.call(process, now, tx, (shard, key), op, When::Now(reserve))
     }
 
     /// The shard of a call. All calls of an attempt on one record go to one shard, though its slot has gone to another one
@@ -304,7 +306,7 @@ impl Client {
         if self.moved_under.is_empty() || !self.moved_under.contains(&tx) {
             return shard;
         }
-        self.transactions.shard_of(tx, key).unwrap_or(shard)
+        self.transactions.keeper().shard_of(tx, key).unwrap_or(shard)
     }
 
     /// Keeps an operation of an attempt until the commit, or until its record is executed on.
@@ -320,7 +322,8 @@ impl Client {
         op: Operation,
     ) -> Result<CallNo, Closed> {
         let shard = self.place(tx.0, slot, &key);
-        self.transactions.call(now, tx, (shard, key), op, When::AtCommit)
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.call(process, now, tx, (shard, key), op, When::AtCommit)
     }
 
     /// [`Self::buffer`] of calls that come together, in their order.
@@ -337,8 +340,9 @@ impl Client {
             return calls.try_for_each(|(place, op)| self.buffer(now, tx, place, op).map(drop));
         }
         let routes = &self.routes;
-        let placed = calls.map(|((slot, key), op)| (routes.shard_of(slot), key, op));
-        self.transactions.buffer_all(now, tx, placed)
+        let mut placed = calls.map(|((slot, key), op)| (routes.shard_of(slot), key, op));
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.buffer_all(process, now, tx, &mut placed)
     }
 
     /// The attempt is to commit: one of the last [events](Event) follows, or [`Event::Restart`].
@@ -352,25 +356,26 @@ impl Client {
                 self.transactions.gather(tx.0);
                 Ok(())
             }
-            _ => self.transactions.wish(now, tx, Wish::Commit),
+            _ => {
+                let (keeper, process) = self.transactions.keeper_mut();
+                keeper.commit(process, now, tx)
+            }
         }
     }
 
     /// Ends the transaction without a trace, if that is still possible: [`Event::Aborted`] or [`Event::Committed`]
     /// follows.
     pub fn abort(&mut self, now: Time, tx: TxHandle) {
-        self.give_up(now, tx, Wish::Abort);
+        self.asking.retain(|asking| asking.tx != tx);
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.abort(process, now, tx);
     }
 
     /// The transaction's user has left, and hears nothing more: as [`Self::abort`].
     pub fn abandon(&mut self, now: Time, tx: TxHandle) {
-        self.give_up(now, tx, Wish::Abandon);
-    }
-
-    fn give_up(&mut self, now: Time, tx: TxHandle, wish: Wish) {
         self.asking.retain(|asking| asking.tx != tx);
-        // Whichever attempt runs.
-        let _ = self.transactions.wish(now, (tx, 0), wish);
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.abandon(process, now, tx);
     }
 
     /// Begins the attempt after this one, which ended in [`Event::Restart`].
@@ -378,7 +383,8 @@ impl Client {
     /// # Errors
     /// [`Closed`] when the user was not told so of that attempt, or the next one runs already.
     pub fn restart(&mut self, now: Time, ended: (TxHandle, u32)) -> Result<(), Closed> {
-        self.transactions.wish(now, ended, Wish::Restart)
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.restart(process, now, ended)
     }
 
     /// Takes the calls of an attempt that has sent nothing: the host carries them out by itself. `None`: it has.
@@ -425,7 +431,7 @@ impl Client {
     fn note_moves(&mut self) {
         // Each transaction under way keeps a record's calls at one shard (P44).
         if !is_planted(Bug::CallsOfOneRecordPart) {
-            self.moved_under = self.transactions.handles();
+            self.moved_under = self.transactions.keeper().handles();
         }
     }
 
@@ -439,7 +445,7 @@ impl Client {
             // One that nobody ever relied on (P56).
             outbox.incarnation.0 += u64::from(!is_planted(Bug::RemovedKeepsIncarnation));
             let incarnation = outbox.incarnation;
-            self.transactions.meet(now, shard, incarnation);
+            self.meet(now, shard, incarnation);
         }
     }
 }
@@ -448,7 +454,9 @@ impl Client {
 impl Client {
     /// Where shards are a call away: one began, or began anew, as this incarnation.
     pub fn meet(&mut self, now: Time, shard: ShardId, incarnation: Incarnation) {
-        self.transactions.meet(now, shard, incarnation);
+        let (keeper, process) = self.transactions.keeper_mut();
+        process.meet(shard, incarnation);
+        keeper.meet(process, now, shard, incarnation);
     }
 
     /// A connection serves a shard from now on: its node said which one it is, its incarnation, and how long its lease
@@ -476,14 +484,14 @@ impl Client {
         outbox.incarnation = incarnation.max(outbox.incarnation);
         outbox.connection = Some(connection);
         outbox.is_removed &= is_planted(Bug::ReturnedStaysRemoved);
-        let (live, low_water) = (self.transactions.live(), self.transactions.process().low_water());
+        let (live, low_water) = (self.transactions.keeper().live(), self.transactions.process().low_water());
         outbox.put(now, Request::Heartbeat { live, low_water });
         if self.routes.name(node, shard) {
             self.note_moves();
         }
         self.answer_for_removed(now);
         if !is_planted(Bug::NotMet) {
-            self.transactions.meet(now, shard, incarnation);
+            self.meet(now, shard, incarnation);
         }
         self.looks.ask_again(now);
         if lease_us < self.lease_us {
@@ -574,8 +582,9 @@ impl Client {
             _ => {}
         }
         self.suggest(now);
-        self.transactions.handle_response(now, from, response);
-        if let Some(lifted) = self.transactions.process_mut().contention().take_lifted() {
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.handle_response(process, now, from, response);
+        if let Some(lifted) = process.contention().take_lifted() {
             self.stamps.learn(lifted);
         }
     }
@@ -604,7 +613,7 @@ impl Client {
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
         let own = [self.heartbeat_at, self.asks_at(), self.released_at(), self.looks.poll_timeout()];
-        own.into_iter().chain([self.transactions.poll_timeout()]).flatten().min()
+        own.into_iter().chain([self.transactions.keeper().poll_timeout()]).flatten().min()
     }
 
     /// Does what is due. What is sent again for its sake is not, where the first copy is still on its way.
@@ -616,14 +625,16 @@ impl Client {
             self.heartbeat(now);
         }
         self.ask_looks(now);
-        if self.transactions.poll_timeout().is_none_or(|due| due > now) {
+        if self.transactions.keeper().poll_timeout().is_none_or(|due| due > now) {
             return;
         }
         // What was to be sent before is no repetition.
         self.settle(now);
         self.outputs.repeats_after = Some(self.resend_us);
         self.suggest(now);
-        self.transactions.handle_timeout(now);
+        let (keeper, process) = self.transactions.keeper_mut();
+        process.release(now);
+        keeper.handle_timeout(process, now);
         self.settle(now);
         // What is sent from now on was not sent before (P42).
         if !is_planted(Bug::AllIsRepetition) {
@@ -639,7 +650,7 @@ impl Client {
     fn heartbeat(&mut self, now: Time) {
         self.outputs.now = now;
         self.heartbeat_at = Some(now.plus(self.heartbeat_us()));
-        let (live, low_water) = (self.transactions.live(), self.transactions.process().low_water());
+        let (live, low_water) = (self.transactions.keeper().live(), self.transactions.process().low_water());
         let shards: SmallVec<[ShardId; 8]> = self.routes.shards().iter().map(|(_, shard)| *shard).collect();
         let each = OVER_WORTH_OF_A_SHARD.max(OVER_WORTH_OF_A_LIVE_ONE * live.len() as u64);
         let worth = self.outputs.pacing.over_worth.max(each * shards.len() as u64);
@@ -665,12 +676,13 @@ impl Client {
     /// Brings about what follows from what went in since the last time: to be called after one input, or several.
     pub fn settle(&mut self, now: Time) {
         self.outputs.now = now;
-        self.transactions.drain(now, &mut self.outputs);
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.drain(process, now, &mut self.outputs);
         while !self.outputs.echoes.is_empty() {
             for (shard, response) in std::mem::take(&mut self.outputs.echoes) {
-                self.transactions.handle_response(now, shard, response);
+                keeper.handle_response(process, now, shard, response);
             }
-            self.transactions.drain(now, &mut self.outputs);
+            keeper.drain(process, now, &mut self.outputs);
         }
         if self.transactions.has_gathered() && self.may_leave() {
             self.outputs.tell_of_gathered();
@@ -681,58 +693,8 @@ impl Client {
     }
 }
 
-/// Clocks (P73, P78, P79).
+/// What comes out.
 impl Client {
-    /// What commits from now on is to have these timestamps.
-    fn suggest(&mut self, now: Time) {
-        if self.stamps.are_needed {
-            let suggested = self.stamps.suggest(now);
-            self.transactions.process_mut().contention().suggest(suggested);
-        }
-    }
-
-    /// Some clock has come further.
-    fn hear_safe_time(&mut self, now: Time, digest: u64) {
-        let mut safe_time = self.stamps.passed;
-        if let Some((owners, own_digest)) = self.routes.owners() {
-            // Keys have moved to a shard that one of the two does not know yet.
-            self.doubts_topology |= digest != own_digest;
-            safe_time = safe_time.max(self.stamps.safe_time(owners, own_digest));
-        }
-        self.transactions.hear_safe_time(now, safe_time);
-    }
-
-    /// Asks shards to which nothing else goes for their clocks, if somebody waits for these.
-    fn tick(&mut self) {
-        let want = self.transactions.want();
-        if want.is_none() {
-            self.stamps.end_if_unneeded();
-        }
-        self.stamps.want = want.unwrap_or_default();
-        let (want, now) = (self.stamps.want, self.outputs.now);
-        let is_due = |shard: &ShardId| self.stamps.asks_at(*shard).is_some_and(|at| at <= now);
-        let late: SmallVec<[ShardId; 8]> = self.quiet_shards().filter(is_due).collect();
-        for shard in late {
-            self.stamps.note_asked(now, shard);
-            self.outputs.send(shard, Request::Tick { want });
-        }
-    }
-
-    /// Shards to which nothing is on its way, over a connection.
-    fn quiet_shards(&self) -> impl Iterator<Item = ShardId> {
-        let outboxes = self.outputs.outboxes.iter();
-        let quiet = outboxes.filter(|outbox| outbox.is_quiet() && outbox.connection.is_some());
-        quiet.map(|outbox| outbox.shard)
-    }
-
-    /// When some shard is to be asked for its clock.
-    fn asks_at(&self) -> Option<Time> {
-        if self.stamps.want == Timestamp::default() {
-            return None; // Mostly.
-        }
-        self.quiet_shards().filter_map(|shard| self.stamps.asks_at(shard)).min()
-    }
-
     /// The next event, and whose. After the [last](Event::is_last) one of a transaction nothing of it is told.
     pub fn poll_event(&mut self) -> Option<(TxHandle, Event)> {
         let Some((tx, event)) = self.outputs.events.pop_front() else { return self.poll_behind() };

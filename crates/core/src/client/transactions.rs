@@ -9,20 +9,16 @@ mod entry;
 mod table;
 mod ways;
 
-use std::collections::BTreeSet;
-
-use claret_types::{Bytes, Operation};
 use smallvec::SmallVec;
 
-use super::Outputs;
-use super::keeper::{Heard, Keeper, Kept, Speaker, When, Wish};
+use super::keeper::Keeper;
 use super::process::Process;
 use super::ways::Ways;
 use crate::asked::Asked;
-use crate::coordinator::{Closed, Coordinator, Waits};
-use crate::ids::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Time, Timestamp, TxHandle};
+use crate::coordinator::Closed;
+use crate::ids::{SessionId, ShardId, Time, TxHandle};
 use crate::limits::Limits;
-use crate::message::{KeyedCall, Response, Undone};
+use crate::message::KeyedCall;
 use crate::switches::Switches;
 
 use table::Table;
@@ -54,220 +50,32 @@ impl Transactions {
     pub(super) fn ways(&self) -> &Ways {
         &self.ways
     }
-}
 
-/// Getters.
-impl Transactions {
+    /// Who keeps them.
     #[inline]
-    fn speaker(&self, tx: TxHandle, key: Option<&Bytes>) -> Option<Speaker<'_>> {
-        match self.ways.keeper() {
-            Some(way) => way.speaker(tx, key),
-            None => self.table.speaker(tx, key),
-        }
+    pub(super) fn keeper(&self) -> &dyn Keeper {
+        self.ways.keeper().unwrap_or(&self.table)
     }
 
-    pub(super) fn attempt(&self, tx: TxHandle) -> Option<AttemptId> {
-        self.speaker(tx, None).map(|it| it.coordinator.attempt())
+    /// The same, to be changed, and what it needs for that.
+    #[inline]
+    pub(super) fn keeper_mut(&mut self) -> (&mut dyn Keeper, &mut Process) {
+        let keeper = match self.ways.keeper_mut() {
+            Some(way) => way,
+            None => &mut self.table,
+        };
+        (keeper, &mut self.process)
     }
 
     /// What can be asked about a transaction that is committing, or whose user heard that nobody knows its outcome (P89).
     pub(super) fn asked(&mut self, now: Time, tx: TxHandle) -> Option<Asked> {
-        let asked = self.speaker(tx, None).and_then(|it| it.coordinator.asked());
+        let asked = self.keeper().speaker(tx, None).and_then(|it| it.coordinator.asked());
         self.process.ask(now, tx, asked)
-    }
-
-    pub(super) fn awaits_answers(&self, tx: TxHandle) -> bool {
-        self.speaker(tx, None)
-            .is_some_and(|it| it.kept_back.is_some() || it.own().awaits_answers_of(it.member))
-    }
-
-    /// Where calls on a record are that are not answered, or wait for the commit.
-    pub(super) fn shard_of(&self, tx: TxHandle, key: &Bytes) -> Option<ShardId> {
-        let speaker = self.speaker(tx, Some(key))?;
-        speaker.kept_back.or_else(|| speaker.own().shard_of(key))
-    }
-
-    /// Whether an operation of another transaction may wait for this one: see [`Coordinator::conflicts_with`].
-    pub(super) fn conflicts_with(&self, tx: TxHandle, key: &Bytes, op: &Operation) -> bool {
-        self.speaker(tx, None).is_some_and(|it| it.own().member_conflicts_with(it.member, key, op))
-    }
-
-    /// What a transaction waits for; of those that others are carried beside, what each waits for itself.
-    pub(super) fn waits(&self, tx: TxHandle) -> Option<Waits> {
-        let speaker = self.speaker(tx, None)?;
-        let mut waits = speaker.coordinator.waits_of(speaker.member)?;
-        if let Some(own) = speaker.carried {
-            let calls = own.one_shot().unwrap_or_default();
-            waits.records.retain(|(_, key)| calls.iter().any(|(_, call)| call.key == *key));
-        }
-        Some(waits)
-    }
-
-    fn each(&self, see: &mut dyn FnMut(Kept<'_>)) {
-        match self.ways.keeper() {
-            Some(way) => way.each(see),
-            None => self.table.each(see),
-        }
-    }
-
-    /// All that are not over.
-    pub(super) fn handles(&self) -> BTreeSet<TxHandle> {
-        let mut handles = BTreeSet::new();
-        self.each(&mut |kept| {
-            if let Kept::Tx(tx) = kept {
-                handles.insert(tx);
-            }
-        });
-        handles
-    }
-
-    /// Attempts of which some shard may still hold something; those of the table in the order of their beginnings.
-    pub(super) fn live(&self) -> Vec<AttemptId> {
-        let mut live = Vec::new();
-        self.each(&mut |kept| {
-            if let Kept::Coordinator(coordinator) = kept {
-                live.extend(coordinator.live());
-            }
-        });
-        if self.ways.keeper().is_none() {
-            live.sort_unstable_by_key(|attempt| (attempt.tx.sequence, attempt.attempt));
-        }
-        live
-    }
-
-    /// Whether every shard knows the end of every transaction.
-    pub(super) fn is_over(&self) -> bool {
-        let Some(way) = self.ways.keeper() else { return self.table.is_empty() };
-        let mut is_over = true;
-        way.each(&mut |_| is_over = false);
-        is_over
-    }
-
-    /// The largest timestamp that some caller waits for (P79).
-    pub(super) fn want(&self) -> Option<Timestamp> {
-        let Some(way) = self.ways.keeper() else { return self.table.want() };
-        let mut want = None;
-        way.each(&mut |kept| {
-            if let Kept::Coordinator(coordinator) = kept {
-                want = want.max(coordinator.awaits_safe_time());
-            }
-        });
-        want
-    }
-
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
-        match self.ways.keeper() {
-            Some(way) => way.poll_timeout(),
-            None => self.table.poll_timeout(),
-        }
     }
 
     pub(super) fn check_invariants(&self) {
         self.table.check_invariants();
         self.ways.keeper().into_iter().for_each(Keeper::check_invariants);
-    }
-}
-
-/// The application's calls.
-impl Transactions {
-    pub(super) fn begin(&mut self, now: Time, seed: u64) -> TxHandle {
-        match self.ways.keeper_mut() {
-            Some(way) => way.begin(&mut self.process, now, seed),
-            None => self.table.begin(&mut self.process, now, seed),
-        }
-    }
-
-    #[inline]
-    pub(super) fn call(
-        &mut self,
-        now: Time,
-        tx: (TxHandle, u32),
-        place: (ShardId, Bytes),
-        op: Operation,
-        when: When,
-    ) -> Result<CallNo, Closed> {
-        match self.ways.keeper_mut() {
-            Some(way) => way.call(&mut self.process, now, tx, place, op, when),
-            None => self.table.call(&mut self.process, now, tx, place, op, when),
-        }
-    }
-
-    pub(super) fn buffer_all(
-        &mut self,
-        now: Time,
-        tx: (TxHandle, u32),
-        mut calls: impl Iterator<Item = (ShardId, Bytes, Operation)>,
-    ) -> Result<(), Closed> {
-        let Some(way) = self.ways.keeper_mut() else {
-            return self.table.buffer_all(&self.process, tx, calls);
-        };
-        calls.try_for_each(|(shard, key, op)| {
-            way.call(&mut self.process, now, tx, (shard, key), op, When::AtCommit).map(drop)
-        })
-    }
-
-    #[inline]
-    pub(super) fn wish(&mut self, now: Time, tx: (TxHandle, u32), wish: Wish) -> Result<(), Closed> {
-        match self.ways.keeper_mut() {
-            Some(way) => way.wish(&mut self.process, now, tx, wish),
-            None => self.table.wish(&mut self.process, now, tx, wish),
-        }
-    }
-}
-
-/// Savepoints.
-impl Transactions {
-    fn alone(
-        &mut self,
-        now: Time,
-        tx: (TxHandle, u32),
-        must: bool,
-        mut act: impl FnMut(&mut Coordinator, AttemptId) -> Result<(), Closed>,
-    ) -> Result<(), Closed> {
-        match self.ways.keeper_mut() {
-            Some(way) => way.alone(&mut self.process, now, tx, must, &mut act),
-            None => self.table.alone(&mut self.process, now, tx, must, &mut act),
-        }
-    }
-
-    /// See [`Coordinator::may_fail_from`].
-    pub(super) fn may_fail_from(
-        &mut self,
-        now: Time,
-        tx: (TxHandle, u32),
-        inside: Option<CallNo>,
-    ) -> Result<(), Closed> {
-        self.alone(now, tx, true, |coordinator, attempt| coordinator.may_fail_from(attempt, inside))
-    }
-
-    /// See [`Coordinator::undo`].
-    pub(super) fn undo(&mut self, now: Time, tx: (TxHandle, u32), from: CallNo) -> Result<(), Closed> {
-        // Of one that may share an attempt nothing was done since the savepoint: that would have made it be alone.
-        self.alone(now, tx, false, |coordinator, attempt| coordinator.undo(now, attempt, from))
-    }
-
-    /// See [`Coordinator::settle`].
-    pub(super) fn settle_buffered(
-        &mut self,
-        now: Time,
-        tx: (TxHandle, u32),
-    ) -> Result<Vec<(CallNo, Bytes)>, Closed> {
-        let mut settled = Vec::new();
-        self.alone(now, tx, true, |coordinator, attempt| {
-            settled = coordinator.settle(now, attempt)?;
-            Ok(())
-        })?;
-        Ok(settled)
-    }
-
-    /// See [`Coordinator::only_check`].
-    pub(super) fn only_check(
-        &mut self,
-        now: Time,
-        tx: (TxHandle, u32),
-        ranges: &[Undone],
-    ) -> Result<(), Closed> {
-        self.alone(now, tx, true, |coordinator, attempt| coordinator.only_check(attempt, ranges))
     }
 }
 
@@ -294,45 +102,6 @@ impl Transactions {
             entry.ended = true;
         }
         Ok(())
-    }
-}
-
-/// What comes from outside.
-impl Transactions {
-    fn hear(&mut self, now: Time, heard: Heard) {
-        match self.ways.keeper_mut() {
-            Some(way) => way.hear(&mut self.process, now, heard),
-            None => self.table.hear(&mut self.process, now, heard),
-        }
-    }
-
-    /// A connection to a shard is new: its incarnation is known, and what was sent over an earlier one may be lost.
-    pub(super) fn meet(&mut self, now: Time, shard: ShardId, incarnation: Incarnation) {
-        self.process.meet(shard, incarnation);
-        self.hear(now, Heard::Met(shard, incarnation));
-    }
-
-    pub(super) fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
-        self.hear(now, Heard::Response(from, response));
-    }
-
-    /// No vote will be as small as that any more, at any shard (P78).
-    pub(super) fn hear_safe_time(&mut self, now: Time, safe_time: Timestamp) {
-        self.process.hear_safe_time(safe_time);
-        self.hear(now, Heard::SafeTime);
-    }
-
-    pub(super) fn handle_timeout(&mut self, now: Time) {
-        self.process.release(now);
-        self.hear(now, Heard::Time);
-    }
-
-    /// Hands out what there is to send and to tell.
-    pub(super) fn drain(&mut self, now: Time, outputs: &mut Outputs) {
-        match self.ways.keeper_mut() {
-            Some(way) => way.drain(&mut self.process, now, outputs),
-            None => self.table.drain(&mut self.process, now, outputs),
-        }
     }
 }
 

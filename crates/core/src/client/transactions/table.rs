@@ -10,14 +10,14 @@ use super::ways::batch::Batches;
 use super::ways::batch::membership::Membership;
 use crate::client::Outputs;
 use crate::client::by_sequence::BySequence;
-use crate::client::keeper::{Act, Heard, Keeper, Kept, Speaker, When, Wish};
+use crate::client::keeper::{Act, Keeper, Kept, Speaker, When};
 use crate::client::process::Process;
 use crate::client::timers::Timers;
 use crate::coordinator::{Closed, Coordinator, Event};
 use crate::ids::{
     AttemptId, CallNo, Incarnation, Member, Sequence, ShardId, Time, Timestamp, TxHandle, TxId,
 };
-use crate::message::Response;
+use crate::message::{Refusal, Response};
 use crate::planted::{Bug, is_planted};
 use crate::switches::Switches;
 
@@ -53,15 +53,6 @@ impl Table {
             telling: BTreeSet::new(),
             timers: Timers::default(),
         }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// The largest timestamp that some caller waits for (P79).
-    pub(super) fn want(&self) -> Option<Timestamp> {
-        self.telling.last().map(|(until, _)| *until)
     }
 }
 
@@ -107,40 +98,120 @@ impl Keeper for Table {
         act(coordinator, attempt)
     }
 
-    #[inline]
-    fn wish(
+    fn buffer_all(
+        &mut self,
+        process: &mut Process,
+        _now: Time,
+        tx: (TxHandle, u32),
+        calls: &mut dyn Iterator<Item = (ShardId, Bytes, Operation)>,
+    ) -> Result<(), Closed> {
+        let attempt = attempt_named(process, tx);
+        self.entry(process, tx.0.0).ok_or(Closed)?.coordinator.buffer_all(attempt, calls)
+    }
+
+    fn commit(&mut self, process: &mut Process, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
+        let attempt = attempt_named(process, tx);
+        let at = resolve(process, tx.0.0);
+        self.make_ready(at).ok_or(Closed)?.check_commit(attempt)?;
+        let coordinator = &mut self.entries.get_mut(at).ok_or(Closed)?.coordinator;
+        let hot = process.contention().arrange(coordinator);
+        coordinator.commit(now, attempt, &hot)
+    }
+
+    fn check(&mut self, process: &mut Process, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
+        let (coordinator, attempt) = self.named_entry(process, tx)?;
+        coordinator.check_commit(attempt)?;
+        let at = resolve(process, tx.0.0);
+        let coordinator = &mut self.entries.get_mut(at).ok_or(Closed)?.coordinator;
+        let hot = process.contention().arrange(coordinator);
+        coordinator.check(now, attempt, &hot)
+    }
+
+    fn renounce(
         &mut self,
         process: &mut Process,
         now: Time,
         tx: (TxHandle, u32),
-        wish: Wish,
+        refusal: Refusal,
     ) -> Result<(), Closed> {
-        match wish {
-            Wish::Commit => self.commit(process, now, tx),
-            Wish::Check => self.check(process, now, tx),
-            Wish::Renounce(refusal) => {
-                let (coordinator, attempt) = self.named_entry(process, tx)?;
-                coordinator.renounce(now, attempt, refusal)
-            }
-            Wish::Restart => self.restart(process, tx),
-            Wish::Abort => {
-                self.abort(now, tx.0.0);
-                Ok(())
-            }
-            Wish::Abandon => {
-                self.abandon(now, tx.0.0);
-                Ok(())
+        let (coordinator, attempt) = self.named_entry(process, tx)?;
+        coordinator.renounce(now, attempt, refusal)
+    }
+
+    fn restart(&mut self, process: &mut Process, _now: Time, ended: (TxHandle, u32)) -> Result<(), Closed> {
+        let (coordinator, attempt) = self.named_entry(process, ended)?;
+        coordinator.restart(attempt)?;
+        let at = resolve(process, ended.0.0);
+        let coordinator = &mut self.entries.get_mut(at).ok_or(Closed)?.coordinator;
+        // It knows the incarnations that are known by now (P26).
+        let met = if is_planted(Bug::RecycledUnmet) { &[] } else { process.met() };
+        met.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
+        Ok(())
+    }
+
+    fn abort(&mut self, _process: &mut Process, now: Time, tx: TxHandle) {
+        self.abort_entry(now, tx.0);
+    }
+
+    fn abandon(&mut self, process: &mut Process, now: Time, tx: TxHandle) {
+        if !is_planted(Bug::AbandonedNotAborted) {
+            self.abort(process, now, tx);
+        }
+        if let Some(entry) = self.entries.get_mut(tx.0) {
+            entry.ended = true;
+        }
+    }
+
+    fn handle_response(&mut self, process: &mut Process, now: Time, from: ShardId, response: Response) {
+        let Some(AttemptId { tx, .. }) = response.attempt() else { return };
+        let tx = tx.sequence.0;
+        let Some(entry) = self.entries.get_mut(tx) else { return };
+        process.contention().learn(&entry.coordinator, from, &response);
+        let waits = matches!(response, Response::Queued { .. } | Response::Busy { .. });
+        entry.coordinator.handle_response(now, from, response);
+        if waits {
+            // Before it is told whether it has news: it may be due sooner.
+            Self::note_wait(&mut self.batches, entry, now);
+        }
+        // Mostly it waits for more.
+        if !entry.is_ready && entry.has_news() {
+            entry.is_ready = true;
+            self.ready.push(tx);
+        }
+    }
+
+    fn meet(&mut self, _process: &mut Process, now: Time, shard: ShardId, incarnation: Incarnation) {
+        let mut all: Vec<u64> = self.entries.iter().map(|(tx, _)| tx).collect();
+        all.sort_unstable();
+        for tx in all {
+            let Some(coordinator) = self.make_ready(tx) else { continue };
+            coordinator.meet(shard, incarnation);
+            coordinator.send_again(now);
+        }
+    }
+
+    /// Tells those whose place the safe time has reached.
+    fn hear_safe_time(&mut self, process: &mut Process, _now: Time) {
+        let safe_time = process.safe_time();
+        while let Some((until, tx)) = self.telling.first().copied().filter(|(until, _)| *until <= safe_time) {
+            self.telling.remove(&(until, tx));
+            if let Some(coordinator) = self.make_ready(tx) {
+                coordinator.hear_safe_time(safe_time);
             }
         }
     }
 
-    #[inline]
-    fn hear(&mut self, process: &mut Process, now: Time, heard: Heard) {
-        match heard {
-            Heard::Response(from, response) => self.handle_response(process, now, from, response),
-            Heard::Met(shard, incarnation) => self.meet(now, shard, incarnation),
-            Heard::SafeTime => self.hear_safe_time(process.safe_time()),
-            Heard::Time => self.handle_timeout(now),
+    fn handle_timeout(&mut self, _process: &mut Process, now: Time) {
+        while let Some((due, tx)) = self.timers.pop(now) {
+            let Some(entry) = self.entries.get_mut(tx).filter(|entry| entry.timer == Some(due)) else {
+                continue;
+            };
+            entry.timer = None;
+            Self::end_patience(&mut self.batches, entry, now);
+            // What is due later than was promised is promised anew when it is drained.
+            if let Some(coordinator) = self.make_ready(tx) {
+                coordinator.handle_timeout(now);
+            }
         }
     }
 
@@ -178,6 +249,22 @@ impl Keeper for Table {
         self.timers.first().map(|(due, _)| due)
     }
 
+    /// In the order of their beginnings.
+    fn live(&self) -> Vec<AttemptId> {
+        let known = self.entries.iter().map(|(_, entry)| entry).filter(|entry| entry.is_known());
+        let mut live: Vec<AttemptId> = known.flat_map(|entry| entry.coordinator.live()).collect();
+        live.sort_unstable_by_key(|attempt| (attempt.tx.sequence, attempt.attempt));
+        live
+    }
+
+    fn is_over(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn want(&self) -> Option<Timestamp> {
+        self.telling.last().map(|(until, _)| *until)
+    }
+
     /// # Panics
     /// When an entry is not its transaction's, or is due and has no timer.
     fn check_invariants(&self) {
@@ -208,36 +295,6 @@ impl Table {
         (sequence, entry)
     }
 
-    /// Buffers calls that come together.
-    pub(super) fn buffer_all(
-        &mut self,
-        process: &Process,
-        tx: (TxHandle, u32),
-        calls: impl Iterator<Item = (ShardId, Bytes, Operation)>,
-    ) -> Result<(), Closed> {
-        let attempt = attempt_named(process, tx);
-        self.entry(process, tx.0.0).ok_or(Closed)?.coordinator.buffer_all(attempt, calls)
-    }
-
-    fn meet(&mut self, now: Time, shard: ShardId, incarnation: Incarnation) {
-        let mut all: Vec<u64> = self.entries.iter().map(|(tx, _)| tx).collect();
-        all.sort_unstable();
-        for tx in all {
-            let Some(coordinator) = self.make_ready(tx) else { continue };
-            coordinator.meet(shard, incarnation);
-            coordinator.send_again(now);
-        }
-    }
-
-    fn commit(&mut self, process: &mut Process, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
-        let attempt = attempt_named(process, tx);
-        let at = resolve(process, tx.0.0);
-        self.make_ready(at).ok_or(Closed)?.check_commit(attempt)?;
-        let coordinator = &mut self.entries.get_mut(at).ok_or(Closed)?.coordinator;
-        let hot = process.contention().arrange(coordinator);
-        coordinator.commit(now, attempt, &hot)
-    }
-
     /// The attempt of a transaction that runs commits.
     pub(super) fn commit_entry(&mut self, process: &mut Process, now: Time, tx: u64) {
         let Some(attempt) = self.make_ready(tx).map(|coordinator| coordinator.attempt()) else { return };
@@ -250,65 +307,7 @@ impl Table {
         let _ = entry.coordinator.commit(now, attempt, &hot);
     }
 
-    /// As [`Self::commit`], of calls that are executed and not carried out (O5).
-    fn check(&mut self, process: &mut Process, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
-        let (coordinator, attempt) = self.named_entry(process, tx)?;
-        coordinator.check_commit(attempt)?;
-        let at = resolve(process, tx.0.0);
-        let coordinator = &mut self.entries.get_mut(at).ok_or(Closed)?.coordinator;
-        let hot = process.contention().arrange(coordinator);
-        coordinator.check(now, attempt, &hot)
-    }
-
-    /// Tells those whose place the safe time has reached.
-    fn hear_safe_time(&mut self, safe_time: Timestamp) {
-        while let Some((until, tx)) = self.telling.first().copied().filter(|(until, _)| *until <= safe_time) {
-            self.telling.remove(&(until, tx));
-            if let Some(coordinator) = self.make_ready(tx) {
-                coordinator.hear_safe_time(safe_time);
-            }
-        }
-    }
-
-    fn restart(&mut self, process: &Process, ended: (TxHandle, u32)) -> Result<(), Closed> {
-        let (coordinator, attempt) = self.named_entry(process, ended)?;
-        coordinator.restart(attempt)?;
-        let at = resolve(process, ended.0.0);
-        let coordinator = &mut self.entries.get_mut(at).ok_or(Closed)?.coordinator;
-        // It knows the incarnations that are known by now (P26).
-        let met = if is_planted(Bug::RecycledUnmet) { &[] } else { process.met() };
-        met.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
-        Ok(())
-    }
-
-    fn handle_response(&mut self, process: &mut Process, now: Time, from: ShardId, response: Response) {
-        let Some(AttemptId { tx, .. }) = response.attempt() else { return };
-        let tx = tx.sequence.0;
-        let Some(entry) = self.entries.get_mut(tx) else { return };
-        process.contention().learn(&entry.coordinator, from, &response);
-        let waits = matches!(response, Response::Queued { .. } | Response::Busy { .. });
-        entry.coordinator.handle_response(now, from, response);
-        if waits {
-            // Before it is told whether it has news: it may be due sooner.
-            Self::note_wait(&mut self.batches, entry, now);
-        }
-        // Mostly it waits for more.
-        if !entry.is_ready && entry.has_news() {
-            entry.is_ready = true;
-            self.ready.push(tx);
-        }
-    }
-
-    fn abandon(&mut self, now: Time, tx: u64) {
-        if !is_planted(Bug::AbandonedNotAborted) {
-            self.abort(now, tx);
-        }
-        if let Some(entry) = self.entries.get_mut(tx) {
-            entry.ended = true;
-        }
-    }
-
-    pub(super) fn abort(&mut self, now: Time, tx: u64) {
+    pub(super) fn abort_entry(&mut self, now: Time, tx: u64) {
         if self.regret(now, tx) {
             return;
         }
@@ -344,20 +343,6 @@ impl Table {
             self.ready.push(tx);
         }
         Some(&mut entry.coordinator)
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        while let Some((due, tx)) = self.timers.pop(now) {
-            let Some(entry) = self.entries.get_mut(tx).filter(|entry| entry.timer == Some(due)) else {
-                continue;
-            };
-            entry.timer = None;
-            Self::end_patience(&mut self.batches, entry, now);
-            // What is due later than was promised is promised anew when it is drained.
-            if let Some(coordinator) = self.make_ready(tx) {
-                coordinator.handle_timeout(now);
-            }
-        }
     }
 
     /// Keeps the coordinator of a transaction that is over.

@@ -63,7 +63,8 @@ impl Client {
         self.outputs.outboxes.iter_mut().for_each(Outbox::left);
         self.suggest(now);
         self.transactions.leave(now);
-        self.transactions.drain(now, &mut self.outputs);
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.drain(process, now, &mut self.outputs);
     }
 
     /// Places or connections are not what they were: those that are gathered leave, each by itself (B8).

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use claret_types::{Bytes, Operation};
 use smallvec::SmallVec;
 
-use crate::client::keeper::Wish;
 use crate::client::{Client, is_about_places};
 use crate::coordinator::Closed;
 use crate::ids::{CallNo, LookNo, ShardId, Time, TxHandle};
@@ -171,7 +170,8 @@ impl Client {
     /// As of [`Self::commit`].
     pub fn check(&mut self, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
         self.suggest(now);
-        self.transactions.wish(now, tx, Wish::Check)
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.check(process, now, tx)
     }
 
     /// From this call on, one that is executed and cannot be done is an answer, and no end of the attempt (N5 of `docs/nesting.md`).
@@ -184,7 +184,8 @@ impl Client {
         tx: (TxHandle, u32),
         inside: Option<CallNo>,
     ) -> Result<(), Closed> {
-        self.transactions.may_fail_from(now, tx, inside)
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.may_fail_from(process, now, tx, inside)
     }
 
     /// Undoes the calls from this one on (N1).
@@ -192,7 +193,8 @@ impl Client {
     /// # Errors
     /// [`Closed`] when that attempt does not run (any more).
     pub fn undo(&mut self, now: Time, tx: (TxHandle, u32), from: CallNo) -> Result<(), Closed> {
-        self.transactions.undo(now, tx, from)
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.undo(process, now, tx, from)
     }
 
     /// Executes what is buffered (N8): the calls that are answered, with their records.
@@ -204,7 +206,8 @@ impl Client {
         now: Time,
         tx: (TxHandle, u32),
     ) -> Result<Vec<(CallNo, Bytes)>, Closed> {
-        self.transactions.settle_buffered(now, tx)
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.settle_buffered(process, now, tx)
     }
 
     /// Calls with these numbers, which go with the commit, are executed and not carried out (N6).
@@ -212,7 +215,8 @@ impl Client {
     /// # Errors
     /// As of [`Self::may_fail_from`].
     pub fn only_check(&mut self, now: Time, tx: (TxHandle, u32), ranges: &[Undone]) -> Result<(), Closed> {
-        self.transactions.only_check(now, tx, ranges)
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.only_check(process, now, tx, ranges)
     }
 
     /// The attempt's user has found that it cannot commit, and may run it again: [`Event::Restart`](crate::Event::Restart) follows.
@@ -220,6 +224,7 @@ impl Client {
     /// # Errors
     /// [`Closed`] when that attempt does not run (any more).
     pub fn renounce(&mut self, now: Time, tx: (TxHandle, u32), refusal: Refusal) -> Result<(), Closed> {
-        self.transactions.wish(now, tx, Wish::Renounce(refusal))
+        let (keeper, process) = self.transactions.keeper_mut();
+        keeper.renounce(process, now, tx, refusal)
     }
 }

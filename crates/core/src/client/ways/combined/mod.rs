@@ -29,10 +29,10 @@ use indexmap::IndexMap;
 use smallvec::SmallVec;
 
 use crate::client::Outputs;
-use crate::client::keeper::{Act, Heard, Keeper, Kept, Speaker, When, Wish};
+use crate::client::keeper::{Act, Keeper, Kept, Speaker, When};
 use crate::client::process::Process;
 use crate::coordinator::{Cause, Closed, Event};
-use crate::ids::{Birth, CallNo, Member, ShardId, Time, TxHandle};
+use crate::ids::{Birth, CallNo, Incarnation, Member, ShardId, Time, TxHandle};
 use crate::message::{Refusal, Request, Response};
 use crate::planted::{Bug, is_planted};
 use crate::ways::ProcessWay;
@@ -186,48 +186,176 @@ impl Keeper for Combined {
         Ok(())
     }
 
-    /// In a group, the prepare leaves once everybody wants to commit. A group goes on without who aborts; once its prepare left, it is
-    /// withdrawn only if all members ask for it.
-    fn wish(
+    /// The transaction wants to commit. All its calls are answered. In a group, the prepare leaves once everybody
+    /// wants to.
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.
+    fn commit(
         &mut self,
         process: &mut Process,
         now: Time,
-        named: (TxHandle, u32),
-        wish: Wish,
+        (tx, attempt): (TxHandle, u32),
     ) -> Result<(), Closed> {
-        match wish {
-            Wish::Commit => self.commit(process, now, named),
-            Wish::Check => {
-                let (at, member) = self.running(named.0, named.1)?;
-                self.groups[at].checking.push(member);
-                self.commit(process, now, named)
+        let (at, member) = self.running(tx, attempt)?;
+        if self
+            .speaker(tx, None)
+            .is_some_and(|it| it.kept_back.is_some() || it.own().awaits_answers_of(member))
+        {
+            self.abort(process, now, tx);
+            return Err(Closed);
+        }
+        let group = &mut self.groups[at];
+        group.ready.push(member);
+        group.ready_since.get_or_insert(now);
+        self.prepare_if_ready(process, now, at);
+        self.settle(process, now, at);
+        Ok(())
+    }
+
+    fn check(&mut self, process: &mut Process, now: Time, named: (TxHandle, u32)) -> Result<(), Closed> {
+        let (at, member) = self.running(named.0, named.1)?;
+        self.groups[at].checking.push(member);
+        self.commit(process, now, named)
+    }
+
+    /// The attempt's user has found that it cannot commit, and may run it again: [`Event::Restart`] follows.
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more).
+    fn renounce(
+        &mut self,
+        process: &mut Process,
+        now: Time,
+        (tx, attempt): (TxHandle, u32),
+        refusal: Refusal,
+    ) -> Result<(), Closed> {
+        let (at, _) = self.running(tx, attempt)?;
+        if self.groups[at].present.len() > 1 {
+            self.part_to_restart(tx);
+            self.prepare_if_ready(process, now, at);
+        } else {
+            let coordinator = &mut self.groups[at].coordinator;
+            coordinator.renounce(now, coordinator.attempt(), refusal)?;
+        }
+        self.settle(process, now, at);
+        Ok(())
+    }
+
+    /// Begins the next attempt, after [`Event::Restart`] of this one. It keeps the time of the
+    /// birth, and the id as well unless a group that the transaction founded goes on under it.
+    ///
+    /// # Errors
+    /// [`Closed`] when the transaction's user was not told so of that attempt, or it runs again already.
+    fn restart(
+        &mut self,
+        process: &mut Process,
+        now: Time,
+        (tx, ended): (TxHandle, u32),
+    ) -> Result<(), Closed> {
+        let it = self.txs.get_mut(&tx).ok_or(Closed)?;
+        if it.place.is_some() || it.attempt() != ended {
+            return Err(Closed);
+        }
+        it.retries += 1;
+        it.next_call = 0;
+        it.log.clear();
+        let used = it.used.take();
+        let (seed, mut birth) = (it.seed, it.birth);
+        let home = match it.home {
+            Some(home) => home,
+            None => {
+                birth.tx = process.begin(now).tx;
+                let home = self.groups.found(process, birth, seed, tx);
+                self.groups[home].coordinator.park();
+                home
             }
-            Wish::Renounce(refusal) => self.renounce(process, now, named, refusal),
-            Wish::Restart => self.restart(process, now, named),
-            Wish::Abort | Wish::Abandon => {
-                self.abort(process, now, named.0);
-                Ok(())
+        };
+        let group = &mut self.groups[home];
+        match used {
+            Some(used) => group.coordinator.restart_after(&used)?,
+            None => group.coordinator.restart(group.coordinator.attempt())?,
+        }
+        process.met().iter().for_each(|(shard, incarnation)| group.coordinator.meet(*shard, *incarnation));
+        group.found(tx);
+        let it = self.txs.get_mut(&tx).expect("just seen");
+        (it.birth, it.home, it.place) = (birth, Some(home), Some((home, Member(0))));
+        self.settle(process, now, home);
+        Ok(())
+    }
+
+    /// Ends the transaction without a trace, if that is still possible: [`Event::Aborted`] or
+    /// [`Event::Committed`] follows. Its group goes on without it; once the group's prepare left, it is
+    /// withdrawn only if all members ask for it.
+    fn abort(&mut self, process: &mut Process, now: Time, tx: TxHandle) {
+        let Some(it) = self.txs.get(&tx) else { return };
+        let Some((at, member)) = it.place else {
+            self.events.push_back((tx, Event::Aborted));
+            self.end(tx);
+            return self.bury_ended(process);
+        };
+        let group = &mut self.groups[at];
+        if group.coordinator.is_running() && group.present.len() > 1 {
+            self.part(tx);
+            self.events.push_back((tx, Event::Aborted));
+            self.end(tx);
+            self.prepare_if_ready(process, now, at);
+        } else {
+            if !group.regretting.contains(&member) {
+                group.regretting.push(member);
             }
+            if group.regretting.len() == group.present.len() {
+                group.coordinator.abort(now);
+            }
+        }
+        self.settle(process, now, at);
+    }
+
+    /// Takes one response.
+    fn handle_response(&mut self, process: &mut Process, now: Time, from: ShardId, response: Response) {
+        let Some(attempt) = response.attempt() else { return };
+        let Some(at) = self.groups.place_of(attempt.tx) else { return }; // Long over.
+        let group = &self.groups[at];
+        if let Response::Elder { attempt, .. } = &response
+            && *attempt == group.coordinator.attempt()
+            && group.coordinator.is_blocked()
+        {
+            // Rather than all give way, those who are ready go on without those who block.
+            self.cut(process, now, at);
+        }
+        process.contention().learn(&self.groups[at].coordinator, from, &response);
+        let coordinator = &mut self.groups[at].coordinator;
+        coordinator.handle_response(now, from, response);
+        coordinator.hear_safe_time(process.safe_time());
+        self.settle(process, now, at);
+    }
+
+    fn meet(&mut self, process: &mut Process, now: Time, shard: ShardId, incarnation: Incarnation) {
+        self.groups.iter_mut().for_each(|(_, group)| group.coordinator.meet(shard, incarnation));
+        for at in self.groups.places(|_| true) {
+            self.groups[at].coordinator.send_again(now);
+            self.settle(process, now, at);
         }
     }
 
-    fn hear(&mut self, process: &mut Process, now: Time, heard: Heard) {
-        match heard {
-            Heard::Response(from, response) => self.handle_response(process, now, from, response),
-            Heard::Met(shard, incarnation) => {
-                self.groups.iter_mut().for_each(|(_, group)| group.coordinator.meet(shard, incarnation));
-                for at in self.groups.places(|_| true) {
-                    self.groups[at].coordinator.send_again(now);
-                    self.settle(process, now, at);
-                }
+    fn hear_safe_time(&mut self, process: &mut Process, now: Time) {
+        for at in self.groups.places(|group| group.coordinator.awaits_safe_time().is_some()) {
+            self.groups[at].coordinator.hear_safe_time(process.safe_time());
+            self.settle(process, now, at);
+        }
+    }
+
+    /// Ends what is due: waits for mates, for answers, for elders.
+    fn handle_timeout(&mut self, process: &mut Process, now: Time) {
+        for at in self.groups.due(now) {
+            let Some(group) = self.groups.get(at) else { continue };
+            let impatient = group.patience_ends(process.limits()).is_some_and(|end| end <= now);
+            let coordinator = &group.coordinator;
+            if impatient || coordinator.is_blocked() && coordinator.waiting_elder().is_some() {
+                self.cut(process, now, at);
             }
-            Heard::SafeTime => {
-                for at in self.groups.places(|group| group.coordinator.awaits_safe_time().is_some()) {
-                    self.groups[at].coordinator.hear_safe_time(process.safe_time());
-                    self.settle(process, now, at);
-                }
-            }
-            Heard::Time => self.handle_timeout(process, now),
+            self.groups[at].coordinator.handle_timeout(now);
+            self.settle(process, now, at);
         }
     }
 
@@ -278,160 +406,12 @@ impl Keeper for Combined {
 
 /// What users want of attempts.
 impl Combined {
-    /// The transaction wants to commit. All its calls are answered. In a group, the prepare leaves once everybody
-    /// wants to.
-    ///
-    /// # Errors
-    /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.
-    fn commit(
-        &mut self,
-        process: &mut Process,
-        now: Time,
-        (tx, attempt): (TxHandle, u32),
-    ) -> Result<(), Closed> {
-        let (at, member) = self.running(tx, attempt)?;
-        if self
-            .speaker(tx, None)
-            .is_some_and(|it| it.kept_back.is_some() || it.own().awaits_answers_of(member))
-        {
-            self.abort(process, now, tx);
-            return Err(Closed);
-        }
-        let group = &mut self.groups[at];
-        group.ready.push(member);
-        group.ready_since.get_or_insert(now);
-        self.prepare_if_ready(process, now, at);
-        self.settle(process, now, at);
-        Ok(())
-    }
 
-    /// The attempt's user has found that it cannot commit, and may run it again: [`Event::Restart`] follows.
-    ///
-    /// # Errors
-    /// [`Closed`] when that attempt does not run (any more).
-    fn renounce(
-        &mut self,
-        process: &mut Process,
-        now: Time,
-        (tx, attempt): (TxHandle, u32),
-        refusal: Refusal,
-    ) -> Result<(), Closed> {
-        let (at, _) = self.running(tx, attempt)?;
-        if self.groups[at].present.len() > 1 {
-            self.part_to_restart(tx);
-            self.prepare_if_ready(process, now, at);
-        } else {
-            let coordinator = &mut self.groups[at].coordinator;
-            coordinator.renounce(now, coordinator.attempt(), refusal)?;
-        }
-        self.settle(process, now, at);
-        Ok(())
-    }
-
-    /// Ends the transaction without a trace, if that is still possible: [`Event::Aborted`] or
-    /// [`Event::Committed`] follows. Its group goes on without it; once the group's prepare left, it is
-    /// withdrawn only if all members ask for it.
-    fn abort(&mut self, process: &mut Process, now: Time, tx: TxHandle) {
-        let Some(it) = self.txs.get(&tx) else { return };
-        let Some((at, member)) = it.place else {
-            self.events.push_back((tx, Event::Aborted));
-            self.end(tx);
-            return self.bury_ended(process);
-        };
-        let group = &mut self.groups[at];
-        if group.coordinator.is_running() && group.present.len() > 1 {
-            self.part(tx);
-            self.events.push_back((tx, Event::Aborted));
-            self.end(tx);
-            self.prepare_if_ready(process, now, at);
-        } else {
-            if !group.regretting.contains(&member) {
-                group.regretting.push(member);
-            }
-            if group.regretting.len() == group.present.len() {
-                group.coordinator.abort(now);
-            }
-        }
-        self.settle(process, now, at);
-    }
-
-    /// Begins the next attempt, after [`Event::Restart`] of this one. It keeps the time of the
-    /// birth, and the id as well unless a group that the transaction founded goes on under it.
-    ///
-    /// # Errors
-    /// [`Closed`] when the transaction's user was not told so of that attempt, or it runs again already.
-    fn restart(
-        &mut self,
-        process: &mut Process,
-        now: Time,
-        (tx, ended): (TxHandle, u32),
-    ) -> Result<(), Closed> {
-        let it = self.txs.get_mut(&tx).ok_or(Closed)?;
-        if it.place.is_some() || it.attempt() != ended {
-            return Err(Closed);
-        }
-        it.retries += 1;
-        it.next_call = 0;
-        it.log.clear();
-        let used = it.used.take();
-        let (seed, mut birth) = (it.seed, it.birth);
-        let home = match it.home {
-            Some(home) => home,
-            None => {
-                birth.tx = process.begin(now).tx;
-                let home = self.groups.found(process, birth, seed, tx);
-                self.groups[home].coordinator.park();
-                home
-            }
-        };
-        let group = &mut self.groups[home];
-        match used {
-            Some(used) => group.coordinator.restart_after(&used)?,
-            None => group.coordinator.restart(group.coordinator.attempt())?,
-        }
-        process.met().iter().for_each(|(shard, incarnation)| group.coordinator.meet(*shard, *incarnation));
-        group.found(tx);
-        let it = self.txs.get_mut(&tx).expect("just seen");
-        (it.birth, it.home, it.place) = (birth, Some(home), Some((home, Member(0))));
-        self.settle(process, now, home);
-        Ok(())
-    }
 }
 
 /// What comes from outside.
 impl Combined {
-    /// Takes one response.
-    fn handle_response(&mut self, process: &mut Process, now: Time, from: ShardId, response: Response) {
-        let Some(attempt) = response.attempt() else { return };
-        let Some(at) = self.groups.place_of(attempt.tx) else { return }; // Long over.
-        let group = &self.groups[at];
-        if let Response::Elder { attempt, .. } = &response
-            && *attempt == group.coordinator.attempt()
-            && group.coordinator.is_blocked()
-        {
-            // Rather than all give way, those who are ready go on without those who block.
-            self.cut(process, now, at);
-        }
-        process.contention().learn(&self.groups[at].coordinator, from, &response);
-        let coordinator = &mut self.groups[at].coordinator;
-        coordinator.handle_response(now, from, response);
-        coordinator.hear_safe_time(process.safe_time());
-        self.settle(process, now, at);
-    }
 
-    /// Ends what is due: waits for mates, for answers, for elders.
-    fn handle_timeout(&mut self, process: &mut Process, now: Time) {
-        for at in self.groups.due(now) {
-            let Some(group) = self.groups.get(at) else { continue };
-            let impatient = group.patience_ends(process.limits()).is_some_and(|end| end <= now);
-            let coordinator = &group.coordinator;
-            if impatient || coordinator.is_blocked() && coordinator.waiting_elder().is_some() {
-                self.cut(process, now, at);
-            }
-            self.groups[at].coordinator.handle_timeout(now);
-            self.settle(process, now, at);
-        }
-    }
 }
 
 /// Sharing.

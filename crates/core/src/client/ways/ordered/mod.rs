@@ -5,6 +5,8 @@
 //! tell: its own time, how far the shard that is furthest ahead was ahead of it, and how long prepares took lately. One that is too
 //! small is lifted at some shards and not at others, which costs a round trip; one that is too large makes its caller wait.
 
+mod clocks;
+
 use smallvec::SmallVec;
 
 use crate::ids::{ShardId, Time, Timestamp};
