@@ -11,11 +11,8 @@ use crate::error::LogError;
 use crate::format::{Header, Kind, Line};
 use crate::frames::Frames;
 use crate::manifest::{MANIFEST, MANIFEST_UNFINISHED, Manifest};
-use crate::recovery::is_of_a_store;
+use crate::names::{BACKUP_UNFINISHED, is_of_a_store};
 use crate::snapshot::{self, UNFINISHED};
-
-/// Is in a backup until it is whole.
-pub const BACKUP_UNFINISHED: &str = "backup.unfinished";
 
 /// After so many bytes a file is synced: all of it at once would keep the log waiting for the disk.
 const SYNC_AFTER: usize = 1 << 20;

@@ -22,6 +22,9 @@ pub const VERSION: u32 = 2;
 /// The first format of stores that have a manifest.
 pub(crate) const MANIFEST_SINCE: u32 = 2;
 
+/// A file of the log is no longer, but for its last group.
+pub const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+
 /// Bytes of a frame before its body.
 pub(crate) const HEADER: usize = 32;
 

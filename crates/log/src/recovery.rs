@@ -11,20 +11,15 @@ use claret_core::{read_effects, read_records};
 use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, State};
 
-use crate::backup::BACKUP_UNFINISHED;
 use crate::disk::Disk;
 use crate::entry::{Entry, Part, take_entry};
 use crate::error::LogError;
-use crate::folder::LOCK;
-use crate::format::{HEADER, Kind, Line, MANIFEST_SINCE};
+use crate::format::{HEADER, Kind, Line, MANIFEST_SINCE, SEGMENT_BYTES_MAX};
 use crate::frames::Frames;
 use crate::lives::Lives;
 use crate::manifest::{MANIFEST, MANIFEST_UNFINISHED, Manifest};
+use crate::names::{BACKUP_UNFINISHED, BESIDE};
 use crate::snapshot::{self, Begin, UNFINISHED};
-use crate::writer::SEGMENT_BYTES_MAX;
-
-/// Files that are beside those of the log.
-const BESIDE: &[&str] = &[LOCK, MANIFEST, MANIFEST_UNFINISHED, UNFINISHED, BACKUP_UNFINISHED];
 
 /// No file of a log is longer: what it may have before its last group, and that one at its longest.
 const FILE_BYTES_MAX: u64 = SEGMENT_BYTES_MAX + 2 * (u32::MAX as u64 + HEADER as u64);
@@ -81,11 +76,6 @@ pub struct Recovered {
     pub(crate) leftover: Vec<String>,
     /// What the manifest said. `None`: the store is of a format that had none.
     pub(crate) manifest: Option<Manifest>,
-}
-
-/// Whether a file of this name may be one of a store's folder.
-pub fn is_of_a_store(name: &str) -> bool {
-    Kind::Log.position(name).or_else(|| Kind::Snapshot.position(name)).is_some() || BESIDE.contains(&name)
 }
 
 /// Reads a store; `None` if there is none yet. In memory in proportion to the records and to the largest group.

@@ -4,13 +4,10 @@ use claret_planted::{Bug, is_planted};
 
 use crate::disk::Disk;
 use crate::error::LogError;
-use crate::format::{Header, Kind};
+use crate::format::{Header, Kind, SEGMENT_BYTES_MAX};
 use crate::manifest::{MANIFEST, Manifest};
 use crate::recovery::Recovered;
 use crate::tail::Gathered;
-
-/// A file of the log is no longer, but for its last group.
-pub const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// Writes groups to the log's files, one after another. Invariant: what is before the position is in the files, and what is before
 /// `synced` stays there.

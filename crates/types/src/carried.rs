@@ -1,4 +1,4 @@
-//! How operations and answers travel between processes: their serde forms, where a derive is not enough.
+//! How operations travel between processes: their serde forms, where a derive is not enough. That of answers is in `reply.rs`.
 //!
 //! An [`Operation`] travels as the index of its type in [`BUILTIN`], the index of its method in the type's `METHODS`,
 //! and the arguments as one would type them. The receiver uses the type's own `parse`, so a type describes its
@@ -8,103 +8,22 @@
 //! there, not to a length that they claim.
 
 use std::fmt;
-use std::marker::PhantomData;
 
-use serde::de::{DeserializeSeed, EnumAccess, Error as _, SeqAccess, VariantAccess, Visitor};
+use serde::de::{DeserializeSeed, Error as _, SeqAccess, Visitor};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use smallvec::{Array, SmallVec};
+use smallvec::SmallVec;
 
-use crate::builtin::BUILTIN;
+use crate::bounded_serde::AWAITED_MAX;
+pub use crate::bounded_serde::{long_list, one_line, short_list};
 use crate::claim::MODES_MAX;
 use crate::data_type::{Access, Arguments, DataType, Execution, Few, Method, Unique};
 use crate::expecting::Expected;
-use crate::{Bytes, Claims, Mode, Modes, OpError, Operation, Reply};
+use crate::registry::BUILTIN;
+use crate::{Bytes, Claims, Mode, Modes, OpError, Operation};
 
 /// Added to the number of a type: the operation must give a certain answer, and its last argument says which.
 const EXPECTS: u8 = 0x80;
-
-/// How deep answers may be nested; those of the built-in types are nested once.
-const NESTING_MAX: u8 = 16;
-
-/// How many elements are allocated before they are read: for a short list, and for a long one.
-const AWAITED_MAX: (usize, usize) = (64, 1 << 17);
-
-/// A short list, read without trusting the length that it claims. For `#[serde(deserialize_with)]`.
-///
-/// # Errors
-/// When an element cannot be read.
-pub fn short_list<'de, D, A>(deserializer: D) -> Result<SmallVec<A>, D::Error>
-where
-    D: Deserializer<'de>,
-    A: Array<Item: Deserialize<'de>>,
-{
-    struct Elements<A>(PhantomData<A>);
-
-    impl<'de, A: Array<Item: Deserialize<'de>>> Visitor<'de> for Elements<A> {
-        type Value = SmallVec<A>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list")
-        }
-
-        fn visit_seq<S: SeqAccess<'de>>(self, mut elements: S) -> Result<SmallVec<A>, S::Error> {
-            let mut list = SmallVec::with_capacity(elements.size_hint().unwrap_or(0).min(AWAITED_MAX.0));
-            while let Some(element) = elements.next_element()? {
-                list.push(element);
-            }
-            Ok(list)
-        }
-    }
-
-    deserializer.deserialize_seq(Elements(PhantomData))
-}
-
-/// A list that may be long. Growing its memory would cost more than reading the elements, so it is allocated at once,
-/// as far as the format bounds the length by the bytes that are left.
-///
-/// # Errors
-/// When an element cannot be read.
-pub fn long_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    struct Elements<T>(PhantomData<T>);
-
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
-        type Value = Vec<T>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list")
-        }
-
-        fn visit_seq<S: SeqAccess<'de>>(self, mut elements: S) -> Result<Vec<T>, S::Error> {
-            let mut list = Vec::with_capacity(elements.size_hint().unwrap_or(0).min(AWAITED_MAX.1));
-            while let Some(element) = elements.next_element()? {
-                list.push(element);
-            }
-            Ok(list)
-        }
-    }
-
-    deserializer.deserialize_seq(Elements(PhantomData))
-}
-
-/// A text of another process, as one line that harms no terminal and no reply: what is a control character becomes a space.
-/// So it is no longer than what came. For `#[serde(deserialize_with)]`.
-///
-/// # Errors
-/// When it is no text.
-pub fn one_line<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: From<String>,
-{
-    let came = String::deserialize(deserializer)?;
-    let harms = came.contains(char::is_control);
-    Ok(T::from(if harms { came.replace(char::is_control, " ") } else { came }))
-}
 
 impl Serialize for Bytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -308,102 +227,4 @@ impl DataType for Unread {
     }
 
     fn apply((): &mut (), (): ()) {}
-}
-
-impl<'de> Deserialize<'de> for Reply {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Nested { deeper: NESTING_MAX, may_fail: true }.deserialize(deserializer)
-    }
-}
-
-/// Reads the answer that is in an error: that one is no error.
-pub(crate) fn found<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<Reply>, D::Error> {
-    Nested { deeper: NESTING_MAX, may_fail: false }.deserialize(deserializer).map(Box::new)
-}
-
-/// Reads an answer that may contain others.
-#[derive(Clone, Copy)]
-struct Nested {
-    /// To this depth.
-    deeper: u8,
-    /// It may be an error. None of those in it may: or one could be in the other for ever.
-    may_fail: bool,
-}
-
-/// Reads the answers in an answer.
-struct Items(Nested);
-
-#[derive(Deserialize)]
-enum ReplyKind {
-    Nil,
-    Ok,
-    Int,
-    Float,
-    Bytes,
-    Array,
-    Failed,
-}
-
-impl<'de> DeserializeSeed<'de> for Nested {
-    type Value = Reply;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Reply, D::Error> {
-        deserializer.deserialize_enum(
-            "Reply",
-            &["Nil", "Ok", "Int", "Float", "Bytes", "Array", "Failed"],
-            self,
-        )
-    }
-}
-
-impl<'de> Visitor<'de> for Nested {
-    type Value = Reply;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an answer")
-    }
-
-    fn visit_enum<A: EnumAccess<'de>>(self, variant: A) -> Result<Reply, A::Error> {
-        let (kind, content) = variant.variant()?;
-        match kind {
-            ReplyKind::Nil => content.unit_variant().map(|()| Reply::Nil),
-            ReplyKind::Ok => content.unit_variant().map(|()| Reply::Ok),
-            ReplyKind::Int => content.newtype_variant().map(Reply::Int),
-            ReplyKind::Float => content.newtype_variant().map(Reply::Float),
-            ReplyKind::Bytes => content.newtype_variant().map(Reply::Bytes),
-            ReplyKind::Failed if self.may_fail => content.newtype_variant().map(Reply::Failed),
-            ReplyKind::Failed => Err(A::Error::custom("an error in an answer")),
-            ReplyKind::Array => match self.deeper.checked_sub(1) {
-                Some(deeper) => {
-                    let items = Items(Nested { deeper, may_fail: false });
-                    content.newtype_variant_seed(items).map(Reply::Array)
-                }
-                None => Err(A::Error::custom("an answer is nested too deep")),
-            },
-        }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Items {
-    type Value = Vec<Reply>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<Reply>, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Items {
-    type Value = Vec<Reply>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("answers")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<Reply>, A::Error> {
-        let mut list = Vec::with_capacity(items.size_hint().unwrap_or(0).min(AWAITED_MAX.0));
-        while let Some(item) = items.next_element_seed(self.0)? {
-            list.push(item);
-        }
-        Ok(list)
-    }
 }

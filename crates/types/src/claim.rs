@@ -23,7 +23,7 @@ use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::carried::short_list;
+use crate::bounded_serde::short_list;
 
 /// A lock mode: an index into a type's [`Modes`], or one of the universal modes, which locks of every type have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

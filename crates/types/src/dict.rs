@@ -50,11 +50,11 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::builtin::{BuiltIn, Native};
-use crate::content;
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
 use crate::text::integer_of;
+use crate::words;
 use crate::{Bytes, Claims, Draw, Mode, Modes, OpError, Reply, Room, Scope, modes};
 
 /// Fields, each with a value. Operations on different fields share the lock, and so do additions to one field.
@@ -726,7 +726,7 @@ impl BuiltIn for Dict {
 
     fn of_words(words: &[Bytes]) -> Result<Option<DictState>, OpError> {
         let pair = |pair: &[Bytes]| (pair[0].clone(), DictValue::Bytes(pair[1].clone()));
-        let state = DictState::partial(content::pairs(words)?.map(pair), 0);
+        let state = DictState::partial(words::pairs(words)?.map(pair), 0);
         Ok((!words.is_empty()).then_some(state))
     }
 

@@ -18,8 +18,7 @@ use std::sync::Arc;
 
 use crate::data_type::{Access, DataType, Execution, Few, Method, Unique};
 use crate::expecting::Expecting;
-use crate::keyspace::{Expiry, KEYSPACE};
-use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Room, Scope};
+use crate::{Bytes, Claims, Expiry, Mode, Modes, OpError, Reply, Room, Scope};
 
 /// An operation of any type. Cheap to clone.
 #[derive(Clone)]
@@ -81,7 +80,7 @@ impl TypeInfo {
 
     /// That of operations on records of any type ([`KeyspaceOp`](crate::KeyspaceOp)).
     pub const fn of_keyspace() -> &'static TypeInfo {
-        &KEYSPACE
+        TypeInfo::KEYSPACE
     }
 
     /// The modes by which claims of two types on one record are held against each other. `None`: they all conflict.
@@ -623,7 +622,7 @@ impl AnyState for Opaque {
     }
 
     fn type_info(&self) -> &'static TypeInfo {
-        &KEYSPACE
+        TypeInfo::KEYSPACE
     }
 
     fn duplicate(&self) -> State {

@@ -12,8 +12,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::Reply;
-use crate::carried::{found, one_line};
+use crate::bounded_serde::one_line;
+use crate::method::Method;
+use crate::reply::{Reply, found};
 
 /// Words of an error: those of this program, or what another process sent.
 type Words = Cow<'static, str>;
@@ -200,7 +201,7 @@ pub enum OpError {
 impl OpError {
     /// The error for a call that matches no pattern of a type's `parse`: the name is unknown, or the number of
     /// arguments is wrong.
-    pub fn misuse(methods: &'static [crate::Method], name: &str) -> Self {
+    pub fn misuse(methods: &'static [Method], name: &str) -> Self {
         match methods.iter().find(|method| method.name == name) {
             Some(method) => OpError::Arity { method: method.name.into(), usage: method.arguments.into() },
             None => OpError::UnknownMethod(name.to_owned()),

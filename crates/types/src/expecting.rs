@@ -111,7 +111,7 @@ fn as_bytes(answer: Result<&Reply, &OpError>) -> Bytes {
         Ok(reply) => append(reply, NESTING_MAX, &mut bytes),
         Err(error) => {
             bytes.push(ERROR);
-            // As it looks behind a wire (`carried::one_line`).
+            // As it looks behind a wire (`bounded_serde::one_line`).
             bytes.extend_from_slice(error.to_string().replace(char::is_control, " ").as_bytes());
         }
     }

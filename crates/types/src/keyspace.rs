@@ -43,7 +43,6 @@
 
 use std::any::{Any, TypeId};
 use std::fmt;
-use std::num::NonZeroU64;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -53,29 +52,7 @@ use crate::data_type::arguments::{int, of_unsigned, unsigned};
 use crate::data_type::{Access, Arguments, Execution, Few, Method, Unique, few, method_named};
 use crate::erased::{AnyEffect, AnyOp, Effect, Executed, OF_ANY, Operation, State, TypeInfo};
 use crate::version;
-use crate::{Bytes, Claims, FromReply, Mode, Modes, OpError, Register, Reply, Room, Scope, Text};
-
-/// When a record ends: milliseconds since the beginning of 1970, UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct Expiry(NonZeroU64);
-
-impl Expiry {
-    /// The last one that servers have: they count in signed milliseconds.
-    pub const MAX: Expiry = Expiry(NonZeroU64::new(i64::MAX as u64).expect("not zero"));
-
-    /// The first one.
-    const MIN: Expiry = Expiry(NonZeroU64::MIN);
-
-    /// At so many milliseconds since 1970; `None` when that is zero or past [`Expiry::MAX`].
-    pub fn at_ms(ms: u64) -> Option<Self> {
-        NonZeroU64::new(ms).map(Expiry).filter(|expiry| *expiry <= Expiry::MAX)
-    }
-
-    /// Milliseconds since 1970.
-    pub fn ms(self) -> u64 {
-        self.0.get()
-    }
-}
+use crate::{Bytes, Claims, Expiry, FromReply, Mode, Modes, OpError, Register, Reply, Room, Scope, Text};
 
 /// A moment, as a caller says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,6 +275,11 @@ pub(crate) const KEYSPACE: TypeInfo = TypeInfo {
     parse: |method, given| parse(method, given).map(KeyspaceOp::into),
     id: TypeId::of::<KeyspaceOp>(),
 };
+
+impl TypeInfo {
+    /// For `erased.rs`, which imports nothing of this file.
+    pub(crate) const KEYSPACE: &'static TypeInfo = &KEYSPACE;
+}
 
 fn parse(method: &str, given: Arguments<'_>) -> Result<KeyspaceOp, OpError> {
     let (name, returning) = match method.strip_suffix(".RETURNING") {

@@ -7,6 +7,7 @@
 //! This crate names no clock, thread, socket, random source, log or async runtime.
 
 mod bounded_counter;
+mod bounded_serde;
 mod builtin;
 mod bytes;
 pub mod carried;
@@ -20,13 +21,17 @@ mod erased;
 mod error;
 mod exact;
 mod expecting;
+mod expiry;
 mod float_counter;
 mod keyspace;
 mod list;
+mod method;
 pub mod oracle;
 mod ranking;
 mod register;
+mod registry;
 mod reply;
+mod rows;
 mod schema;
 mod scored_set;
 mod set;
@@ -37,9 +42,10 @@ mod text;
 mod topk;
 mod uid;
 mod version;
+mod words;
 
 pub use bounded_counter::{Bounded, BoundedCounter, BoundedCounterEffect, BoundedCounterOp};
-pub use builtin::{BUILTIN, BuiltIn, Native, builtin_examples, builtin_types};
+pub use builtin::{BuiltIn, Native};
 pub use bytes::Bytes;
 pub use claim::{Claim, Claims, Draw, Held, MODES_MAX, Mode, Modes, Room, Scope, modes};
 pub use content::{
@@ -57,12 +63,15 @@ pub use document::{
 };
 pub use erased::{Effect, Executed, Operation, State, TypeInfo};
 pub use error::OpError;
+pub use expiry::Expiry;
 pub use float_counter::{FloatCounter, FloatCounterEffect, FloatCounterOp};
-pub use keyspace::{ExpiresAt, Expiry, KeyspaceEffect, KeyspaceOp, Moment, Ttl};
+pub use keyspace::{ExpiresAt, KeyspaceEffect, KeyspaceOp, Moment, Ttl};
 pub use list::{End, List, ListEffect, ListOp, ListState};
 pub use ranking::{Ranking, ScoreBound};
 pub use register::{Register, RegisterEffect, RegisterOp};
+pub use registry::{BUILTIN, builtin_types};
 pub use reply::{FromReply, Pairs, Reply};
+pub use rows::builtin_examples;
 pub use schema::{
     FieldType, SCHEMA_BYTES_MAX, SCHEMA_PREFIX_BYTES_MAX, SCHEMA_PREFIXES_MAX, Schema, SchemaDigest,
     SchemaError, TypeName,

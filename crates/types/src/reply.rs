@@ -2,12 +2,19 @@
 //!
 //! All types share one shape, close to RESP, so that transactions, the shell, the wire and the checkers can carry any
 //! answer. Typed handles turn it into Rust values through [`FromReply`].
+//!
+//! Whatever bytes an answer is read from, reading them ends and does not panic, in memory in proportion to the bytes that are there.
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::de::{DeserializeSeed, EnumAccess, Error as _, SeqAccess, VariantAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::bounded_serde::AWAITED_MAX;
 use crate::{Bytes, OpError};
+
+/// How deep answers may be nested; those of the built-in types are nested once.
+const NESTING_MAX: u8 = 16;
 
 /// The answer of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -252,5 +259,103 @@ impl<A: FromReply, B: FromReply> FromReply for Pairs<A, B> {
             pairs.push((A::from_reply(first)?, B::from_reply(items.next()?)?));
         }
         Some(Pairs(pairs))
+    }
+}
+
+impl<'de> Deserialize<'de> for Reply {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Nested { deeper: NESTING_MAX, may_fail: true }.deserialize(deserializer)
+    }
+}
+
+/// Reads the answer that is in an error: that one is no error.
+pub(crate) fn found<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<Reply>, D::Error> {
+    Nested { deeper: NESTING_MAX, may_fail: false }.deserialize(deserializer).map(Box::new)
+}
+
+/// Reads an answer that may contain others.
+#[derive(Clone, Copy)]
+struct Nested {
+    /// To this depth.
+    deeper: u8,
+    /// It may be an error. None of those in it may: or one could be in the other for ever.
+    may_fail: bool,
+}
+
+/// Reads the answers in an answer.
+struct Items(Nested);
+
+#[derive(Deserialize)]
+enum ReplyKind {
+    Nil,
+    Ok,
+    Int,
+    Float,
+    Bytes,
+    Array,
+    Failed,
+}
+
+impl<'de> DeserializeSeed<'de> for Nested {
+    type Value = Reply;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Reply, D::Error> {
+        deserializer.deserialize_enum(
+            "Reply",
+            &["Nil", "Ok", "Int", "Float", "Bytes", "Array", "Failed"],
+            self,
+        )
+    }
+}
+
+impl<'de> Visitor<'de> for Nested {
+    type Value = Reply;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an answer")
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, variant: A) -> Result<Reply, A::Error> {
+        let (kind, content) = variant.variant()?;
+        match kind {
+            ReplyKind::Nil => content.unit_variant().map(|()| Reply::Nil),
+            ReplyKind::Ok => content.unit_variant().map(|()| Reply::Ok),
+            ReplyKind::Int => content.newtype_variant().map(Reply::Int),
+            ReplyKind::Float => content.newtype_variant().map(Reply::Float),
+            ReplyKind::Bytes => content.newtype_variant().map(Reply::Bytes),
+            ReplyKind::Failed if self.may_fail => content.newtype_variant().map(Reply::Failed),
+            ReplyKind::Failed => Err(A::Error::custom("an error in an answer")),
+            ReplyKind::Array => match self.deeper.checked_sub(1) {
+                Some(deeper) => {
+                    let items = Items(Nested { deeper, may_fail: false });
+                    content.newtype_variant_seed(items).map(Reply::Array)
+                }
+                None => Err(A::Error::custom("an answer is nested too deep")),
+            },
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Items {
+    type Value = Vec<Reply>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<Reply>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items {
+    type Value = Vec<Reply>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("answers")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<Reply>, A::Error> {
+        let mut list = Vec::with_capacity(items.size_hint().unwrap_or(0).min(AWAITED_MAX.0));
+        while let Some(item) = items.next_element_seed(self.0)? {
+            list.push(item);
+        }
+        Ok(list)
     }
 }

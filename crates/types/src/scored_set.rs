@@ -48,13 +48,13 @@ use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::builtin::{BuiltIn, Native};
-use crate::content;
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,
 };
 use crate::exact::{EXACT_DRAW, EXACT_ROOM, exact_draw, is_exact, one_zero};
 use crate::ranking::{Entry, Ranking, ScoreBound};
 use crate::span::{span, within};
+use crate::words;
 use crate::{Bytes, Claim, Claims, Mode, Modes, OpError, Reply, Room, Scope, modes};
 
 /// Distinct members in the order of their scores. Operations on different members share the lock, and so do whole increments of
@@ -618,7 +618,7 @@ impl BuiltIn for ScoredSet {
     }
 
     fn of_words(words: &[Bytes]) -> Result<Option<Ranking>, OpError> {
-        let ranking = content::ranking(words)?;
+        let ranking = words::ranking(words)?;
         Ok((!words.is_empty()).then_some(ranking))
     }
 

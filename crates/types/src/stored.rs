@@ -11,10 +11,10 @@ use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::ser::{Error as _, SerializeTuple};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::builtin::{ROWS, Row};
-use crate::carried::long_list;
+use crate::bounded_serde::long_list;
 use crate::content::{any_state_of, any_words_of, of_row};
 use crate::keyspace::KeyspaceEffect;
+use crate::rows::{ROWS, Row};
 use crate::{Bytes, DataType, Effect, Expiry, OpError, State};
 
 macro_rules! effects_of {

@@ -34,11 +34,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::builtin::{BuiltIn, Native};
-use crate::content::{finite, malformed, positive};
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
 use crate::exact::{EXACT_DRAW, EXACT_ROOM, exact_draw, is_exact, one_zero};
+use crate::words::{finite, malformed, positive};
 use crate::{Bytes, Claims, FromReply, Mode, Modes, OpError, Reply, Room, Scope, modes};
 
 /// Count, sum, least and greatest of many numbers. Additions of whole numbers share the lock.

@@ -43,12 +43,12 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::builtin::{BuiltIn, Native, scored};
-use crate::content::{malformed, ranking};
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
 use crate::exact::one_zero;
 use crate::ranking::{Ranking, Score};
+use crate::words::{malformed, ranking};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Scope, modes};
 
 /// The best k members by score. All additions share the lock; an addition that is no better than what is kept shares it with

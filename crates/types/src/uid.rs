@@ -19,8 +19,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::builtin::{BuiltIn, Native};
-use crate::content::positive;
 use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments};
+use crate::words::positive;
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, modes};
 
 /// Unique numbers without order. All who draw share the lock.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! stands there in a block of code that says `layers`. A room is a file or a folder right beneath the path, which may be that of a
-//! room itself; several between two `>` may use each other.
+//! room itself; several between two `>` may use each other. `*` is every room that is not named.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,8 @@ pub(crate) fn problems(order: &Order, files: &[File]) -> Vec<String> {
     }
     let layer_of = |module: &str| {
         let room = module.split("::").next().unwrap_or_default();
-        order.layers.iter().position(|rooms| rooms.iter().any(|known| known == room))
+        let named = |name: &str| order.layers.iter().position(|rooms| rooms.iter().any(|known| known == name));
+        if room.is_empty() { None } else { named(room).or_else(|| named("*")) }
     };
     let mut problems = Vec::new();
     let mut edges: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

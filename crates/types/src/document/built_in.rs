@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::path::ROOT;
 use super::{Document, DocumentEffect, DocumentOp, DocumentState, Node};
 use crate::builtin::{BuiltIn, Native};
-use crate::content::pairs;
+use crate::words::pairs;
 use crate::{Bytes, OpError};
 
 impl BuiltIn for Document {

@@ -8,74 +8,17 @@
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashTable;
 use smallvec::SmallVec;
 
+use super::bounds::Bounds;
+use super::explanation;
 use super::orders::{Unit, walk};
-use super::report::Counterexample;
+use super::report::Stop;
 use super::state_space::{CallId, OutcomeId, StateId, StateSpace};
-use super::{Bounds, explanation};
+use super::units::{Step, UnitId, Units};
 use crate::data_type::{DataType, Examples};
 use crate::{Claims, Held};
-
-/// The number of a [`Unit`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct UnitId(u32);
-
-/// All units that were met, each once.
-#[derive(Default)]
-pub(super) struct Units {
-    list: Vec<Unit>,
-    index: HashMap<Unit, UnitId, FixedState>,
-}
-
-impl Units {
-    /// The unit with this number.
-    pub(super) fn get(&self, unit: UnitId) -> &Unit {
-        &self.list[unit.0 as usize]
-    }
-
-    fn id(&mut self, unit: Unit) -> UnitId {
-        let next = UnitId(self.list.len() as u32);
-        let id = *self.index.entry(unit.clone()).or_insert(next);
-        if id == next {
-            self.list.push(unit);
-        }
-        id
-    }
-
-    fn extended(&mut self, unit: UnitId, outcome: OutcomeId) -> UnitId {
-        let mut longer = self.get(unit).clone();
-        longer.push(outcome);
-        self.id(longer)
-    }
-}
-
-/// One step of a history.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
-    /// None yet: the example state.
-    Start,
-    /// An operation of a new owner is granted.
-    Grant(UnitId),
-    /// An owner's next operation is granted.
-    Extend { from: UnitId, to: UnitId },
-    /// A read takes its answer from an owner's last operation.
-    Combine { from: UnitId, to: UnitId },
-    /// An owner's effects are applied and its claims released.
-    Apply(UnitId),
-    /// An owner's claims are released.
-    Abort(UnitId),
-}
-
-/// Why to stop early.
-#[derive(Debug)]
-pub(super) enum Stop {
-    /// A promise is broken.
-    Refused(Box<Counterexample>),
-    /// This operation depends on its number and was not known to.
-    Numbered(usize),
-}
 
 /// How far the enumeration came.
 pub(super) struct Progress {

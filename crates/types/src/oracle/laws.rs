@@ -3,10 +3,9 @@
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::explanation;
-use super::histories::Stop;
+use super::naming;
 use super::orders::{Unit, walk};
-use super::report::{Counterexample, Law, Lost};
+use super::report::{Counterexample, Law, Lost, Stop};
 use super::state_space::{OutcomeId, StateId, StateSpace};
 use crate::data_type::{DataType, Examples, Execution, Unique};
 use crate::{Claims, Held, Mode, Modes};
@@ -113,24 +112,17 @@ fn covering<T: Examples>(space: &StateSpace<T>, footprints: &[Claims]) -> Result
         let (draw, most) = (claims.draw, footprint.draw);
         let difference = match missed {
             Some(other) => {
-                format!(
-                    "its claims conflict with {}, its footprint does not",
-                    explanation::claims::<T>(other)
-                )
+                format!("its claims conflict with {}, its footprint does not", naming::claims::<T>(other))
             }
             None if draw.down > most.down || draw.up > most.up => {
                 "it draws more than its footprint".to_owned()
             }
             None => continue,
         };
-        let name = explanation::operation::<T>(op);
+        let name = naming::operation::<T>(op);
         let history = vec![
-            format!(
-                "{name}: {}; holds {}",
-                space.execution(*outcome).reply,
-                explanation::claims::<T>(claims)
-            ),
-            format!("its footprint is {}", explanation::claims::<T>(&footprint)),
+            format!("{name}: {}; holds {}", space.execution(*outcome).reply, naming::claims::<T>(claims)),
+            format!("its footprint is {}", naming::claims::<T>(&footprint)),
         ];
         return Err(refused(String::new(), 1, history, Vec::new(), difference));
     }
@@ -184,8 +176,8 @@ fn in_both_orders<T: Examples>(
         .enumerate()
         .map(|(i, op)| {
             let op = space.operation(*op);
-            let footprint = explanation::claims::<T>(&T::footprint(op));
-            format!("T{} is {}; its footprint is {footprint}", i + 1, explanation::operation::<T>(op))
+            let footprint = naming::claims::<T>(&T::footprint(op));
+            format!("T{} is {}; its footprint is {footprint}", i + 1, naming::operation::<T>(op))
         })
         .collect();
     let difference = "footprints that do not conflict, of operations that do not commute";
@@ -207,7 +199,7 @@ pub(super) fn total<T: Examples>(space: &mut StateSpace<T>) -> Result<(), Stop> 
             None if draws(&T::footprint(space.operation(op))) => (String::new(), "it draws"),
             None => continue,
         };
-        let history = vec![format!("{} is total", explanation::operation::<T>(space.operation(op)))];
+        let history = vec![format!("{} is total", naming::operation::<T>(space.operation(op)))];
         let mut found = stateless(Law::Total, history, difference.to_owned());
         found.state = state;
         return Err(Stop::Refused(Box::new(found)));
@@ -241,7 +233,7 @@ pub(super) fn blind<T: Examples>(space: &mut StateSpace<T>) -> Result<(), Stop> 
             None if !T::is_total(operation) => (String::new(), "it is not total"),
             None => continue,
         };
-        let history = vec![format!("{} is blind", explanation::operation::<T>(operation))];
+        let history = vec![format!("{} is blind", naming::operation::<T>(operation))];
         let mut found = stateless(Law::Blind, history, difference.to_owned());
         found.state = state;
         return Err(Stop::Refused(Box::new(found)));

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 
 use crate::content::Content;
 use crate::data_type::{Arguments, DataType, Examples, Execution, Few, Method, Unique};
-use crate::keyspace::{Expiry, KEYSPACE, KeyspaceOp, Moment};
-use crate::{Bytes, Claims, Effect, Modes, OpError, Operation, Reply, Room, State};
+use crate::keyspace::{KEYSPACE, KeyspaceOp, Moment};
+use crate::{Bytes, Claims, Effect, Expiry, Modes, OpError, Operation, Reply, Room, State};
 
 /// Records of `T` that come, expire and go. `check::<Living<T>>` shows that operations of `T` and those on records of
 /// any type commute where their claims say so; for a type of your own that is the check of [`Modes::removing`] and

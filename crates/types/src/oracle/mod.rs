@@ -43,55 +43,27 @@
 //!
 //! What it does not prove: anything about values that no example shows.
 
+mod bounds;
+mod checks;
 mod explanation;
 mod histories;
 mod laws;
 mod living;
+mod naming;
 mod orders;
 mod report;
 mod state_space;
+mod units;
 
+pub use bounds::{Bounds, DEPTH_MAX, PENDING_MAX};
+pub use checks::builtin;
 pub use living::{Living, Slot};
 pub use report::{Counterexample, Law, Lost, Report};
 
 use crate::data_type::Examples;
-use histories::{Histories, Progress, Stop};
+use histories::{Histories, Progress};
+use report::Stop;
 use state_space::StateSpace;
-
-/// How far to enumerate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Most operations that are pending at once, at most [`PENDING_MAX`].
-    pub pending: usize,
-    /// Most steps of a history: grants, extensions, combinations, applies and aborts.
-    pub depth: usize,
-    /// Most operations of one owner: 2 reads its own write, 1 leaves overlays out.
-    pub own: usize,
-    /// Stop after this many cases.
-    pub cases: u64,
-}
-
-/// The most operations pending at once that [`Bounds::pending`] can ask for: 720 orders each.
-pub const PENDING_MAX: usize = 6;
-/// The longest history that [`Bounds::depth`] can ask for, in steps.
-pub const DEPTH_MAX: usize = 64;
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Bounds { pending: 4, depth: 8, own: 2, cases: 4_000_000 }
-    }
-}
-
-impl Bounds {
-    fn clamped(self) -> Self {
-        Bounds {
-            pending: self.pending.clamp(1, PENDING_MAX),
-            depth: self.depth.clamp(1, DEPTH_MAX),
-            own: self.own.max(1),
-            cases: self.cases,
-        }
-    }
-}
 
 /// The check of one type, with the type forgotten.
 #[derive(Clone, Copy, Debug)]
@@ -107,11 +79,6 @@ impl Check {
     pub const fn of<T: Examples>() -> Check {
         Check { name: T::NAME, run: check::<T> }
     }
-}
-
-/// The checks of all built-in types.
-pub fn builtin() -> &'static [Check] {
-    crate::builtin::CHECKS
 }
 
 /// Checks a type's specification. Deterministic; time grows with [`Bounds::cases`], about a second for

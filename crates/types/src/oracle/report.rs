@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Bounds;
+use super::bounds::Bounds;
 
 /// What the oracle found out about one type.
 #[derive(Clone, Debug)]
@@ -107,6 +107,15 @@ pub struct Counterexample {
     pub orders: Vec<String>,
     /// What is wrong.
     pub difference: String,
+}
+
+/// Why to stop early.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// A promise is broken.
+    Refused(Box<Counterexample>),
+    /// This operation depends on its number and was not known to.
+    Numbered(usize),
 }
 
 impl Report {

@@ -13,9 +13,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::explanation;
-use super::histories::Stop;
-use super::report::{Counterexample, Law};
+use super::naming;
+use super::report::{Counterexample, Law, Stop};
 use crate::data_type::{Access, DataType, Examples, Execution, Unique};
 use crate::{Claims, OpError, Reply, Room};
 
@@ -342,7 +341,7 @@ impl<T: DataType> StateSpace<T> {
             pending: 1,
             steps: 1,
             state: format!("{:?}", self.content(state)),
-            history: vec![format!("T1 executes {}", explanation::operation::<T>(self.op(call)))],
+            history: vec![format!("T1 executes {}", naming::operation::<T>(self.op(call)))],
             orders: Vec::new(),
             difference,
         };
