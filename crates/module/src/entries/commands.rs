@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 
 use redis_module::raw;
 
-use super::{exec, frame, keyspace, locks, outcome, plain, poll, replicas, take, top};
+use super::{exec, frame, key_import, keyspace, locks, outcome, plain, poll, replicas, top};
 use crate::ffi::{Arg, Ctx, Denial, Rejected, api};
 use crate::parts::error::{Error, Outcome};
 
@@ -331,7 +331,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if the replicas do not say in time that they have it",
         since: "0.1.0",
-        entry: entry!(take::take),
+        entry: entry!(key_import::take),
     },
     Command {
         name: c"claret.unproven",

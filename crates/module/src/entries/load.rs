@@ -7,7 +7,7 @@ use claret_identity::PeerSecret;
 use redis_module::raw;
 use thiserror::Error;
 
-use super::{bus, commands, config, events, files, filter, info, needs, timers};
+use super::{bus, commands, config, events, files, filter, info, requirements, timers};
 use crate::ffi::{Ctx, Flag, Log, Rejected, api, guarded};
 use crate::node::{Node, settings};
 
@@ -91,7 +91,7 @@ fn load(ctx: Ctx) -> Result<(), Unfit> {
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
     // SAFETY: the context is that of loading, and valid until this returns.
     unsafe { api!(RedisModule_SetModuleOptions)(ctx.raw(), options as c_int) };
-    needs::check(ctx)?;
+    requirements::check(ctx)?;
     let accepted = |what, status: Result<(), Rejected>| status.map_err(|Rejected| Unfit::Rejected(what));
     accepted("a command", commands::register(ctx))?;
     accepted("a setting", config::register(ctx))?;
@@ -134,7 +134,7 @@ fn check_strict(ctx: Ctx, has_secret: bool) -> Result<(), Unfit> {
     if !has_secret {
         return Err(Unfit::StrictWithoutSecret);
     }
-    needs::check_strict(ctx)
+    requirements::check_strict(ctx)
 }
 
 /// The server would like to unload the module. It stays: what is held would be forgotten, and the server keeps calling

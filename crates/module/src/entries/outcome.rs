@@ -2,7 +2,7 @@
 
 use claret_core::Told;
 
-use super::{keyspace, locks, owed, with_node};
+use super::{keyspace, locks, pending_replies, with_node};
 use crate::ffi::{Arg, Ctx, Flag};
 use crate::node::Asked;
 use crate::parts::error::{Error, Outcome};
@@ -16,7 +16,7 @@ pub(super) fn outcome(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let may_wait = !caller.is(Flag::Multi) && !caller.is(Flag::Lua) && !caller.is(Flag::DenyBlocking);
     match with_node(|node| node.tell_written(ctx, attempt, may_wait)).unwrap_or(Err(Error::NotReady))? {
         Asked::Told(told) => reply(ctx, told),
-        Asked::Waits(number) => owed::wait(ctx, number),
+        Asked::Waits(number) => pending_replies::wait(ctx, number),
     }
     Ok(())
 }

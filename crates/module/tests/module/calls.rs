@@ -46,10 +46,10 @@ fn every_command_that_the_module_runs_is_listed() {
     let unlisted: Vec<&String> = found.difference(&listed).collect();
     assert!(unlisted.is_empty(), "docs/plain-commands.md says nothing of {unlisted:?}");
     // What it cannot do without it asks for when it is loaded.
-    let needs = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/entries/needs.rs");
+    let needs = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/entries/requirements.rs");
     let needs = std::fs::read_to_string(needs).expect("text");
     let unasked: Vec<&String> = found.iter().filter(|name| !needs.contains(&format!("\"{name}\""))).collect();
-    assert!(unasked.is_empty(), "src/entries/needs.rs does not ask for {unasked:?}");
+    assert!(unasked.is_empty(), "src/entries/requirements.rs does not ask for {unasked:?}");
     let own = rows().into_iter().take(5).flat_map(|(names, _)| names);
     let gone: Vec<String> = own.filter(|name| !found.contains(name)).collect();
     assert!(gone.is_empty(), "docs/plain-commands.md lists what the module does not run: {gone:?}");

@@ -1,7 +1,7 @@
 //! A key that another node gives away, in the durability `strict`: that one removes it when it hears that it is here, and hears that
 //! when the replicas have it, too (S16 of `docs/replication.md`).
 
-use super::{keyspace, owed, with_node};
+use super::{keyspace, pending_replies, with_node};
 use crate::ffi::{Answered, Arg, Ctx, Flag, Text};
 use crate::node::settings::is_strict;
 use crate::parts::error::{Error, Outcome};
@@ -29,6 +29,6 @@ pub(super) fn take(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         return Ok(());
     }
     let number = with_node(|node| node.record_taken(ctx)).ok_or(Error::NotReady)?;
-    owed::wait(ctx, number);
+    pending_replies::wait(ctx, number);
     Ok(())
 }
