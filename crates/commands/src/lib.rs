@@ -26,8 +26,7 @@
 //
 // | file | what |
 // |---|---|
-// | `plan` | commands that are carried out together |
-// | `run` | one command by its words |
+// | `plan` | carrying out one command, or several together |
 // | `table/` | the table, and where a command has its keys |
 // | `strings`, `hashes`, `lists`, `sets`, `scored`, `keys` | the commands |
 // | `scan`, `random` | what several families share |
@@ -43,7 +42,6 @@ mod kind;
 mod lists;
 mod plan;
 mod random;
-mod run;
 mod runner;
 mod scan;
 mod scored;

@@ -1,14 +1,76 @@
-//! Commands that are carried out together: all or nothing.
+//! Carrying out commands: one by its words, or several together, all or nothing.
 
 use claret::{AtCommit, Error, OpError, Store, Tx, errors::ExecuteError};
 use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Operation, Reply};
 
 use crate::answer::Answer;
-use crate::calls::{Calls, elements};
+use crate::calls::{Calls, Shape, elements, size};
 use crate::fault::Fault;
 use crate::runner::Runner;
-use crate::table::Command;
+use crate::steps::{Steps, operation_of};
+use crate::table::{Command, Handler};
+use crate::words::Words;
+
+/// What is carried out has words behind its name alone, and the caller has looked whether it [takes](Command::takes) so many.
+impl Command {
+    /// The operations that it is, if they are known up front: a transaction of such ones alone commits in one step. `None`: they depend
+    /// on what others answer, or it is none that is carried out here.
+    ///
+    /// # Errors
+    /// What is wrong with the words.
+    pub fn calls(&self, words: &[Bytes]) -> Option<Result<Calls, Fault>> {
+        let words = Words { name: self.name, rest: words };
+        match self.handler {
+            Handler::Calls(calls) => Some(calls(words)),
+            Handler::Either(calls, _) => calls(words),
+            Handler::Own(kind) => Some(words.split().and_then(|([key], rest)| {
+                Ok(Calls::one(key, operation_of(kind, self.name, rest)?, Shape::First))
+            })),
+            Handler::Steps(_) | Handler::None => None,
+        }
+    }
+
+    /// Carries it out in a transaction that is open.
+    ///
+    /// # Errors
+    /// Why it cannot be done; then the transaction can only be rolled back.
+    pub async fn run(&self, tx: &Tx, runner: &dyn Runner, words: &[Bytes]) -> Result<Answer, Fault> {
+        if let Some(calls) = self.calls(words) {
+            return calls?.run(tx, runner).await;
+        }
+        match self.handler {
+            Handler::Steps(steps) | Handler::Either(_, steps) => {
+                runner.go_on(tx.attempt());
+                steps(Steps { tx, runner }, Words { name: self.name, rest: words }).await
+            }
+            Handler::Calls(_) | Handler::Own(_) | Handler::None => Err(self.is_not_done()),
+        }
+    }
+
+    /// Carries it out as a transaction of its own.
+    ///
+    /// # Errors
+    /// Why nothing was done.
+    pub async fn alone(&self, store: &Store, runner: &dyn Runner, words: &[Bytes]) -> Result<Answer, Fault> {
+        let Some(calls) = self.calls(words) else {
+            return store.try_transaction(|tx| async move { self.run(&tx, runner, words).await }).await;
+        };
+        let calls = calls?;
+        let replies = store.run_all(calls.all().iter().cloned()).await.map_err(|error| calls.fault(error))?;
+        let answer = runner.over(elements(&replies), move || (size(&replies), calls.answer(replies)));
+        let (bytes, answer) = answer.await;
+        // What is done is done, and is answered.
+        if self.changes_nothing() {
+            runner.take(bytes)?;
+        }
+        Ok(answer)
+    }
+
+    fn is_not_done(&self) -> Fault {
+        Fault::told(format!("ERR '{}' is not done in a transaction", self.name.to_ascii_lowercase()))
+    }
+}
 
 /// Commands that are carried out together, in their order, if something is as it was.
 #[derive(Debug)]
@@ -65,18 +127,9 @@ impl Plan {
     /// # Errors
     /// [`Fault::Changed`] if something that was watched is not as it was; otherwise why nothing was done.
     pub async fn commit(self, store: &Store, runner: &dyn Runner) -> Result<Vec<Answer>, Fault> {
-        if !is_planted(Bug::ExecInPieces) {
-            return self.commit_whole(store, runner).await;
+        if is_planted(Bug::ExecInPieces) && self.steps.len() > 1 {
+            return self.in_pieces(store, runner).await;
         }
-        let (mut expected, mut answers) = (self.expected, Vec::new());
-        for step in self.steps {
-            let piece = Plan { expected: std::mem::take(&mut expected), steps: vec![step] };
-            answers.extend(piece.commit_whole(store, runner).await?);
-        }
-        Ok(answers)
-    }
-
-    async fn commit_whole(self, store: &Store, runner: &dyn Runner) -> Result<Vec<Answer>, Fault> {
         let is_known = self.steps.iter().all(|step| !matches!(step, Step::Computed(..)));
         if is_known {
             return self.commit_at_once(store, runner).await;
@@ -84,6 +137,16 @@ impl Plan {
         let plan = &self;
         let told = store.try_transaction(|tx| async move { plan.again().run(&tx, runner).await });
         Box::pin(told).await?.all()
+    }
+
+    /// What [`Bug::ExecInPieces`] does.
+    async fn in_pieces(self, store: &Store, runner: &dyn Runner) -> Result<Vec<Answer>, Fault> {
+        let (mut expected, mut answers) = (self.expected, Vec::new());
+        for step in self.steps {
+            let piece = Plan { expected: std::mem::take(&mut expected), steps: vec![step] };
+            answers.extend(Box::pin(piece.commit(store, runner)).await?);
+        }
+        Ok(answers)
     }
 
     /// All operations are known: one step.

@@ -455,6 +455,29 @@ impl Client {
         }
     }
 
+    /// Carries a command out; `None` if it has no answer, or answered by itself.
+    async fn carry_out(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
+        match command.way {
+            Way::Local => match command.name {
+                "MULTI" => Some(self.multi()),
+                "EXEC" => Some(self.exec().await),
+                "DISCARD" => Some(self.discard()),
+                "WATCH" => Some(Box::pin(self.watch(words)).await),
+                "UNWATCH" => Some(self.unwatch()),
+                _ => self.local(command, words).await,
+            },
+            // In boxes: they are large, and EXEC passes by them.
+            Way::FanOut => Some(Box::pin(self.fan_out(command, words)).await),
+            Way::PubSub => Box::pin(self.subscribe(command, words)).await,
+            Way::Operation | Way::Steps | Way::Node | Way::Script | Way::Blocking => {
+                let answer = Box::pin(self.one(command, words)).await;
+                // Nobody hears it.
+                (!self.state.is_closing).then_some(answer)
+            }
+            Way::Refused => Some(Answer::error("ERR it is refused")),
+        }
+    }
+
     /// The command, if it is one and the client may send it now.
     fn admit(
         &self,

@@ -25,6 +25,9 @@ pub(crate) enum Fault {
     Done(Box<Answer>),
 }
 
+/// How a transaction of commands ended: the answers, or why nothing was done.
+pub(crate) type Ended = Result<Vec<Answer>, Fault>;
+
 impl Fault {
     pub(crate) fn told(text: impl Into<String>) -> Self {
         Fault::Told(text.into())

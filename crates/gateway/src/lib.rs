@@ -22,9 +22,9 @@
 // | `server`, `stream`, `tls` | listening, and what carries bytes |
 // | `limits`, `memory`, `work` | what clients may cost: bounds, the bytes that are kept for each, and where long work is done |
 // | `connection`, `request`, `replies`, `resp` | bytes in, requests out; answers in their order, in both protocols |
-// | `client`, `dispatch`, `local`, `about`, `info`, `fan_out` | one client; where its commands go |
-// | `multi`, `queue`, `exec`, `watch`, `place`, `turns`, `turn`, `hot` | MULTI, EXEC and WATCH |
-// | `transactions` | an EXEC that is done once, and what its end means; commands are carried out by `claret-commands` |
+// | `client`, `one`, `local`, `about`, `info`, `fan_out` | one client; where its commands go |
+// | `queue`, `multi`, `once` | MULTI and EXEC; `claret-commands` carries out what was queued |
+// | `watching`, `watch`, `place`, `turns`, `turn`, `hot` | WATCH, and turns on what is watched |
 // | `passthrough`, `query`, `subscribe`, `pubsub`, `arriving` | what a node does as it is |
 // | `users`, `login`, `session` | who gets in, and what each user has |
 // | `shared`, `registry`, `metrics` | what all connections share |
@@ -36,8 +36,6 @@ mod about;
 mod arriving;
 mod client;
 mod connection;
-mod dispatch;
-mod exec;
 mod fan_out;
 mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -51,6 +49,8 @@ mod login;
 mod memory;
 mod metrics;
 mod multi;
+mod once;
+mod one;
 mod passthrough;
 mod place;
 mod pubsub;
@@ -66,11 +66,11 @@ mod shared;
 mod stream;
 mod subscribe;
 mod tls;
-mod transactions;
 mod turn;
 mod turns;
 mod users;
 mod watch;
+mod watching;
 mod work;
 
 pub use limits::GatewayLimits;

@@ -19,11 +19,6 @@ use crate::watch::WatchMode;
 impl Client {
     pub(crate) async fn local(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
         Some(match command.name {
-            "MULTI" => self.multi(),
-            "EXEC" => self.exec().await,
-            "DISCARD" => self.discard(),
-            "WATCH" => Box::pin(self.watch(words)).await,
-            "UNWATCH" => self.unwatch(),
             "AUTH" => Box::pin(self.auth(words)).await,
             "HELLO" => Box::pin(self.hello(words)).await,
             "QUIT" => {

@@ -8,16 +8,15 @@ use bytes::{Bytes as Word, BytesMut};
 use claret::Caller;
 use claret_commands::{Answer, Command, NoKeys};
 use claret_redis::{ConnectError, Raw};
-use claret_types::{Bytes, Operation, Reply};
+use claret_types::{Bytes, KeyspaceOp, Operation, Reply};
 
 use crate::client::{Client, crosses_slots};
-use crate::fault::Fault;
+use crate::fault::{Ended, Fault};
 use crate::queue::{Queue, Slots};
 use crate::registry::Entry;
 use crate::request;
 use crate::resp::Protocol;
 use crate::session::{Nodes, Session};
-use crate::transactions::{Ended, version};
 
 /// How long something is sent again to a node whose keys are held or whose slots move.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -237,7 +236,8 @@ async fn is_as_watched(
     expected: &[(Bytes, Operation)],
 ) -> Result<bool, Fault> {
     let store = session.store().await.map_err(away)?;
-    let versions = watched.iter().map(|(key, seen)| (key.clone(), version().demanding(seen)));
+    let versions =
+        watched.iter().map(|(key, seen)| (key.clone(), Operation::from(KeyspaceOp::Version).demanding(seen)));
     match store.run_all(versions.chain(expected.iter().cloned())).await {
         Ok(_) => Ok(true),
         Err(error) if error.op_error().is_some() => Ok(false),

@@ -10,13 +10,12 @@ use std::time::Duration;
 use claret::{Store, Tx, TxOptions};
 use claret_commands::{Answer, Command, Plan, Told};
 use claret_planted::{Bug, is_planted};
-use claret_types::{Bytes, Reply};
+use claret_types::{Bytes, KeyspaceOp, Reply};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::fault::Fault;
-use crate::transactions::{Ended, version};
+use crate::fault::{Ended, Fault};
 use crate::work::Work;
 
 /// What is done within a turn.
@@ -147,7 +146,8 @@ async fn turn(tx: &Tx, work: &Work, begin: &RefCell<Option<Begin>>, time: Durati
         return Err(Fault::TurnOver);
     };
     // All are asked before the first is waited for.
-    let asked: Vec<_> = keys.iter().map(|key| tx.execute_for_update(key.clone(), version())).collect();
+    let ask = |key: &Bytes| tx.execute_for_update(key.clone(), KeyspaceOp::Version.into());
+    let asked: Vec<_> = keys.iter().map(ask).collect();
     let mut versions = Vec::with_capacity(asked.len());
     for version in asked {
         versions.push(version.await?);

@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use bytes::Bytes as Word;
 use claret_commands::Command;
 use claret_planted::{Bug, is_planted};
-use claret_types::{Bytes, Operation, Reply};
+use claret_types::{Bytes, KeyspaceOp, Operation, Reply};
 
 use crate::place::Place;
-use crate::transactions::version;
 use crate::turn::Turn;
 
 /// A key that is watched.
@@ -158,7 +157,10 @@ impl Watch {
                 || watched.is_version_checked
                 || watched.seen.is_empty()
             {
-                all.push((watched.key.clone(), version().demanding(&watched.version)));
+                all.push((
+                    watched.key.clone(),
+                    Operation::from(KeyspaceOp::Version).demanding(&watched.version),
+                ));
             }
             all.extend(watched.seen.iter().map(|op| (watched.key.clone(), op.clone())));
         }
@@ -179,7 +181,7 @@ mod tests {
         let mut watch = Watch { mode: WatchMode::Answers, ..Watch::default() };
         watch.add("a".into(), Reply::Int(1));
         watch.add("b".into(), Reply::Int(2));
-        let get = version();
+        let get = Operation::from(KeyspaceOp::Version);
         assert_eq!(watch.expected().len(), 2);
         watch.note_seen(b"a", &get, &Reply::Nil);
         watch.note_seen(b"a", &get, &Reply::Nil);

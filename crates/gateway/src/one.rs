@@ -1,4 +1,4 @@
-//! Where a command that is not just sent on is carried out.
+//! A command that uses keys and is not just sent on, outside of MULTI.
 
 use std::time::Instant;
 
@@ -11,24 +11,8 @@ use crate::place;
 use crate::request::arguments;
 
 impl Client {
-    /// Carries a command out; `None` if it has no answer, or answered by itself.
-    pub(crate) async fn carry_out(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
-        match command.way {
-            Way::Local => self.local(command, words).await,
-            // In boxes: they are large, and EXEC passes by them.
-            Way::FanOut => Some(Box::pin(self.fan_out(command, words)).await),
-            Way::PubSub => Box::pin(self.subscribe(command, words)).await,
-            Way::Operation | Way::Steps | Way::Node | Way::Script | Way::Blocking => {
-                let answer = Box::pin(self.one(command, words)).await;
-                // Nobody hears it.
-                (!self.state.is_closing).then_some(answer)
-            }
-            Way::Refused => Some(Answer::error("ERR it is refused")),
-        }
-    }
-
     /// A command that uses keys: within what is watched, at its node, or as a transaction.
-    async fn one(&mut self, command: &'static Command, words: &[Word]) -> Answer {
+    pub(crate) async fn one(&mut self, command: &'static Command, words: &[Word]) -> Answer {
         if self.state.watch.concerns(command, words)
             && let Some(answered) = self.between_watch_and_multi(command, words).await
         {

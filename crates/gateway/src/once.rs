@@ -1,22 +1,12 @@
-//! What the gateway has commands do beside what they are: the operation that WATCH asks, an EXEC that is done once, and what its end means.
+//! An EXEC that is done at most once for an id, and is answered as the first time (G13 of docs/gateway.md).
 
 use bytes::BytesMut;
-use claret::errors::ExecuteError;
-use claret::{Error, Store};
+use claret::Store;
 use claret_commands::{Answer, Plan};
-use claret_types::{Bytes, Operation};
 
-use crate::fault::Fault;
+use crate::fault::{Ended, Fault};
 use crate::resp::{Protocol, write};
 use crate::work::Work;
-
-/// How a transaction of commands ended: the answers, or why nothing was done.
-pub(crate) type Ended = Result<Vec<Answer>, Fault>;
-
-/// The operation whose answer is another one after every change of a key.
-pub(crate) fn version() -> Operation {
-    Operation::from(claret_types::KeyspaceOp::Version)
-}
 
 /// Carries a plan out at most once for an id, and answers as the first time. What is watched counts the first time alone: afterwards it
 /// has changed, by that very plan.
@@ -47,21 +37,4 @@ fn of_kept(kept: &[u8], protocol: Protocol) -> Result<bytes::Bytes, Fault> {
     let (old, new) = rest.split_at_checked(u32::from_be_bytes(*length) as usize).ok_or_else(strange)?;
     let answer = if protocol == Protocol::Resp2 { old } else { new };
     if answer.first() == Some(&b'*') { Ok(bytes::Bytes::copy_from_slice(answer)) } else { Err(strange()) }
-}
-
-/// How an EXEC ended. An operation that demands an answer may fail in a way of its own, where its key holds another type now: so after an
-/// error of one of these keys it is asked whether all that was expected is still so.
-pub(crate) async fn change_or(ended: Ended, store: &Store, expected: Vec<(Bytes, Operation)>) -> Ended {
-    let key = match &ended {
-        Err(Fault::Store(Error::Execute(ExecuteError::Invalid { key, .. })))
-            if expected.iter().any(|(known, _)| known == key) =>
-        {
-            key.clone()
-        }
-        _ => return ended,
-    };
-    match store.run_all(expected).await {
-        Ok(_) => ended,
-        Err(_) => Err(Fault::Changed(key)),
-    }
 }
