@@ -195,7 +195,8 @@ impl Exec {
                         match tried {
                             Some(too_late) if left.is_zero() || self.caller.is_gone() => too_late,
                             _ => {
-                                Ok(again.commit(&self.shared.for_the_rest(&store, began), &self.work).await?)
+                                let rest = self.shared.for_the_rest(&store, began);
+                                again.commit(&rest, &self.work).await.map_err(Fault::from)
                             }
                         }
                     }
