@@ -382,6 +382,22 @@ fn a_turn_that_is_over_is_no_change() {
     assert!(client.ask("INFO gateway").contains("gateway_watch_given_up_total:1"));
 }
 
+/// Bug: the error of the EXEC that goes again when its turn is over was told as it was, also where a watched key holds another type by then.
+/// Mend: it is asked whether all is still so, as for the first.
+#[test]
+fn another_type_is_a_change_also_when_the_turn_is_over() {
+    let behind = Behind::Servers(Box::new(Store::cluster(cluster().url())));
+    let gateway = Running::start(Gateway::new(behind).watch_time(Duration::from_millis(20)));
+    let (mut client, mut other) = (gateway.client(), gateway.client());
+    let [k, c, _] = apart("watch:over:type:");
+    lose_in_turn(&mut client, &mut other, &k);
+    client.asks([&format!("WATCH {k}"), &format!("GET {k}")]);
+    // These wait for the end of the locks.
+    other.asks([&format!("DEL {k}"), &format!("RPUSH {k} x")]);
+    assert_eq!(client.asks(["MULTI", &format!("INCR {c}"), "EXEC"])[2], "nil[]");
+    assert!(client.ask("INFO gateway").contains("gateway_watch_given_up_total:1"));
+}
+
 /// Bug: where a stream changed between the comparison and the EXEC in which a watched one is read, that EXEC's nil was told as what the
 /// command answers. Mend: the command goes as any other, and EXEC compares.
 #[test]
