@@ -43,7 +43,7 @@ impl Exec {
         let Some(plan) = self.plan else {
             watch.turn = None;
             let seen = (watch.seen(), watch.expected());
-            let at_most = passthrough::Patience::new(self.shared.wait, &self.caller);
+            let at_most = passthrough::Patience::new(self.shared.times.wait, &self.caller);
             let done = passthrough::exec(&self.session, self.protocol, &self.queue, &seen, &at_most);
             return Box::pin(done).await;
         };
@@ -74,7 +74,7 @@ impl Exec {
             }
             None => {
                 let turns = &self.session.turns;
-                let time = self.shared.passing();
+                let time = self.shared.times.passing();
                 match pass_locks(turns, (self.id, &self.caller), &self.queue.all, time).await? {
                     true => plan.commit(&self.shared.for_the_rest(&store, began), &self.work).await,
                     false => plan.commit(&store, &self.work).await,

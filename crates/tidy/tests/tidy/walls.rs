@@ -42,7 +42,6 @@ pub(crate) const LISTS: &[(&str, &str)] = &[
 pub(crate) const STILL_WIDE: &[(&str, &str, usize)] = &[
     ("crates/claret/src/embedded/durable.rs", "Shared", 16),
     ("crates/claret/src/tx.rs", "State", 19),
-    ("crates/gateway/src/shared.rs", "Shared", 16),
     ("crates/module/src/node/mod.rs", "Node", 42),
     ("crates/sim/src/check.rs", "AttemptEntry", 17),
     ("crates/sim/src/check.rs", "Ledger", 17),
