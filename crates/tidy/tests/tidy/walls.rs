@@ -40,7 +40,6 @@ pub(crate) const LISTS: &[(&str, &str)] = &[
 
 /// Still wider than the rule says, with so many fields: they get no wider, and this list no longer.
 pub(crate) const STILL_WIDE: &[(&str, &str, usize)] = &[
-    ("crates/claret/src/tx.rs", "State", 19),
     ("crates/module/src/node/mod.rs", "Node", 42),
     ("crates/sim/src/check.rs", "AttemptEntry", 17),
     ("crates/sim/src/check.rs", "Ledger", 17),
