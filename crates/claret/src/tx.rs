@@ -10,8 +10,10 @@
 //! Dropping the future of `Store::transaction` in mid-flight, or a panic in the closure, aborts the attempt: its
 //! locks are released and nothing is applied.
 
+mod answers;
 mod at_commit;
 mod errors;
+mod issued;
 mod issuing;
 mod last;
 mod levels;
@@ -36,14 +38,15 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::backend::{Backend, Behind, Driver, InstantOutcome};
-use crate::by_call::ByCall;
 use crate::call::Call;
 use crate::error::{BeginError, Error, ExecuteError, HandleError};
 use crate::mailbox::Mailbox;
 use crate::nesting::Nested;
 use crate::observe::{AttemptSpan, WaitEvents};
 use crate::outcome::OutcomeId;
+use answers::Answers;
 pub(crate) use errors::{as_error, key_of, strange};
+use issued::Issued;
 use last::Last;
 use levels::Levels;
 pub use nested::Savepoint;
@@ -84,24 +87,14 @@ struct State {
     /// Operations for the commit that no driver knows of yet.
     buffered: Vec<Call>,
     attempt: u32,
-    /// Operations of this attempt, against the limit.
-    calls: u32,
-    /// Whether any of them may change a record.
-    writes: bool,
-    /// Whether any of them was sent, so that something may be held.
-    executed: bool,
-    /// Operations that were sent and are not answered.
-    unanswered: ByCall<()>,
-    /// Of operations whose answers the closure waits for.
-    answers: ByCall<Reply>,
+    issued: Issued,
+    answers: Answers,
     /// It looks without locks.
     optimistic: Option<Box<Optimistic>>,
     /// What runs at the commit, behind all others.
     last: Last,
     /// What is open within it.
     levels: Levels,
-    /// Of those whose answers came with the commit.
-    committed: Vec<(CallNo, Reply)>,
     /// What a shard said of who is in the way, once that was asked for.
     behind: Option<Option<Behind>>,
     /// What it waited for last: keys.
@@ -110,8 +103,6 @@ struct State {
     end: Option<End>,
     /// The driver said that the transaction is over, for all attempts.
     over: bool,
-    /// What it committed is not known to stay: its answers are not told.
-    is_untold: bool,
     wait_events: WaitEvents,
 }
 
@@ -160,21 +151,16 @@ impl Tx {
                 driver: None,
                 buffered: Vec::new(),
                 attempt: 1,
-                calls: 0,
-                writes: false,
-                executed: false,
-                unanswered: ByCall::default(),
-                answers: ByCall::default(),
+                issued: Issued::default(),
+                answers: Answers::default(),
                 optimistic: None,
                 last: Last::default(),
                 levels: Levels::default(),
-                committed: Vec::new(),
                 behind: None,
                 waited_for: Vec::new(),
                 committing: false,
                 end: None,
                 over: false,
-                is_untold: false,
                 wait_events: WaitEvents::none(),
             }),
         };
@@ -217,14 +203,12 @@ impl Tx {
         if !is_planted(Bug::BufferedCallsStay) {
             state.buffered.clear();
         }
-        state.answers.clear();
-        state.committed.clear();
-        state.calls = 0;
-        state.unanswered.clear();
+        state.answers.begin_again();
+        state.issued = Issued::default();
         state.last = Last::default();
         state.waited_for.clear();
         state.levels.begin_again();
-        (state.writes, state.executed, state.committing) = (false, false, false);
+        state.committing = false;
         state.end = None;
         state.wait_events = WaitEvents::of(span);
         if let Some(nested) = &self.shared.nested {
@@ -269,7 +253,7 @@ impl Tx {
             self.shared.end_by(&mut state, End::Failed(Error::Begin(BeginError::Closed)));
             return true;
         }
-        if !state.unanswered.is_empty() {
+        if !state.answers.are_complete() {
             return false;
         }
         if let Some(error) = state.fails_to_commit() {
@@ -332,7 +316,7 @@ impl Tx {
 
     /// Whether this attempt may have changed a record, if it committed.
     pub(crate) fn writes(&self) -> bool {
-        self.shared.state.lock().writes
+        self.shared.state.lock().issued.writes()
     }
 
     /// The transaction's user is done with it, whatever handles there still are: what is not committed is given up.
@@ -388,11 +372,7 @@ impl Tx {
         let limit = self.shared.backend.limits().calls_max;
         let error = match check(&*self.shared.backend, &key, &op) {
             _ if self.shared.backend.is_closed() => Error::Begin(BeginError::Closed),
-            Ok(()) if state.calls < limit => {
-                state.calls += 1;
-                state.writes |= writes(&op);
-                return Ok(Call { key, op });
-            }
+            Ok(()) if state.issued.add(limit, writes(&op)) => return Ok(Call { key, op }),
             Ok(()) => Error::Execute(ExecuteError::TooManyCalls { limit }),
             Err(error) => Error::invalid(key, error),
         };
@@ -494,7 +474,7 @@ impl Shared {
 
     /// Everything was buffered and nobody is in the way: done at once. `None`: the long way.
     fn commit_instantly(&self, state: &mut State, checks: bool) -> Option<End> {
-        if state.executed {
+        if state.issued.was_sent() {
             return None;
         }
         let outcome = match checks {
@@ -504,7 +484,7 @@ impl Shared {
         };
         match outcome {
             InstantOutcome::Done(replies) => {
-                state.committed.extend((0..).map(CallNo).zip(replies));
+                state.answers.commit_at_once(replies);
                 Some(Optimistic::end_of_commit(state.optimistic.as_deref()))
             }
             InstantOutcome::Blocked => None,
@@ -541,8 +521,7 @@ impl Shared {
         state: &mut State,
         bring: impl FnOnce(&mut Option<Box<dyn Driver>>, &mut dyn FnMut(Event)),
     ) {
-        let State { driver, unanswered, answers, committed, optimistic, levels, behind, .. } = state;
-        let State { end, over, writes, .. } = state;
+        let State { driver, answers, issued, optimistic, levels, behind, end, over, .. } = state;
         let mut answered = SmallVec::<[CallNo; 8]>::new();
         let (mut is_news, mut restarts, mut refused, mut fails) = (false, None, None, None);
         bring(driver, &mut |event| {
@@ -553,19 +532,19 @@ impl Shared {
                 _ if end.is_some() => {} // The first word of an end is the last one of the attempt.
                 // That of an issued call, which went along, nobody waits for.
                 Event::Answer { no, reply } => {
-                    if unanswered.take(no).is_some() {
+                    if answers.come(no) {
                         fails = fails.take().or(levels.hear(no, reply, answers, &mut answered));
                     }
                     return;
                 }
                 Event::Seen { no, seen } => match optimistic.as_mut().map(|it| it.take(no, seen)) {
                     Some(Seeing::Answer(reply)) => {
-                        unanswered.take(no);
+                        answers.come(no);
                         answers.put(no, reply);
                         return answered.push(no);
                     }
                     Some(Seeing::Fails { error, at }) => {
-                        unanswered.take(no);
+                        answers.come(no);
                         fails = fails.take().or(levels.hear_seen(error, at));
                     }
                     Some(Seeing::Restarts(refusal)) => restarts = Some(refusal),
@@ -574,7 +553,7 @@ impl Shared {
                 },
                 Event::Behind { record } => *behind = Some(record),
                 Event::Committed { replies } => {
-                    *committed = replies;
+                    answers.commit(replies);
                     *end = Some(Optimistic::end_of_commit(optimistic.as_deref()));
                 }
                 Event::Aborted => *end = Some(End::Aborted),
@@ -587,7 +566,7 @@ impl Shared {
                     if optimistic.as_mut().is_some_and(|it| it.locks_after(&refusal)) =>
                 {
                     // Nothing of it was done, and its driver is over.
-                    *writes = false;
+                    issued.changed_nothing();
                     *end = Some(End::Restart(Cause::Refused(refusal)));
                 }
                 Event::Failed { refusal } => *end = Some(End::Failed(as_error(&refusal))),

@@ -182,8 +182,8 @@ impl Client {
         };
         // Where the gateway ends, whatever runs has the time that it has.
         let time = match self.shared.draining.has_begun() {
-            true => self.shared.parting + self.shared.wait,
-            false => self.shared.parting,
+            true => self.shared.times.parting + self.shared.times.wait,
+            false => self.shared.times.parting,
         };
         let _ = tokio::time::timeout(time, end).await;
     }
@@ -437,14 +437,14 @@ impl Client {
         if !earlier.is_empty() {
             self.send_gathered().await;
             // Not for longer than for anything else.
-            let _ = tokio::time::timeout(self.shared.wait, arriving.arrived(&earlier)).await;
+            let _ = tokio::time::timeout(self.shared.times.wait, arriving.arrived(&earlier)).await;
         }
     }
 
     /// Carries it out, and waits for no longer than for anything at the gateway, unless it is to wait. EXEC sees to that by itself.
     async fn carry_out_in_time(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
         let is_bounded = !matches!(command.way, Way::Local | Way::PubSub) && !command.may_wait(words);
-        let wait = self.shared.wait;
+        let wait = self.shared.times.wait;
         let work = self.carry_out(command, words);
         if !is_bounded {
             return work.await;
@@ -587,7 +587,8 @@ impl Client {
         let Some(session) = self.session.clone() else { return };
         let keys = || command.keys_in(words);
         // Who has gone is not looked for here: what it sent is on its way to a node, as on one server.
-        let _ = place::pass(&session.turns, (self.entry.id, &self.caller), keys, self.shared.passing()).await;
+        let _ = place::pass(&session.turns, (self.entry.id, &self.caller), keys, self.shared.times.passing())
+            .await;
     }
 
     /// Carries something out for a client that may go meanwhile. Then what waits ends without effect ([`Caller`]).

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use claret::Store;
@@ -20,7 +20,7 @@ use crate::queue::Queue;
 use crate::registry::{Ends, Registry};
 use crate::request::{self, ProtocolError, Request, RequestReader};
 use crate::session::{Backing, Session};
-use crate::shared::{Draining, Shared};
+use crate::shared::{Draining, Identity, Shared, Times};
 use crate::stream::Stream;
 use crate::users::Users;
 
@@ -157,19 +157,15 @@ fn gateway(store: &Store) -> Rc<Shared> {
     Rc::new(Shared {
         users: Users::local(session, None),
         limits: LIMITS,
-        watch: WATCH,
-        wait: Duration::from_secs(3),
+        times: Times::of(WATCH, Duration::from_secs(3)),
         watch_mode: crate::watch::WatchMode::default(),
         waiting: Default::default(),
-        parting: Duration::from_secs(1),
         metrics,
         registry,
         memory: Arc::new(memory),
         arriving: Arc::default(),
         draining: Arc::<Draining>::default(),
-        started: Instant::now(),
-        run_id: Shared::new_run_id(),
-        port: 0,
+        identity: Identity::new(0),
         logger: Arc::new(|_| {}),
     })
 }

@@ -140,12 +140,12 @@ fn server(told: &Told<'_>, lines: &mut Lines) {
     }
     let shared = told.shared;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let up = shared.started.elapsed().as_secs();
+    let up = shared.identity.started.elapsed().as_secs();
     lines.add("redis_mode", "standalone");
     lines.add("claret_gateway_version", env!("CARGO_PKG_VERSION"));
     lines.add("process_id", std::process::id());
-    lines.add("run_id", &shared.run_id);
-    lines.add("tcp_port", shared.port);
+    lines.add("run_id", &shared.identity.run_id);
+    lines.add("tcp_port", shared.identity.port);
     lines.add("server_time_usec", now.as_micros());
     lines.add("uptime_in_seconds", up);
     lines.add("uptime_in_days", up / 86_400);
@@ -238,7 +238,7 @@ fn replication(told: &Told<'_>, lines: &mut Lines) {
     lines.add("role", "master");
     lines.add("connected_slaves", 0);
     lines.add("master_failover_state", "no-failover");
-    lines.add("master_replid", &told.shared.run_id);
+    lines.add("master_replid", &told.shared.identity.run_id);
     lines.add("master_repl_offset", 0);
 }
 

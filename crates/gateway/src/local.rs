@@ -144,12 +144,12 @@ impl Client {
             ));
         }
         let shared = Rc::clone(&self.shared);
-        let log_in = tokio::time::timeout(shared.wait, shared.users.log_in(user, password));
+        let log_in = tokio::time::timeout(shared.times.wait, shared.users.log_in(user, password));
         let Some(judged) = self.unless_gone(log_in).await else {
             return Err(Answer::error("ERR it has gone"));
         };
         let judged = judged.map_err(|_| {
-            let wait = shared.wait;
+            let wait = shared.times.wait;
             shared.late(format!("TRYAGAIN no node has judged the login within {wait:?}: one is silent"))
         })?;
         let session = judged.map_err(|error| match error {
@@ -371,7 +371,7 @@ impl Client {
             // The other one has its answer no sooner than this.
             ask_beside(nodes, protocol, node, &asked).await.map(Answer::Raw)
         };
-        let wait = self.shared.wait;
+        let wait = self.shared.times.wait;
         match tokio::time::timeout(wait, asked).await {
             Ok(told) => told.unwrap_or_else(Answer::from),
             Err(_) => self.shared.late(format!("TRYAGAIN its node has been silent for {wait:?}")),
@@ -446,7 +446,7 @@ impl Client {
             Ok(store) => store,
             Err(error) => return Answer::Error(error),
         };
-        let wait = self.shared.wait;
+        let wait = self.shared.times.wait;
         match tokio::time::timeout(wait, store.outcome(&id)).await {
             Ok(Ok(outcome)) => Answer::text(format!("{outcome:?}").to_ascii_lowercase()),
             Ok(Err(error)) => Fault::Store(error).into(),

@@ -166,7 +166,7 @@ impl Exec {
         let Some(plan) = self.plan.take() else {
             watch.turn = None;
             let seen = (watch.seen(), watch.expected());
-            let at_most = passthrough::Patience::new(self.shared.wait, &self.caller);
+            let at_most = passthrough::Patience::new(self.shared.times.wait, &self.caller);
             let done = passthrough::exec(&self.session, self.protocol, &self.queue, &seen, &at_most);
             return Box::pin(done).await;
         };
@@ -213,7 +213,7 @@ impl Exec {
     /// others' keys meanwhile. As [`place::pass`].
     async fn pass_locks(&self) -> Result<bool, Fault> {
         let keys = || self.queue.all.iter().flat_map(|queued| queued.command.keys_in(queued.words()));
-        place::pass(&self.session.turns, (self.id, &self.caller), keys, self.shared.passing()).await
+        place::pass(&self.session.turns, (self.id, &self.caller), keys, self.shared.times.passing()).await
     }
 }
 

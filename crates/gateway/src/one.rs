@@ -36,7 +36,9 @@ impl Client {
             let began = Instant::now();
             let mut store = shared.store_for(&session, &caller).await?;
             let keys = || command.keys_in(words);
-            if command.writes && place::pass(&session.turns, (id, &caller), keys, shared.passing()).await? {
+            if command.writes
+                && place::pass(&session.turns, (id, &caller), keys, shared.times.passing()).await?
+            {
                 store = shared.for_the_rest(&store, began);
             }
             Ok(command.alone(&store, &runner, &arguments(words)).await?)

@@ -26,7 +26,7 @@ use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::registry::{Ends, Registry};
 use crate::session::{Backing, Nodes, Session};
-use crate::shared::{Draining, Shared};
+use crate::shared::{Draining, Identity, Shared, Times};
 use crate::stream::Stream;
 use crate::users::{AtNodes, Strangers, Users};
 use crate::watch::WatchMode;
@@ -241,19 +241,15 @@ impl Gateway {
         let shared = Rc::new(Shared {
             users,
             limits: self.limits,
-            watch: self.watch,
-            wait: self.wait,
+            times: Times::of(self.watch, self.wait),
             watch_mode: self.watch_mode,
             waiting: Default::default(),
-            parting: Duration::from_secs(1),
             metrics,
             registry,
             memory: Arc::new(memory),
             arriving: Arc::default(),
             draining: Arc::clone(&handle.draining),
-            started: Instant::now(),
-            run_id: Shared::new_run_id(),
-            port: doors.iter().find_map(Door::port).unwrap_or(0),
+            identity: Identity::new(doors.iter().find_map(Door::port).unwrap_or(0)),
             logger,
         });
         let mut accepting = JoinSet::new();
@@ -387,15 +383,15 @@ fn unix(path: &PathBuf) -> Result<UnixListener, GatewayError> {
 /// Ends the waits of commands that were sent to nodes, once they have taken too long.
 async fn end_waits(shared: Rc<Shared>) {
     // A part of the time, so that none takes much longer.
-    let tick = (shared.wait / 16).clamp(Duration::from_millis(1), Duration::from_millis(250));
+    let tick = (shared.times.wait / 16).clamp(Duration::from_millis(1), Duration::from_millis(250));
     loop {
         tokio::time::sleep(tick).await;
-        let Some(then) = Instant::now().checked_sub(shared.wait.saturating_sub(tick)) else { continue };
+        let Some(then) = Instant::now().checked_sub(shared.times.wait.saturating_sub(tick)) else { continue };
         if is_planted(Bug::NodesAwaitedForEver) {
             continue;
         }
         let waiting = shared.waiting.borrow();
-        let late = waiting.values().map(|replies| replies.expire(then, shared.wait)).sum::<usize>();
+        let late = waiting.values().map(|replies| replies.expire(then, shared.times.wait)).sum::<usize>();
         shared.metrics.late.fetch_add(late as u64, Ordering::Relaxed);
     }
 }

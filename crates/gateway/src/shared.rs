@@ -27,32 +27,45 @@ use crate::watch::WatchMode;
 pub(crate) struct Shared {
     pub(crate) users: Users,
     pub(crate) limits: GatewayLimits,
-    /// How long whoever has a turn on keys has it, where others want it.
-    pub(crate) watch: Duration,
     /// What WATCH is of, unless a connection says so itself.
     pub(crate) watch_mode: WatchMode,
-    /// How long a client waits for anything but a command that blocks.
-    pub(crate) wait: Duration,
+    pub(crate) times: Times,
     /// Of all connections, by their numbers: what waits for nodes.
     pub(crate) waiting: RefCell<HashMap<u64, Arc<Replies>>>,
-    /// How long a connection that ends may write its last answers.
-    pub(crate) parting: Duration,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) arriving: Arc<Arriving>,
     pub(crate) draining: Arc<Draining>,
+    pub(crate) identity: Identity,
+    pub(crate) logger: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// How long something takes at most.
+pub(crate) struct Times {
+    /// Whoever has a turn on keys has it so long, where others want it. Zero: there are no turns.
+    pub(crate) watch: Duration,
+    /// A client waits so long for anything but a command that blocks.
+    pub(crate) wait: Duration,
+    /// A connection that ends may write its last answers so long.
+    pub(crate) parting: Duration,
+}
+
+/// What INFO says of this process.
+pub(crate) struct Identity {
     pub(crate) started: Instant,
-    /// Of this process, as servers have one: 40 digits.
+    /// Of this process, as servers have one: 40 digits. No other process has it.
     pub(crate) run_id: String,
     /// Where it listens; 0: at no port.
     pub(crate) port: u16,
-    pub(crate) logger: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 /// A client that is not answered for so long may send the same again. Who goes earlier, as one does that waits for no answer, has what it
 /// sent carried out by the first connection of its user, too.
 const SENT_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long a connection that ends may write its last answers.
+const PARTING: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// A user's transactions, for somebody who may go. A quarter of the time is left to learn what became of those that are late.
@@ -90,8 +103,7 @@ impl Shared {
 
     /// How long a transaction of somebody may take who waits.
     pub(crate) fn deadline(&self) -> Duration {
-        let most = self.wait * 3 / 4;
-        if is_planted(Bug::ExecWaitsForEver) { 1_000 * most } else { most }
+        self.times.deadline()
     }
 
     /// A user's transactions, for somebody who has waited since then.
@@ -112,19 +124,34 @@ impl Shared {
         }
     }
 
+    pub(crate) fn log(&self, line: &str) {
+        (self.logger)(line);
+    }
+}
+
+impl Times {
+    /// Those of a gateway with these times for a turn and for a wait.
+    pub(crate) fn of(watch: Duration, wait: Duration) -> Self {
+        Times { watch, wait, parting: PARTING }
+    }
+
+    /// How long a transaction of somebody may take who waits.
+    fn deadline(&self) -> Duration {
+        let most = self.wait * 3 / 4;
+        if is_planted(Bug::ExecWaitsForEver) { 1_000 * most } else { most }
+    }
+
     /// How long somebody waits for the locks of another connection: that one has them for the time of a turn, and perhaps begins anew.
     pub(crate) fn passing(&self) -> Duration {
         (2 * self.watch).min(self.deadline())
     }
+}
 
-    /// A name that no other process has.
-    pub(crate) fn new_run_id() -> String {
+impl Identity {
+    /// Of a process that starts now, and listens at this port.
+    pub(crate) fn new(port: u16) -> Self {
         let (high, low): (u128, u32) = (rand::random(), rand::random());
-        format!("{high:032x}{low:08x}")
-    }
-
-    pub(crate) fn log(&self, line: &str) {
-        (self.logger)(line);
+        Identity { started: Instant::now(), run_id: format!("{high:032x}{low:08x}"), port }
     }
 }
 

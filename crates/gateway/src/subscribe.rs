@@ -34,7 +34,7 @@ impl Client {
             ));
         }
         let asked = listening.say(words);
-        let asked = tokio::time::timeout(self.shared.wait, asked);
+        let asked = tokio::time::timeout(self.shared.times.wait, asked);
         match self.unless_gone(asked).await? {
             Ok(Some(0)) => self.state.listening = None,
             Ok(Some(_)) => {}
@@ -42,7 +42,7 @@ impl Client {
             Ok(None) => self.state.is_closing = true,
             Err(_) => {
                 self.state.is_closing = true;
-                let wait = self.shared.wait;
+                let wait = self.shared.times.wait;
                 return Some(self.shared.late(format!(
                     "TRYAGAIN the node of these channels has not confirmed within {wait:?}: connect, and listen anew"
                 )));

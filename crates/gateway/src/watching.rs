@@ -53,7 +53,7 @@ impl Client {
         self.begin_round();
         let began = Instant::now();
         let store = self.shared.store_for(&session, &self.caller).await?;
-        let may_take = self.state.watch.is_empty() && !self.shared.watch.is_zero();
+        let may_take = self.state.watch.is_empty() && !self.shared.times.watch.is_zero();
         if may_take && self.wants_turn(&session, &keys) {
             let place = self.wait_for_turn(&session, &keys).await;
             let locks = match &place {
@@ -65,7 +65,7 @@ impl Client {
             let end = place.as_ref().filter(|_| locks).map(Place::unlocks);
             self.state.watch.place = place;
             if let Some(end) = end {
-                let times = (self.shared.watch, self.shared.wait);
+                let times = (self.shared.times.watch, self.shared.times.wait);
                 if let Some((turn, versions)) =
                     Turn::take(&store, &self.work, Rc::clone(&keys), times, end).await
                 {
@@ -100,7 +100,7 @@ impl Client {
     /// Waits for its turn; without one it goes on all the same.
     async fn wait_for_turn(&mut self, session: &Session, keys: &Rc<[Bytes]>) -> Option<Place> {
         let since = self.state.tries.since().unwrap_or_else(Instant::now);
-        let times = (self.shared.watch, self.shared.wait / QUEUE_FRACTION);
+        let times = (self.shared.times.watch, self.shared.times.wait / QUEUE_FRACTION);
         let taking = Place::take(&session.turns, (self.entry.id, since), Rc::clone(keys), times);
         let (place, has_waited) = self.unless_gone(taking).await?;
         let now = Instant::now();

@@ -16,11 +16,14 @@
 mod order;
 mod outcomes;
 mod precedence;
+mod refusals;
 mod replay;
+mod stamps;
 #[cfg(test)]
 mod tests;
 mod undone;
 mod vanished;
+mod votes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,9 +37,12 @@ use crate::run::{Issued, RunId, RunLog, Told};
 
 use order::Step;
 use precedence::Precedence;
+use refusals::Refusals;
 use replay::Replay;
+use stamps::Stamps;
 use undone::Open;
 use vanished::Vanished;
+use votes::Votes;
 
 /// What is wrong, in a sentence.
 pub(crate) type Violation = String;
@@ -53,20 +59,8 @@ struct AttemptEntry {
     asked: BTreeSet<ShardId>,
     /// Where each record was asked for: its slot may move, and a shard forget.
     sites: BTreeMap<Bytes, ShardId>,
-    yes: BTreeSet<ShardId>,
-    no: BTreeSet<ShardId>,
-    /// Where it stands among stamped ones, if it is not, once it is decided.
-    beside: Option<Timestamp>,
-    /// Up to where all was settled when it voted without a timestamp, at shards that said so later: in which of their lives.
-    met: BTreeMap<ShardId, (u64, Timestamp)>,
-    /// With which timestamps, if it is stamped.
-    places: BTreeMap<ShardId, Timestamp>,
-    /// Answers that count if the vote that brought them is final.
-    tentative: BTreeMap<ShardId, (Timestamp, Vec<(CallNo, Reply)>)>,
-    /// Some shard wrote no, though it may have forgotten that.
-    void: bool,
-    /// Where a yes was written, and forgotten before everybody had carried it out.
-    lost: BTreeSet<ShardId>,
+    votes: Votes,
+    stamps: Stamps,
     applied: BTreeSet<ShardId>,
     /// Records on which it was carried out at a shard that restarted before it was done.
     carried_out: BTreeSet<Bytes>,
@@ -90,7 +84,7 @@ impl AttemptEntry {
 
     /// Some of its votes were lost before they were carried out: it may be committed in part, or not at all.
     fn is_torn(&self) -> bool {
-        !self.lost.is_empty()
+        self.votes.is_torn()
     }
 }
 
@@ -121,14 +115,7 @@ pub(crate) struct Ledger {
     vanished: Vec<Vanished>,
     /// How far it was settled anywhere, as shards with replicas know.
     settled: Timestamp,
-    /// Up to where all was settled when a shard with replicas refused an attempt, in which of its lives.
-    refused: BTreeMap<(ShardId, u64, AttemptId), Timestamp>,
-    /// Runs of which a refusal for good was seen, and what was found there instead of what was demanded.
-    failed: BTreeMap<RunId, Option<Reply>>,
-    /// Runs whose users were told so: members of a group are run again, each alone.
-    told_failed: BTreeMap<RunId, Time>,
-    /// Transactions that ask a shard for something that it cannot read.
-    unreadable: BTreeSet<(SessionId, TxHandle)>,
+    refusals: Refusals,
     /// Shards that restarted without their votes.
     forgetful: BTreeSet<ShardId>,
     /// Departed sessions, as a shard was told.
@@ -251,8 +238,7 @@ impl Ledger {
         is_for_operation: bool,
         now: Time,
     ) -> Result<(), Violation> {
-        self.told_failed.insert(run, now);
-        let is_said = self.failed.contains_key(&run) || self.unreadable.contains(&(run.session, run.tx));
+        let is_said = self.refusals.note_told(run, now);
         if is_for_operation && !is_said {
             return Err(format!("{run}: its user hears that it failed, and no shard said so"));
         }
@@ -262,17 +248,16 @@ impl Ledger {
     /// A shard cannot read what a transaction asks for: it will never write yes.
     pub(crate) fn note_unreadable(&mut self, attempt: AttemptId, shard: ShardId) {
         // Where nothing renumbers them (`ways`), a handle is the place in the session.
-        self.unreadable.insert((attempt.tx.session, TxHandle(attempt.tx.sequence.0)));
+        self.refusals.note_unreadable(attempt.tx.session, TxHandle(attempt.tx.sequence.0));
         let entry = self.attempts.entry(attempt).or_default();
-        self.unreadable.extend(entry.members.iter().map(|run| (run.session, run.tx)));
-        entry.no.insert(shard);
-        entry.void = true;
+        entry.members.iter().for_each(|run| self.refusals.note_unreadable(run.session, run.tx));
+        entry.votes.note_no(shard);
     }
 
     /// A user hears that nobody knows what became of a transaction: only where votes were lost, or its answers.
     pub(crate) fn told_unknown(&mut self, run: RunId) -> Result<(), Violation> {
         // What cannot be read is refused in the name of the incarnation that is connected, which may be another one.
-        let is_unreadable = self.unreadable.contains(&(run.session, run.tx));
+        let is_unreadable = self.refusals.is_unreadable(run);
         if is_unreadable || self.under.get(&run).is_some_and(|attempt| self.attempts[attempt].unanswered) {
             return Ok(());
         }
@@ -344,7 +329,9 @@ impl Ledger {
             // A participant that was never asked for its vote will not give it (P6).
             Request::Abort { attempt, refused_by: Some(refuser) } => {
                 let entry = self.attempts.entry(*attempt).or_default();
-                entry.void |= !entry.asked.contains(refuser);
+                if !entry.asked.contains(refuser) {
+                    entry.votes.note_void();
+                }
             }
             Request::Apply { .. }
             | Request::Withdraw { .. }
@@ -376,7 +363,7 @@ impl Ledger {
         match response {
             Response::Granted { attempt, no, reply, .. } => {
                 // With direct delivery a double that follows a no is executed anew, for nobody.
-                let over = self.attempts.get(attempt).is_some_and(|entry| entry.no.contains(&from));
+                let over = self.attempts.get(attempt).is_some_and(|entry| entry.votes.is_no(from));
                 if over { Ok(()) } else { self.note_reply(*attempt, *no, reply) }
             }
             Response::Voted { attempt, replies, .. } | Response::Committed { attempt, replies } => {
@@ -397,7 +384,7 @@ impl Ledger {
             Response::Applied { attempt, .. } => {
                 // Also the answer to an apply that found nothing; with direct delivery nothing is written.
                 let entry = self.attempts.entry(*attempt).or_default();
-                if matches!(written, None | Some(Status::Applied)) && entry.yes.contains(&from) {
+                if matches!(written, None | Some(Status::Applied)) && entry.votes.is_yes(from) {
                     entry.applied.insert(from);
                 }
                 match entry.is_decided() {
@@ -441,7 +428,7 @@ impl Ledger {
             let Some(holder) = holder else { continue };
             let entry = self.attempts.get(holder);
             if *holder == attempt
-                || entry.is_some_and(|it| it.no.contains(&from) || it.applied.contains(&from))
+                || entry.is_some_and(|it| it.votes.is_no(from) || it.applied.contains(&from))
             {
                 return Err(format!(
                     "{attempt}: {from} says that {holder} holds '{key}', which is over there"
@@ -474,29 +461,27 @@ impl Ledger {
     ) -> Result<(), Violation> {
         // It forgot its yes when all had carried it out (P58); if one had not, it shows there.
         let departed = self.departed.contains(&(from, attempt.tx.session));
-        if departed && self.attempts.get(&attempt).is_some_and(|entry| entry.yes.contains(&from)) {
+        if departed && self.attempts.get(&attempt).is_some_and(|entry| entry.votes.is_yes(from)) {
             return Ok(());
         }
         // Of what a forgotten incarnation wrote it says nothing, and the others may give up; or they have.
         let forgot = *refusal == Refusal::Unknown || self.forgot(attempt, from, since);
         let entry = self.attempts.entry(attempt).or_default();
         if forgot {
-            entry.void = true;
+            entry.votes.note_void();
             return Ok(());
         }
         // Written when a live session did not list the attempt; below the low-water mark nothing is written, and nobody
         // listens.
         if *refusal == Refusal::Stale {
-            if !entry.is_decided() && !entry.yes.contains(&from) {
-                entry.no.insert(from);
-                entry.void = true;
+            if !entry.is_decided() && !entry.votes.is_yes(from) {
+                entry.votes.note_no(from);
             }
             return Ok(());
         }
-        entry.no.insert(from);
         // One that was prepared and then aborted may say no, because another wrote no before.
-        let before = std::mem::replace(&mut entry.void, true);
-        let alone = !before && entry.yes.contains(&from) && !entry.is_torn();
+        let alone = !entry.votes.is_void() && entry.votes.is_yes(from) && !entry.is_torn();
+        entry.votes.note_no(from);
         match alone || entry.is_decided() && !entry.is_torn() {
             true => Err(format!("{attempt}: {from} says no and has written yes")),
             false => Ok(()),
@@ -519,23 +504,17 @@ impl Ledger {
 
     pub(crate) fn note_yes(&mut self, attempt: AttemptId, from: ShardId, now: Time) -> Result<(), Violation> {
         let entry = self.attempts.entry(attempt).or_default();
-        if entry.no.contains(&from) {
+        if entry.votes.is_no(from) {
             return Err(format!("{attempt}: {from} says yes and has written no"));
         }
-        if !entry.lost.contains(&from) {
-            entry.yes.insert(from);
-        }
-        let all = |listed: &BTreeMap<ShardId, _>| {
-            listed.keys().all(|shard| entry.yes.contains(shard) || entry.lost.contains(shard))
-        };
+        entry.votes.note_yes(from);
+        let all = |listed: &BTreeMap<ShardId, _>| listed.keys().all(|shard| entry.votes.was_yes(*shard));
         if entry.is_decided() || !entry.participants.as_ref().is_some_and(all) {
             return Ok(());
         }
         entry.decided = Some(Decision { place: self.order.len(), at: now });
-        if entry.places.is_empty() && self.is_stamped {
-            // Behind all that it met, which was settled, and before all that comes.
-            let met = entry.met.values().map(|(_, settled)| *settled).max();
-            entry.beside = Some(met.unwrap_or(self.safe_time));
+        if self.is_stamped {
+            entry.stamps.decide(self.safe_time);
         }
         self.order.push(Moment::Decided(attempt));
         let entry = &self.attempts[&attempt];
@@ -598,10 +577,7 @@ impl Ledger {
         for entry in self.attempts.values_mut() {
             // Whoever is in doubt elsewhere asks here, and is told that nobody knows.
             let all = entry.participants.as_ref().map_or(0, BTreeMap::len);
-            if entry.applied.len() < all && entry.yes.remove(&shard) {
-                entry.lost.insert(shard);
-            }
-            entry.no.remove(&shard);
+            entry.votes.forget(shard, entry.applied.len() >= all);
         }
         if survives == Survives::Nothing {
             // All that it carried out was before that, however far ahead (P85).
@@ -662,11 +638,11 @@ impl Ledger {
                 Step::Vanished(lost) => self.forget_vanished(&mut replay, lost)?,
                 Step::Wiped(shard) => replay.reference.forget(|key| (end.place)(key) == shard),
                 Step::Failed(run, key) => {
-                    let told = self.told_failed.get(&run).filter(|_| self.torn() == 0);
+                    let told = self.refusals.told(run).filter(|_| self.torn() == 0);
                     if let Some(told) = told {
                         self.check_failed(&mut replay.reference, run, key)?;
                         let began = self.runs[&run].began;
-                        replay.precedes(|it| it.add_error(run.to_string(), (began, Some(*told)), key));
+                        replay.precedes(|it| it.add_error(run.to_string(), (began, Some(told)), key));
                     }
                 }
                 Step::Decided(attempt) => self.replay_attempt(&mut replay, attempt, &end)?,

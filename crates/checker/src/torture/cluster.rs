@@ -250,7 +250,7 @@ impl Servers {
     ) -> Result<Vec<usize>, String> {
         let now = self.primaries()?;
         let changed: Vec<usize> = (0..now.len()).filter(|at| now[*at] != before[*at]).collect();
-        run.failovers += changed.len() as u64;
+        run.strikes.note_failovers(changed.len());
         let is_asked = |at: &usize| fault == Fault::Drained && *at == shard;
         let mut hit: Vec<usize> = changed.into_iter().filter(|at| !is_asked(at)).collect();
         if fault.may_lose() && !hit.contains(&shard) {

@@ -35,6 +35,7 @@ mod run;
 mod servers;
 mod slots;
 mod spool;
+mod strikes;
 mod url;
 mod worker;
 

@@ -1,6 +1,5 @@
 //! A run, as those see it who strike: its clients, its time, and what was done so far.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use serde::Serialize;
 
 use super::children::Process;
 use super::excuse::Excuses;
@@ -16,6 +14,7 @@ use super::plan::{StartTortured, TorturePlan, Tortured};
 use super::records::Records;
 use super::report::TortureReport;
 use super::spool::Spool;
+use super::strikes::Strikes;
 use crate::clock::Clock;
 
 /// How often it is told how far it has come.
@@ -43,21 +42,10 @@ pub(super) struct Run<'a> {
     pub(super) spool: Arc<Spool>,
     pub(super) random: SmallRng,
     pub(super) excuses: Excuses,
-    pub(super) failovers: u64,
+    pub(super) strikes: Strikes,
     lives: u64,
-    struck: BTreeMap<&'static str, u64>,
-    faults: Vec<Struck>,
     began: Instant,
     last_told: Instant,
-}
-
-/// One fault, for who looks at the histories.
-#[derive(Clone, Debug, Serialize)]
-struct Struck {
-    began_us: u64,
-    ended_us: u64,
-    fault: &'static str,
-    whom: String,
 }
 
 impl<'a> Run<'a> {
@@ -80,10 +68,8 @@ impl<'a> Run<'a> {
             spool,
             random: SmallRng::seed_from_u64(plan.seed),
             excuses: Excuses::default(),
-            failovers: 0,
+            strikes: Strikes::default(),
             lives: 0,
-            struck: BTreeMap::new(),
-            faults: Vec::new(),
             began: now,
             last_told: now,
         }
@@ -150,22 +136,19 @@ impl<'a> Run<'a> {
         }
         self.last_told = Instant::now();
         let counts = self.spool.counts();
-        let faults: u64 = self.struck.values().sum();
         (self.say)(&format!(
-            "{:4} s: {} committed, {} unknown, {} refused; {faults} faults, {} failovers",
+            "{:4} s: {} committed, {} unknown, {} refused; {}",
             self.began.elapsed().as_secs(),
             counts.committed,
             counts.unknown,
             counts.void,
-            self.failovers
+            self.strikes.summary()
         ));
     }
 
     /// A fault struck, and is over.
     pub(super) fn note(&mut self, fault: &'static str, began_us: u64, whom: impl Into<String>) {
-        *self.struck.entry(fault).or_default() += 1;
-        let ended_us = self.clock.now();
-        self.faults.push(Struck { began_us, ended_us, fault, whom: whom.into() });
+        self.strikes.note(fault, (began_us, self.clock.now()), whom.into());
     }
 
     /// How many of something, at random.
@@ -177,9 +160,7 @@ impl<'a> Run<'a> {
     pub(super) fn take_faults(&self, report: &mut TortureReport) -> Result<(), String> {
         report.take_counts(self.spool.counts(), self.began.elapsed());
         report.processes = self.lives;
-        report.failovers = self.failovers;
-        report.struck.clone_from(&self.struck);
-        self.spool.keep("faults.json", &self.faults)
+        self.strikes.take(report, &self.spool)
     }
 
     /// The keys of a generation.

@@ -31,7 +31,7 @@ pub(super) fn strike(run: &mut Run<'_>) -> Result<(), String> {
         let now = self::primaries(run);
         if !now.is_empty() {
             let moved = moved(&primaries, &now);
-            run.failovers += moved.len() as u64;
+            run.strikes.note_failovers(moved.len());
             if !moved.is_empty() && run.plan.durability == Durability::Async {
                 run.excuses.note_hit((looked, run.clock.now()), moved);
             }

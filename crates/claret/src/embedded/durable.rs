@@ -24,8 +24,10 @@ use claret_log::{
 use claret_planted::{Bug, is_planted};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::growth::Growth;
 use super::lock;
 use super::ticking::Ticking;
+use super::trouble::{Trouble, Troubles};
 use super::writing::Writing;
 use crate::backend::UntilDurable;
 use crate::durability::{LogStatus, OpenError, Progress, SyncPolicy};
@@ -63,32 +65,12 @@ pub(super) struct Shared {
     pub(super) synced: AtomicU64,
     pub(super) sync: SyncPolicy,
     pub(super) waiting: Mutex<Waiting>,
-    pub(super) trouble: Mutex<Option<Trouble>>,
-    pub(super) is_troubled: AtomicBool,
+    pub(super) trouble: Troubles,
     /// Up to here somebody waits for a sync, whatever time it is.
     pub(super) wanted: AtomicU64,
-    pub(super) growth: Mutex<Growth>,
-    pub(super) has_grown: Condvar,
+    pub(super) growth: Growth,
     /// Held while a snapshot is made, and while a backup: files go when there is a newer snapshot.
     pub(super) files: Mutex<()>,
-}
-
-/// When the next snapshot is due.
-#[derive(Debug)]
-pub(super) struct Growth {
-    /// A snapshot is made when the log is so much longer than at the last one...
-    after: u64,
-    /// ...which was then, or was tried then...
-    last: u64,
-    /// ...and had so many bytes: it costs no more than the log's growth.
-    bytes: u64,
-    is_due: bool,
-    /// Files of the log before this position go.
-    needed_from: Option<u64>,
-    /// As of which position the last one is.
-    snapshot: u64,
-    /// Why the last one was not made.
-    pub(super) error: Option<String>,
 }
 
 /// Tasks by the position that they wait for, and a number of their own.
@@ -104,17 +86,6 @@ struct UntilSynced {
     position: u64,
     /// Its number, once it waits.
     number: Option<u64>,
-}
-
-/// Why nothing can be written.
-#[derive(Clone, Debug)]
-pub(super) enum Trouble {
-    /// For now.
-    Full(Reason),
-    /// It failed.
-    Stopped(Reason),
-    /// All is written, and the store was closed.
-    Closed,
 }
 
 /// A store as it was read, and its files.
@@ -161,15 +132,6 @@ impl Durable {
         };
         let writer = writer.map_err(OpenError::Log)?;
         let snapshot = recovered.as_ref().and_then(|recovered| recovered.snapshot).unwrap_or_default();
-        let growth = Growth {
-            after: snapshot_after,
-            last: snapshot,
-            bytes: 0,
-            is_due: false,
-            needed_from: None,
-            snapshot,
-            error: None,
-        };
         let (life, mut tail) = (new_identity(), Tail::new(recovered.as_ref()));
         tail.open(life);
         let shared = Arc::new(Shared {
@@ -183,11 +145,9 @@ impl Durable {
             synced: AtomicU64::new(writer.position()),
             sync,
             waiting: Mutex::default(),
-            trouble: Mutex::default(),
-            is_troubled: AtomicBool::new(false),
+            trouble: Troubles::default(),
             wanted: AtomicU64::new(0),
-            growth: Mutex::new(growth),
-            has_grown: Condvar::new(),
+            growth: Growth::since(snapshot, snapshot_after),
             files: Mutex::default(),
         });
         let writing = Writing { shared: Arc::clone(&shared), writer, group: Gathered::default() };
@@ -255,7 +215,7 @@ impl Durable {
         let noted = self.shared.noted.load(Ordering::Acquire);
         let position = match self.shared.sync {
             // Nobody writes it any more.
-            _ if self.shared.has_stopped() => noted,
+            _ if self.shared.trouble.has_stopped() => noted,
             SyncPolicy::EachGroup => noted,
             // Only so much is kept that is not written.
             SyncPolicy::Every(_) => noted.saturating_sub(WAITING_BYTES_MAX as u64),
@@ -299,21 +259,21 @@ impl Durable {
 
     pub(super) fn status(&self) -> LogStatus {
         let Shared { noted, synced, growth, .. } = &*self.shared;
-        let growth = growth.lock();
+        let (snapshot, snapshot_error) = growth.snapshot();
         LogStatus {
             position: noted.load(Ordering::Acquire),
             synced: synced.load(Ordering::Acquire),
-            snapshot: growth.snapshot,
-            snapshot_error: growth.error.clone(),
+            snapshot,
+            snapshot_error,
         }
     }
 
     /// Whether something can be done that writes, or does not.
     pub(super) fn check(&self, writes: bool) -> Result<(), Error> {
-        if !self.shared.is_troubled.load(Ordering::Acquire) {
+        if !self.shared.trouble.is_some() {
             return Ok(()); // Mostly.
         }
-        match self.shared.trouble.lock().clone() {
+        match self.shared.trouble.get() {
             Some(Trouble::Full(reason)) if writes => Err(Error::Commit(CommitError::NoRoom { reason })),
             None | Some(Trouble::Full(_)) => Ok(()),
             Some(Trouble::Stopped(reason)) => Err(self.shared.ended(reason)),
@@ -329,8 +289,7 @@ impl Durable {
         self.shared.closing.store(true, Ordering::Release);
         drop(self.shared.tail.lock());
         self.shared.gathered.notify_all();
-        drop(self.shared.growth.lock());
-        self.shared.has_grown.notify_all();
+        self.shared.growth.wake();
         self.ticking.close();
         let threads = std::mem::take(&mut *self.threads.lock());
         // The last handle of a store may be the one of a thread of its own.
@@ -338,10 +297,8 @@ impl Durable {
             let _ = thread.join(); // What it had to say of an error it has said.
         }
         self.lock.lock().take();
-        match &*self.shared.trouble.lock() {
-            Some(Trouble::Stopped(reason)) => {
-                Err(Error::Commit(CommitError::LogStopped { reason: reason.clone() }))
-            }
+        match self.shared.trouble.get() {
+            Some(Trouble::Stopped(reason)) => Err(Error::Commit(CommitError::LogStopped { reason })),
             None | Some(Trouble::Full(_) | Trouble::Closed) => Ok(()),
         }
     }
@@ -377,20 +334,12 @@ impl Shared {
     }
 
     pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
-        let has_stopped = matches!(trouble, Some(Trouble::Stopped(_) | Trouble::Closed));
-        let is_some = trouble.is_some();
-        *self.trouble.lock() = trouble;
-        self.is_troubled.store(is_some, Ordering::Release);
+        let has_stopped = trouble.as_ref().is_some_and(Trouble::is_end);
+        self.trouble.set(trouble);
         if has_stopped {
             let woken = std::mem::take(&mut self.waiting.lock().wakers);
             woken.into_values().for_each(Waker::wake);
         }
-    }
-
-    fn has_stopped(&self) -> bool {
-        !is_planted(Bug::EndUntold)
-            && self.is_troubled.load(Ordering::Acquire)
-            && matches!(*self.trouble.lock(), Some(Trouble::Stopped(_) | Trouble::Closed))
     }
 
     /// The log stopped for a reason, perhaps that of its store.
@@ -404,7 +353,7 @@ impl Shared {
 
     /// Why the log takes nothing more.
     pub(super) fn why_ended(&self) -> Error {
-        match self.trouble.lock().clone() {
+        match self.trouble.get() {
             Some(Trouble::Stopped(reason) | Trouble::Full(reason)) => self.ended(reason),
             None | Some(Trouble::Closed) => Error::Begin(BeginError::Closed),
         }
@@ -444,38 +393,6 @@ impl Shared {
         self.gathered.notify_one();
         pollster::block_on(UntilSynced { shared: Arc::clone(self), position, number: None }).is_ok()
     }
-
-    /// Waits until a snapshot is due; `false` when the store closes.
-    pub(super) fn wait_for_growth(&self) -> bool {
-        let mut growth = self.growth.lock();
-        while !growth.is_due && !self.is_closing() {
-            self.has_grown.wait(&mut growth);
-        }
-        !self.is_closing()
-    }
-
-    pub(super) fn has_snapshot(&self, base: u64, bytes: u64, log_from: u64) {
-        let mut growth = self.growth.lock();
-        (growth.last, growth.bytes, growth.is_due) = (base, bytes, false);
-        (growth.needed_from, growth.snapshot, growth.error) = (Some(log_from), base, None);
-    }
-
-    /// There was no room for it, or something else went wrong.
-    pub(super) fn has_no_snapshot(&self, error: &LogError) {
-        let mut growth = self.growth.lock();
-        growth.error = Some(error.to_string());
-        (growth.last, growth.is_due) = (self.synced.load(Ordering::Acquire), false);
-    }
-
-    /// The log was written up to here: a snapshot may be due. From where on it is needed, if that is new.
-    pub(super) fn has_grown_to(&self, position: u64) -> Option<u64> {
-        let mut growth = self.growth.lock();
-        if !growth.is_due && position.saturating_sub(growth.last) >= growth.after.max(growth.bytes) {
-            growth.is_due = true;
-            self.has_grown.notify_one();
-        }
-        growth.needed_from.take()
-    }
 }
 
 impl Future for UntilSynced {
@@ -488,7 +405,7 @@ impl Future for UntilSynced {
         if shared.synced.load(Ordering::Acquire) >= *position {
             return Poll::Ready(Ok(()));
         }
-        if shared.has_stopped() {
+        if shared.trouble.has_stopped() {
             return Poll::Ready(Err(Error::Unknown(OutcomeId::nobody())));
         }
         let number = *number.get_or_insert_with(|| {

@@ -14,11 +14,13 @@
 
 mod backups;
 mod durable;
+mod growth;
 mod keys;
 mod lock;
 mod own;
 mod snapshots;
 mod ticking;
+mod trouble;
 mod ways;
 mod writing;
 

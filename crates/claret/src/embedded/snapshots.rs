@@ -52,7 +52,8 @@ struct Snapshots {
 
 impl Snapshots {
     fn run(self) {
-        while self.shared.wait_for_growth() {
+        let (shared, is_closing) = (&self.shared, || self.shared.is_closing());
+        while shared.growth.wait(is_closing) {
             let files = self.shared.files.lock();
             let made = catch_unwind(AssertUnwindSafe(|| self.snapshot()));
             let made =
@@ -63,10 +64,12 @@ impl Snapshots {
             }
             drop(files);
             match made {
-                Ok((base, bytes, log_from)) => self.shared.has_snapshot(base, bytes, log_from),
+                Ok((base, bytes, log_from)) => shared.growth.has_snapshot(base, bytes, log_from),
                 Err(GivenUp::Closing) => break,
                 // The log is whole without it. It is tried again when the log has grown as much again.
-                Err(GivenUp::Failed(error)) => self.shared.has_no_snapshot(&error),
+                Err(GivenUp::Failed(error)) => {
+                    shared.growth.has_no_snapshot(&error, shared.synced_position())
+                }
             }
             self.keep_gone(false);
         }

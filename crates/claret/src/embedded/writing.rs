@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use claret_log::{Disk, Gathered, LogError, Writer};
 use claret_planted::{Bug, is_planted};
 
-use super::durable::{Shared, Trouble, WAITING_BYTES_MAX};
+use super::durable::{Shared, WAITING_BYTES_MAX};
+use super::trouble::Trouble;
 use crate::durability::SyncPolicy;
 use crate::error::Reason;
 
@@ -94,10 +95,10 @@ impl<D: Disk> Writing<D> {
 
     /// Files that a snapshot has made superfluous. That they cannot be removed harms nobody.
     fn remove_what_is_not_needed(&mut self) {
-        if let Some(needed_from) = self.shared.has_grown_to(self.writer.synced())
+        if let Some(needed_from) = self.shared.growth.has_grown_to(self.writer.synced())
             && let Err(error) = self.writer.remove_before(needed_from)
         {
-            self.shared.growth.lock().error = Some(error.to_string());
+            self.shared.growth.keeps_files(&error);
         }
     }
 
@@ -143,7 +144,7 @@ impl<D: Disk> Writing<D> {
                 Err(error) => return Err(error),
             }
         }
-        if self.shared.is_troubled.load(Ordering::Acquire) {
+        if self.shared.trouble.is_some() {
             self.shared.set_trouble(None);
         }
         Ok(())

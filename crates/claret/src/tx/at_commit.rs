@@ -10,7 +10,7 @@ use crate::error::{Error, HandleError};
 impl Tx {
     /// Whether what it commits is still to be made durable: until then its answers are not told.
     pub(crate) fn keep_untold(&self, is_untold: bool) {
-        self.shared.state.lock().is_untold = is_untold;
+        self.shared.state.lock().answers.keep_untold(is_untold);
     }
 
     /// Keeps operations. The place of the first among all that are kept. O(1) each.
@@ -55,11 +55,11 @@ impl Tx {
             return Err(Error::Handle(HandleError::Finished));
         }
         match &state.end {
-            // A server lies.
-            Some(End::Committed) if !state.is_untold => {
-                state.last.replies(&state.committed).ok_or_else(|| strange(true))
-            }
-            Some(End::Committed) => Err(Error::Handle(HandleError::NotCommitted)),
+            Some(End::Committed) => match state.answers.told() {
+                // A server lies.
+                Some(committed) => state.last.replies(committed).ok_or_else(|| strange(true)),
+                None => Err(Error::Handle(HandleError::NotCommitted)),
+            },
             Some(end) => Err(self.shared.after(end)),
             None => Err(Error::Handle(HandleError::NotCommitted)),
         }

@@ -96,7 +96,7 @@ impl Tx {
             state.buffered.push(call);
             return Started::Ready(Ok(Reply::Ok));
         }
-        state.executed = true;
+        state.issued.note_sent();
         let Ok(no) = self.execute_call(&mut state, call, reserve) else {
             return Started::Ready(Err(self.closed(&mut state)));
         };

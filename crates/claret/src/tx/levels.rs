@@ -4,7 +4,7 @@ use claret_core::{CallNo, Place};
 use claret_types::{Bytes, Reply};
 use smallvec::SmallVec;
 
-use crate::by_call::ByCall;
+use super::answers::Answers;
 use crate::call::Call;
 use crate::error::{Error, ExecuteError, NestError};
 
@@ -158,7 +158,7 @@ impl Levels {
         &mut self,
         no: CallNo,
         reply: Reply,
-        answers: &mut ByCall<Reply>,
+        answers: &mut Answers,
         answered: &mut SmallVec<[CallNo; 8]>,
     ) -> Option<Error> {
         let Some((key, with)) = self.take_tried(no) else {

@@ -203,7 +203,7 @@ impl Tx {
             drop(state);
             return Err(self.fail(error));
         }
-        state.executed = true;
+        state.issued.note_sent();
         let buffered = state.buffered.len();
         let settled = self.tell_inside(&mut state).and_then(|()| {
             let (driver, buffered) = self.shared.driver(&mut state);
@@ -212,7 +212,7 @@ impl Tx {
         let Ok(settled) = settled else { return Err(self.closed(&mut state)) };
         state.levels.note_settle(buffered, &settled);
         for (no, _) in &settled {
-            state.unanswered.put(*no, ());
+            state.answers.expect(*no);
         }
         self.shared.pump(&mut state);
         awaited.extend(settled.into_iter().map(|(no, _)| no));
@@ -226,7 +226,7 @@ impl Tx {
         optimistic.awaited += looks.len() as u32;
         let mut awaited = Vec::new();
         for (no, key, ops) in looks {
-            state.unanswered.put(no, ());
+            state.answers.expect(no);
             awaited.push(no);
             if let Some(seen) = self.shared.backend.look(&self.shared.mailbox, no, &key, ops) {
                 self.shared.see(state, no, seen);
@@ -243,14 +243,14 @@ impl Tx {
         reserve: Option<claret_types::Claims>,
     ) -> Result<CallNo, Closed> {
         self.tell_inside(state)?;
-        let State { levels, buffered, unanswered, .. } = state;
+        let State { levels, buffered, answers, .. } = state;
         for tried in levels.note_execute(buffered, &call.key, !call.op.expects()) {
-            unanswered.put(tried, ());
+            answers.expect(tried);
         }
         let (driver, buffered) = self.shared.driver(state);
         let no = driver.execute(self.attempt, buffered, call, reserve)?;
         assert_eq!(no.0 + 1, state.levels.next_call, "calls are numbered one after the other");
-        state.unanswered.put(no, ());
+        state.answers.expect(no);
         Ok(no)
     }
 
@@ -271,11 +271,10 @@ impl Tx {
         state.buffered.truncate(from.0.saturating_sub(next) as usize);
         state.last.undo(level.last);
         state.levels.undo(from);
-        let mut abandoned = state.unanswered.take_where(|no| Levels::is_call_from(no, from));
-        abandoned.extend(state.answers.take_where(|no| Levels::is_call_from(no, from)));
+        let mut abandoned = state.answers.undo(|no| Levels::is_call_from(no, from));
         if let (Some(optimistic), Some(observed)) = (&mut state.optimistic, level.observed) {
             let looks = optimistic.observations.undo(observed);
-            state.unanswered.take_where(|no| looks.contains(&no));
+            state.answers.leave(&looks);
             abandoned.extend(looks);
         }
         state.levels.abandon(abandoned);

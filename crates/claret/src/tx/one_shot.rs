@@ -110,13 +110,13 @@ impl Tx {
 
     /// The answers of a committed transaction all of whose calls were buffered, in their order.
     pub(crate) fn committed_replies(&self, calls: usize) -> Vec<Reply> {
-        in_order(std::mem::take(&mut self.shared.state.lock().committed), calls)
+        in_order(self.shared.state.lock().answers.take_committed(), calls)
     }
 }
 
 impl State {
     fn note_writes(&mut self, calls: &[Call]) {
-        self.writes |= calls.iter().any(|call| writes(&call.op));
+        self.issued.note_writes(calls.iter().any(|call| writes(&call.op)));
     }
 }
 

@@ -66,7 +66,7 @@ impl Tx {
         }
         let (no, ops) = observations.look(call.key.clone(), call.op);
         optimistic.awaited += 1;
-        state.unanswered.put(no, ());
+        state.answers.expect(no);
         let backend = &self.shared.backend;
         let Some(seen) = backend.look(&self.shared.mailbox, no, &call.key, ops) else {
             return Ok(Started::Waits { tx: self.clone(), no, timer: None });
@@ -138,7 +138,9 @@ impl State {
             true => self.buffered.extend(optimistic.observations.to_check().into_iter().map(as_call)),
             false => self.buffered.extend(optimistic.observations.to_commit().map(as_call)),
         }
-        self.writes &= !checks;
+        if checks {
+            self.issued.changed_nothing();
+        }
         checks
     }
 }

@@ -151,7 +151,7 @@ impl Future for Settling<'_> {
         let tx = self.tx;
         let is_closed = || tx.shared.backend.is_closed();
         let settled = |state: &mut State| {
-            (state.end.is_some() || state.unanswered.is_empty() || is_closed()).then_some(())
+            (state.end.is_some() || state.answers.are_complete() || is_closed()).then_some(())
         };
         tx.shared.poll(cx, &mut self.timer, None, settled)
     }

@@ -65,7 +65,7 @@ const FIELDS: &[Field] = &[
     }),
     field("answers_waiting", "answers that wait for replicas", |node, _| of_shard(node, Shard::unreplicated)),
     field("backup_votes", "votes of its primary that this node knows, as a replica", |node, _| {
-        node.following.votes() as u64
+        node.strict.following.votes() as u64
     }),
     field("schema_prefixes", "prefixes that `claret.schema` has", |_, _| settings::SCHEMA.prefixes()),
     field(
@@ -165,11 +165,13 @@ const FIELDS: &[Field] = &[
         "plain commands that were checked against locks because a key was held",
         |node, _| node.counts.guarded,
     ),
-    field("plain_waits", "plain commands and reservations that queued for keys", |node, _| node.queue.waited),
-    field("plain_open", "of these, those that wait now", |node, _| node.queue.len() as u64),
+    field("plain_waits", "plain commands and reservations that queued for keys", |node, _| {
+        node.plain.queue.waited
+    }),
+    field("plain_open", "of these, those that wait now", |node, _| node.plain.queue.len() as u64),
     field("plain_try_again", "plain commands answered -TRYAGAIN", |node, _| node.counts.try_again),
     field("multis_open", "open MULTIs whose keys are noted; on Redis 7.0, 1 if there are any", |node, _| {
-        node.open_multis.len() as u64
+        node.plain.open_multis.len() as u64
     }),
     field("versions", "keys whose version was asked for and that have not changed since", |node, _| {
         node.keyspace.versions(|versions| versions.len() as u64)

@@ -86,7 +86,7 @@ impl Node {
 
     /// It comes to its keys.
     fn come_with_one(&mut self, ctx: Ctx, number: u64) {
-        if self.blocked_clients.minds_who_comes() {
+        if self.plain.blocked.minds_who_comes() {
             let tx = self.one_shots.tx(number);
             let keys: Vec<_> = self.one_shots.keys(number).cloned().collect();
             self.come(ctx, keys.iter().map(|key| (key, tx)));

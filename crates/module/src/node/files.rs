@@ -35,11 +35,12 @@ pub(super) fn in_parts(changes: impl Iterator<Item = Change>, mut take: impl FnM
 impl Node {
     /// Into an RDB file.
     pub(crate) fn save(&self, file: &Saved) {
-        let following = &self.following;
+        let following = &self.strict.following;
         let (source, position) = match (&self.shard, &following.source, following.position) {
-            (Some(shard), ..) => {
-                (self.own(), Position { incarnation: shard.incarnation(), batch: self.telling.told.last() })
-            }
+            (Some(shard), ..) => (
+                self.own(),
+                Position { incarnation: shard.incarnation(), batch: self.strict.telling.told.last() },
+            ),
             (None, Some(source), Some(position)) => (source.clone(), position),
             (None, ..) => return Self::save_nothing(file),
         };
@@ -87,10 +88,10 @@ impl Node {
                 ctx.log(Log::Warning, &text);
             }
             Ok(backup) => {
-                self.following.backup = backup;
-                self.following.source = Some(String::from_utf8_lossy(&source).into_owned());
-                self.following.position = Some(position);
-                self.following.is_of_file = true;
+                self.strict.following.backup = backup;
+                self.strict.following.source = Some(String::from_utf8_lossy(&source).into_owned());
+                self.strict.following.position = Some(position);
+                self.strict.following.is_of_file = true;
                 self.note_heirs();
             }
             Err(error) => {
@@ -109,13 +110,14 @@ impl Node {
         self.forget_backup();
         self.keyspace.renew(ctx);
         let followers = self.keyspace.view(|view| view.members().followers.clone()).unwrap_or_default();
-        self.following.followed_by = followers.into_iter().map(|(id, _)| id).collect();
+        self.strict.following.followed_by = followers.into_iter().map(|(id, _)| id).collect();
     }
 
     /// Of this node itself when it was the shard: those who followed it may have taken its place.
     pub(super) fn note_heirs(&mut self) {
-        let is_own = self.following.source.as_ref() == Some(&self.own());
-        self.following.heirs = if is_own { self.following.followed_by.clone() } else { Vec::new() };
+        let is_own = self.strict.following.source.as_ref() == Some(&self.own());
+        self.strict.following.heirs =
+            if is_own { self.strict.following.followed_by.clone() } else { Vec::new() };
     }
 
     /// The server has forked. If that is to rewrite its append-only file, the new one begins with records alone, unless it begins like an
@@ -128,7 +130,7 @@ impl Node {
         match &self.shard {
             Some(_) => self.replica_came(ctx),
             None => {
-                self.following.is_to_be_written = true;
+                self.strict.following.is_to_be_written = true;
                 self.come_back(ctx, 0);
             }
         }
@@ -136,7 +138,7 @@ impl Node {
 
     /// A replica writes what it knows into its own append-only file: nothing else is passed on from here.
     pub(super) fn write_backup(&mut self, ctx: Ctx) {
-        let following = &mut self.following;
+        let following = &mut self.strict.following;
         if !following.is_to_be_written || Ctx::must_not_write() {
             return;
         }

@@ -51,13 +51,13 @@ impl Node {
             })?;
             // All is told; or it was when the file was written.
             if matches!(change, Change::Began { .. }) {
-                self.following.is_of_file = ctx.is(Flag::Loading);
+                self.strict.following.is_of_file = ctx.is(Flag::Loading);
             }
-            self.following.backup.take(change);
+            self.strict.following.backup.take(change);
             rest = behind;
         }
-        self.following.position = Some(position);
-        self.following.source = Some(String::from_utf8_lossy(source).into_owned());
+        self.strict.following.position = Some(position);
+        self.strict.following.source = Some(String::from_utf8_lossy(source).into_owned());
         self.note_heirs();
         self.counts.batches_taken += 1;
         self.acknowledge(ctx);
@@ -65,31 +65,31 @@ impl Node {
     }
 
     pub(super) fn acknowledge(&mut self, ctx: Ctx) {
-        if self.following.ack.is_none() && !ctx.is(Flag::Loading) {
-            self.following.ack = Some(ctx.timer(0, self.procs.ack));
+        if !self.timers.is_ack_set() && !ctx.is(Flag::Loading) {
+            self.timers.set_ack(ctx);
         }
     }
 
     /// The primary hears at once how much was carried out.
     pub(crate) fn ack_fired(&mut self, ctx: Ctx) {
-        self.following.ack = None;
+        self.timers.ack_fired();
         // It answers nothing; and without a primary it does nothing.
         ctx.call(c"REPLCONF", c"v", &[Text::new(b"GETACK"), Text::new(b"*")]);
     }
 
     /// Everything that is there is about to be replaced, or is of no use.
     pub(crate) fn forget_backup(&mut self) {
-        self.following.backup = Backup::default();
-        self.following.heirs.clear();
-        self.following.is_of_file = false;
-        (self.following.source, self.following.position) = (None, None);
+        self.strict.following.backup = Backup::default();
+        self.strict.following.heirs.clear();
+        self.strict.following.is_of_file = false;
+        (self.strict.following.source, self.strict.following.position) = (None, None);
     }
 
     /// What a look at the cluster shows of whom this node follows.
     pub(super) fn note_whom_it_follows(&mut self) {
         let follows = self.keyspace.view(|view| view.members().follows.clone()).flatten();
         if follows.is_some() {
-            self.following.followed = follows;
+            self.strict.following.followed = follows;
         }
     }
 
@@ -98,11 +98,11 @@ impl Node {
         let mut backup = Backup::default();
         shard.all_changes().for_each(|change| backup.take(change));
         let members = self.keyspace.view(|view| view.members().clone()).unwrap_or_default();
-        let position = Position { incarnation: shard.incarnation(), batch: self.telling.told.last() };
-        self.following.backup = backup;
-        self.following.is_of_file = false;
-        self.following.heirs = members.followers.into_iter().map(|(id, _)| id).collect();
-        (self.following.source, self.following.position) = (Some(members.own), Some(position));
+        let position = Position { incarnation: shard.incarnation(), batch: self.strict.telling.told.last() };
+        self.strict.following.backup = backup;
+        self.strict.following.is_of_file = false;
+        self.strict.following.heirs = members.followers.into_iter().map(|(id, _)| id).collect();
+        (self.strict.following.source, self.strict.following.position) = (Some(members.own), Some(position));
     }
 
     /// A primary without a shard, where a shard may outlive its node: it goes on as that of which it knows most, or begins if nobody
@@ -112,28 +112,28 @@ impl Node {
         if !serves || ctx.is(Flag::Replica) || ctx.is(Flag::Loading) {
             return None;
         }
-        if self.following.whole().is_none() && !self.knows_most(ctx) {
+        if self.strict.following.whole().is_none() && !self.knows_most(ctx) {
             return None;
         }
-        let Some(position) = self.following.complete() else {
+        let Some(position) = self.strict.following.complete() else {
             let name = self.keyspace.view(|view| view.shard())?;
             let id = self.named(ctx, name)?;
             return Some(self.new_shard(ctx, id));
         };
-        let backup = std::mem::take(&mut self.following.backup);
+        let backup = std::mem::take(&mut self.strict.following.backup);
         self.forget_backup();
         let heard_of = backup.incarnation().unwrap_or(position.incarnation).max(position.incarnation);
         let incarnation =
-            self.incarnations.next(unix_time()).max(Incarnation(heard_of.0 + INCARNATIONS_AHEAD));
+            self.lives.incarnations.next(unix_time()).max(Incarnation(heard_of.0 + INCARNATIONS_AHEAD));
         self.strand(ctx, backup.of_host());
         let is_any_untold = self.keyspace.view(|view| is_any_untold(backup.of_host(), view));
         let (votes, decisions) = (backup.votes(), backup.decisions());
         let (records, now, switches) = (
             self.keyspace,
             self.now(),
-            super::ways::ordered::switches(ctx.is(Flag::Cluster), self.seals.is_some()),
+            super::ways::ordered::switches(ctx.is(Flag::Cluster), self.peers.have_secret()),
         );
-        let mut shard = Shard::promote(backup, Some(records), now, incarnation, switches, self.limits)?;
+        let mut shard = Shard::promote(backup, Some(records), now, incarnation, switches, self.lives.limits)?;
         shard.know_owners(self.owners());
         if is_any_untold != Some(false) {
             shard.take_over_unasked(now); // S17.
@@ -150,9 +150,9 @@ impl Node {
     /// Whether all replicas have said what they know, and none knows more than this node. One that does is to take its place.
     fn knows_most(&mut self, ctx: Ctx) -> bool {
         let followers = self.keyspace.view(|view| view.members().followers.clone()).unwrap_or_default();
-        self.following.known.retain(|node, _| followers.iter().any(|(id, _)| id == node));
+        self.strict.following.known.retain(|node, _| followers.iter().any(|(id, _)| id == node));
         let configured = settings::REPLICAS.get() as usize;
-        let (said, all) = (self.following.known.len(), followers.len().max(configured));
+        let (said, all) = (self.strict.following.known.len(), followers.len().max(configured));
         if said < all && !is_planted(Bug::BeginsUnproven) {
             let text = format!(
                 "no transactions are served: {said} of {all} replicas have said what they know (claret.replicas is {configured})"
@@ -160,8 +160,8 @@ impl Node {
             self.say_once(ctx, &text);
             return false;
         }
-        let own = self.following.complete();
-        let known = self.following.known.iter();
+        let own = self.strict.following.complete();
+        let known = self.strict.following.known.iter();
         let best = known.filter_map(|(node, position)| Some(((*position)?, node.clone()))).max();
         let Some((_, node)) = best.filter(|(position, _)| Some(*position) > own) else { return true };
         self.say_once(ctx, &format!("replica {node} has what this node lacks, and is to take its place"));
@@ -171,8 +171,8 @@ impl Node {
 
     /// Not with each check.
     fn say_once(&mut self, ctx: Ctx, text: &str) {
-        if self.following.said != text {
-            self.following.said = text.to_owned();
+        if self.strict.following.said != text {
+            self.strict.following.said = text.to_owned();
             ctx.log(Log::Warning, text);
         }
     }
@@ -180,17 +180,20 @@ impl Node {
     /// Whether this node would begin with nothing while a replica may know something: who follows it is not let in, since it would
     /// lose that.
     pub(super) fn is_unproven(&self) -> bool {
-        settings::is_strict() && self.shard.is_none() && self.following.whole().is_none() && !self.is_new()
+        settings::is_strict()
+            && self.shard.is_none()
+            && self.strict.following.whole().is_none()
+            && !self.is_new()
     }
 
     /// Whether it serves nothing, and neither it nor anybody who follows it knows anything of a shard of its.
     fn is_new(&self) -> bool {
-        let knows_nothing = |(id, _): &(String, String)| self.following.known.get(id) == Some(&None);
+        let knows_nothing = |(id, _): &(String, String)| self.strict.following.known.get(id) == Some(&None);
         let is_new = self.keyspace.view(|view| {
             let followers = &view.members().followers;
             !view.serves_some() && !followers.is_empty() && followers.iter().all(knows_nothing)
         });
-        is_new == Some(true) && self.following.complete().is_none()
+        is_new == Some(true) && self.strict.following.complete().is_none()
     }
 
     /// What a primary without slots knows of a shard that goes on elsewhere is of no use: the primary that it followed, or that told its
@@ -200,41 +203,41 @@ impl Node {
         if self.shard.is_some() {
             return;
         }
-        let Following { followed, source, .. } = &self.following;
+        let Following { followed, source, .. } = &self.strict.following;
         let goes_on = self.keyspace.view(|view| {
             let has_left = followed.as_ref().is_some_and(|it| !view.members().has(it));
             !view.serves_some() && (has_left || followed.iter().chain(source).any(|it| view.goes_on(it)))
         });
         if goes_on == Some(true) {
             self.forget_backup();
-            self.following.followed = None;
+            self.strict.following.followed = None;
         }
     }
 
     /// A replica says how much it knows.
     pub(super) fn hear_position(&mut self, from: &str, position: Option<Position>, asked: u64) {
-        if asked != self.following.asks {
+        if asked != self.strict.following.asks {
             return;
         }
-        self.following.known.insert(from.to_owned(), position);
+        self.strict.following.known.insert(from.to_owned(), position);
     }
 
     /// This node has no shard any more: what its replicas said before counts no more.
     pub(super) fn ask_anew(&mut self) {
-        self.following.known.clear();
-        self.following.said.clear();
-        self.following.asks += 1;
+        self.strict.following.known.clear();
+        self.strict.following.said.clear();
+        self.strict.following.asks += 1;
     }
 
     /// This node follows another one from now on, or the same again.
     pub(super) fn follows_anew(&mut self) {
-        self.following.followed = None;
+        self.strict.following.followed = None;
     }
 
     /// The primary knows less than this node.
     pub(super) fn take_over(&mut self, ctx: Ctx, from: &str) {
-        let is_primary = self.following.followed.as_deref() == Some(from);
-        if is_primary && ctx.is(Flag::Replica) && self.following.complete().is_some() {
+        let is_primary = self.strict.following.followed.as_deref() == Some(from);
+        if is_primary && ctx.is(Flag::Replica) && self.strict.following.complete().is_some() {
             let words = [&b"FAILOVER"[..], b"FORCE"].map(Text::new);
             let answer = ctx.call(c"CLUSTER", c"Ev", &words);
             ctx.log(
@@ -246,7 +249,7 @@ impl Node {
 
     /// What a replica tells its primary of itself; `None`: this node is none.
     pub(super) fn position_envelope(&self, ctx: Ctx, asked: u64) -> Option<(String, Envelope)> {
-        let followed = self.following.followed.clone().filter(|_| ctx.is(Flag::Replica))?;
-        Some((followed, Envelope::Knows { position: self.following.complete(), asked }))
+        let followed = self.strict.following.followed.clone().filter(|_| ctx.is(Flag::Replica))?;
+        Some((followed, Envelope::Knows { position: self.strict.following.complete(), asked }))
     }
 }

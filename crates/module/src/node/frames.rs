@@ -77,7 +77,7 @@ impl Node {
             false => self.greet(session, handshake.user),
         };
         // From now on there are transactions at this node.
-        self.blocked_clients.come();
+        self.plain.blocked.come();
         let bears = self.shard.as_ref().map_or(name, Shard::id);
         Ok(Welcome::In { shard: name, bears, incarnation: incarnation.ok_or(Error::NotReady)?, pushes })
     }
@@ -206,11 +206,11 @@ impl Node {
 
     /// A client's connection closed. What follows may write, and so waits for a timer.
     pub(crate) fn closed(&mut self, ctx: Ctx, client: u64) {
-        self.open_multis.end(Some(client).filter(|_| !is_planted(Bug::ClosedMultiStays)));
+        self.plain.open_multis.end(Some(client).filter(|_| !is_planted(Bug::ClosedMultiStays)));
         if let Some(session) =
             self.sessions.closed(self.now(), client).filter(|_| !is_planted(Bug::DeadClientHolds))
         {
-            self.deserted.push(session);
+            self.sessions.note_deserted(session);
             self.come_back(ctx, 0);
         }
     }
@@ -219,8 +219,7 @@ impl Node {
     pub(super) fn due(&mut self, ctx: Ctx) {
         let now = self.now();
         self.drain(now);
-        let mut deserted = std::mem::take(&mut self.deserted);
-        deserted.retain(|session| !self.sessions.is_bound(*session));
+        let deserted = self.sessions.take_deserted();
         if let Some(shard) = &mut self.shard {
             self.keyspace.tell(ctx, now, shard);
             for session in deserted {

@@ -35,9 +35,13 @@ impl Node {
     /// The filter is shown a `CLUSTER` command. Whether the module is to run it.
     pub(super) fn looks_at_slot(&mut self, ctx: Ctx, filtered: &Filtered, client: Option<u64>) -> bool {
         let runs_itself = client.filter(|client| {
-            self.may_wait_itself && !Ctx::filters_in_script() && !self.open_multis.is_open(Some(*client))
+            self.server.may_wait_itself
+                && !Ctx::filters_in_script()
+                && !self.plain.open_multis.is_open(Some(*client))
         });
-        if let Some(slot) = slot_that_stays(|at| filtered.word(at)).filter(|slot| self.stranded.has(*slot)) {
+        if let Some(slot) =
+            slot_that_stays(|at| filtered.word(at)).filter(|slot| self.moving.stranded.has(*slot))
+        {
             let Some(client) = runs_itself else { return true };
             if may_run(ctx, client, &filtered.words()) {
                 self.slot_stays(ctx, slot);
@@ -50,7 +54,8 @@ impl Node {
         let Some(shard) = &self.shard else { return settings::is_strict() };
         let Some(client) = runs_itself else { return true };
         // Where the server itself makes the client wait for the replicas, they have all that was told them when the command runs.
-        let lacks = self.lacks(slot) && !self.telling.told.are_all_there(settings::REPLICAS.get() as usize);
+        let lacks =
+            self.lacks(slot) && !self.strict.telling.told.are_all_there(settings::REPLICAS.get() as usize);
         if key_in_use(shard, slot).is_some() || lacks {
             return true;
         }
@@ -90,7 +95,7 @@ impl Node {
 
     /// Whether the replicas may lack something that was written in a slot, or do not know that it is about to leave.
     fn lacks(&self, slot: u16) -> bool {
-        self.shard.as_ref().is_some_and(Shard::is_replicated) && !self.leaving.is_free(slot)
+        self.shard.as_ref().is_some_and(Shard::is_replicated) && !self.moving.leaving.is_free(slot)
     }
 
     /// The client of such a command waits from now on, until nobody uses a key of its slot, and the replicas have what was written.
@@ -109,7 +114,7 @@ impl Node {
     }
 
     fn may_leave(&mut self, ctx: Ctx, number: u64) -> Result<Closed, Error> {
-        let leave = self.leaving.take(number).filter(|_| !self.is_unknown()).ok_or(Error::NotReady)?;
+        let leave = self.moving.leaving.take(number).filter(|_| !self.is_unknown()).ok_or(Error::NotReady)?;
         if let Some(shard) = &self.shard {
             if let Some(key) = key_in_use(shard, leave.slot()) {
                 return Err(Error::SlotInUse(key));
@@ -131,7 +136,7 @@ impl Node {
 
     /// The client of such a command is gone. Whether it still waited.
     pub(crate) fn slot_left(&mut self, ctx: Ctx, client: Blocked) -> bool {
-        let waited = self.leaving.leave(client);
+        let waited = self.moving.leaving.leave(client);
         self.note_slots_on_their_way(ctx);
         waited
     }
@@ -139,26 +144,26 @@ impl Node {
     fn close(&mut self, ctx: Ctx, slot: u16, stage: LeaveStage) {
         let until = if let LeaveStage::Server(_) = stage { self.now() } else { self.waits_until() };
         if let Some(closed) = self.keyspace.close(slot) {
-            self.leaving.begin(closed, until, stage);
+            self.moving.leaving.begin(closed, until, stage);
         }
         self.tick_again(ctx);
     }
 
     /// Whether the server would make the client of a `CLUSTER SETSLOT` wait now: if it has replicas.
     pub(crate) fn would_wait(&self, ctx: Ctx) -> bool {
-        self.may_wait_itself
+        self.server.may_wait_itself
             && ctx.info("replication", "connected_slaves").as_deref() != Some("0")
             && !is_planted(Bug::SlotWaitsForReplicas)
     }
 
     /// The slots that a note of the former primary names are nobody's here, until their moves go on.
     pub(super) fn strand(&mut self, ctx: Ctx, note: &[u8]) {
-        self.stranded = self.keyspace.view(|view| Stranded::of_note(note, view)).unwrap_or_default();
-        if self.stranded.len() > 0 {
+        self.moving.stranded = self.keyspace.view(|view| Stranded::of_note(note, view)).unwrap_or_default();
+        if self.moving.stranded.len() > 0 {
             let text = format!(
                 "slots {:?} were on their way when the primary died, and are served to no transaction: let the move go on \
                  (CLUSTER SETSLOT slot MIGRATING node), or give it up (CLUSTER SETSLOT slot STABLE)",
-                self.stranded.list()
+                self.moving.stranded.list()
             );
             ctx.log(Log::Warning, &text);
         }
@@ -175,21 +180,21 @@ impl Node {
     }
 
     fn slot_stays(&mut self, ctx: Ctx, slot: u16) {
-        if self.stranded.stays(slot) {
+        if self.moving.stranded.stays(slot) {
             ctx.log(Log::Notice, &format!("slot {slot}, whose move is given up, is served again"));
             self.note_slots_on_their_way(ctx);
         }
     }
 
     pub(crate) fn slots_stranded(&self) -> u64 {
-        self.stranded.len() as u64
+        self.moving.stranded.len() as u64
     }
 
     /// Whoever is promoted has to know which slots are on their way, or were about to be.
     pub(super) fn note_slots_on_their_way(&mut self, ctx: Ctx) {
         let now = self.now();
         let is_told = self.shard.as_ref().is_some_and(Shard::is_replicated);
-        let (stranded, leaving) = (&mut self.stranded, &self.leaving);
+        let (stranded, leaving) = (&mut self.moving.stranded, &self.moving.leaving);
         let note = self.keyspace.view(|view| {
             stranded.look(now, view, leaving.slots().chain(view.leaving()));
             is_told.then(|| stranded.note(view))
@@ -203,7 +208,7 @@ impl Node {
 
     /// Who uses a key of a slot for which a command waits is asked for it, again and again (P35).
     pub(super) fn ask_back(&mut self, now: Time) {
-        let slots: Vec<u16> = self.leaving.waits_for().collect();
+        let slots: Vec<u16> = self.moving.leaving.waits_for().collect();
         if let Some(shard) = self.shard.as_mut().filter(|_| !slots.is_empty()) {
             shard.ask_back(now, |key| slots.contains(&slot_of(key)));
         }
@@ -212,14 +217,14 @@ impl Node {
     /// Lets those go whose slots are free, or whose time is over, and opens slots again whose commands have run.
     pub(super) fn look_after_leaving(&mut self, ctx: Ctx) {
         let now = self.now();
-        for (client, number) in self.leaving.release(now, &mut self.shard.as_mut()) {
+        for (client, number) in self.moving.leaving.release(now, &mut self.shard.as_mut()) {
             client.release(number);
         }
-        let over = self.leaving.over(now, |client| ctx.is_blocked(client));
+        let over = self.moving.leaving.over(now, |client| ctx.is_blocked(client));
         if !over.is_empty() {
             // First it is known where the slots are, then they are open again.
             self.look_around(ctx);
-            self.leaving.open(&over);
+            self.moving.leaving.open(&over);
             self.note_slots_on_their_way(ctx);
         }
     }

@@ -5,22 +5,19 @@
 //! goes on as another incarnation that remembers its votes.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use claret_core::message::Refusal;
 use claret_core::{Incarnation, SessionId, Shard, ShardId, Survives, Time};
 use claret_planted::{Bug, is_planted};
 
 use super::serving::replicas_may_leave;
+use super::timers::Stopped;
 use super::{Node, limits, settings, unix_time};
 use crate::ffi::{Ctx, Flag, Log};
 use crate::parts::incarnations::Incarnations;
 use crate::parts::owner::Name;
 use crate::parts::slots::Namesake;
 use crate::parts::stranded::Stranded;
-
-/// How late a timer is that stands still.
-const TIMERS_LATE: Duration = Duration::from_secs(1);
 
 impl Node {
     /// Looks who owns what, and whether the shard has to begin, begin anew, or end.
@@ -71,7 +68,7 @@ impl Node {
 
     /// Slots left, even all of them: what was voted stays, and whoever asks hears of it.
     fn go_on(&mut self, ctx: Ctx) {
-        let (now, next) = (self.now(), self.incarnations.next(unix_time()));
+        let (now, next) = (self.now(), self.lives.incarnations.next(unix_time()));
         let Some(shard) = &mut self.shard else { return };
         shard.restart(
             now,
@@ -86,7 +83,7 @@ impl Node {
     }
 
     fn begin(&mut self, ctx: Ctx) {
-        self.limits = limits();
+        self.lives.limits = limits();
         self.keyspace.all_changed();
         self.keyspace.forget_changes();
         self.learn_incarnations(ctx);
@@ -110,7 +107,7 @@ impl Node {
 
     /// What this node has been before it started, and the server with it.
     fn learn_incarnations(&mut self, ctx: Ctx) {
-        if let Err(error) = self.incarnations.go_on_in(Incarnations::file_of(&self.own())) {
+        if let Err(error) = self.lives.incarnations.go_on_in(Incarnations::file_of(&self.own())) {
             let advice =
                 "if the clock of this machine is behind what it was, set it right and start the server again";
             ctx.log(
@@ -122,7 +119,7 @@ impl Node {
 
     /// From now on the shard is this incarnation, to some session at least.
     fn become_one(&mut self, ctx: Ctx, incarnation: Incarnation) {
-        if let Err(error) = self.incarnations.become_one(incarnation) {
+        if let Err(error) = self.lives.incarnations.become_one(incarnation) {
             let so = "a server that starts again while its clock is behind would be an earlier one";
             ctx.log(Log::Warning, &format!("the incarnation of the shard is not kept; {so}: {error}"));
         }
@@ -137,9 +134,9 @@ impl Node {
 
     /// A shard that remembers nothing.
     pub(super) fn new_shard(&self, ctx: Ctx, id: ShardId) -> Shard {
-        let switches = super::ways::ordered::switches(ctx.is(Flag::Cluster), self.seals.is_some());
-        let incarnation = self.incarnations.next(unix_time());
-        let mut shard = Shard::over(self.keyspace, id, incarnation, switches, self.limits);
+        let switches = super::ways::ordered::switches(ctx.is(Flag::Cluster), self.peers.have_secret());
+        let incarnation = self.lives.incarnations.next(unix_time());
+        let mut shard = Shard::over(self.keyspace, id, incarnation, switches, self.lives.limits);
         shard.know_owners(self.owners());
         // Where nothing is, nothing was ordered; else nobody knows what was (P85).
         if ctx.has_keys() {
@@ -152,12 +149,12 @@ impl Node {
     pub(super) fn named(&mut self, ctx: Ctx, name: Result<Option<ShardId>, Namesake>) -> Option<ShardId> {
         match name {
             Ok(name) => {
-                self.is_namesake = false;
+                self.serving.is_namesake = false;
                 name
             }
             Err(Namesake(other)) => {
                 // Said once and not with each check.
-                if !std::mem::replace(&mut self.is_namesake, true) {
+                if !std::mem::replace(&mut self.serving.is_namesake, true) {
                     let advice = "give this one another with CLUSTER RESET HARD";
                     let text = format!("no shard begins: the id of node {other} begins alike; {advice}");
                     ctx.log(Log::Warning, &text);
@@ -184,16 +181,16 @@ impl Node {
     pub(crate) fn drain(&mut self, now: Time) {
         self.refuse_late(now);
         let is_draining = settings::DRAIN.get() == 1 && !is_planted(Bug::DrainIgnored);
-        if let Some(shard) = self.shard.as_mut().filter(|_| is_draining && !self.is_drained) {
+        if let Some(shard) = self.shard.as_mut().filter(|_| is_draining && !self.serving.is_drained) {
             shard.refuse_unvoted(now, &Refusal::ReadOnly);
         }
-        self.is_drained = is_draining;
+        self.serving.is_drained = is_draining;
     }
 
     /// The shard's memory goes. Its sessions have to say hello again.
     fn end(&mut self, ctx: Ctx) {
         self.dismiss();
-        self.stranded = Stranded::default();
+        self.moving.stranded = Stranded::default();
         if let Some(shard) = self.shard.take() {
             if settings::is_strict() {
                 self.keep_backup(&shard);
@@ -237,7 +234,7 @@ impl Node {
 
     /// A session comes that was not known, and the shard is another incarnation to it than to any that came before.
     pub(crate) fn greet(&mut self, session: SessionId, user: &Name) -> Option<Incarnation> {
-        let next = self.incarnations.next(unix_time());
+        let next = self.lives.incarnations.next(unix_time());
         self.shard.as_mut()?.greet(session, user.account(), next);
         self.become_one(self.detached(), next);
         Some(next)
@@ -251,7 +248,7 @@ impl Node {
         self.counts.checks += 1;
         self.look_around(ctx);
         self.greet_nodes(ctx, false);
-        if self.links_looked_at.is_some() {
+        if self.peers.were_looked_at() {
             self.quicken_links(ctx);
         }
         self.see_whether_it_writes(ctx);
@@ -259,7 +256,7 @@ impl Node {
             self.carry_out(ctx, None);
         }
         let (now, after_us) = (self.now(), settings::FORGET_MS.get() * 1_000);
-        self.questions.expire(now);
+        self.strict.questions.expire(now);
         self.release_questions();
         let forgotten = self.sessions.forget(now, after_us);
         if let Some(shard) = &mut self.shard {
@@ -277,7 +274,7 @@ impl Node {
 
     /// After a check, however it ended.
     pub(crate) fn checked(&mut self, ctx: Ctx) {
-        self.check = None;
+        self.timers.check_fired();
         if !self.is_quiet(ctx) {
             self.check_again(ctx, settings::TOPOLOGY_MS.get());
         }
@@ -289,56 +286,48 @@ impl Node {
         let is_primary = !ctx.is(Flag::Replica) && !ctx.is(Flag::Loading);
         !ctx.is(Flag::Cluster)
             && self.shard.is_some() == is_primary
-            && self.no_writes.is_none()
-            && self.is_drained == (settings::DRAIN.get() == 1)
+            && self.serving.no_writes.is_none()
+            && self.serving.is_drained == (settings::DRAIN.get() == 1)
             && self.sessions.len() == 0
             && self.one_shots.len() == 0
-            && self.queue.len() == 0
+            && self.plain.queue.len() == 0
             && self.shard.as_ref().is_none_or(|shard| shard.open_attempts() == 0)
     }
 
     pub(crate) fn check_again(&mut self, ctx: Ctx, millis: u64) {
-        if self.check.is_none() {
-            let due = Instant::now() + Duration::from_millis(millis);
-            self.check = Some((ctx.timer(millis, self.procs.check), due));
-        }
+        self.timers.set_check(ctx, millis);
     }
 
     /// The server's timers go by the time of day. Where that was set back, those that were set before stand still until it is there again,
     /// and if it is, the server may look at none of them for as long. Only its own rounds go on.
     fn set_timers_anew(&mut self, ctx: Ctx) {
         ctx.log(Log::Warning, "the time of day was set back, and timers stood still: they are set anew");
-        let (check, timer) = (self.check.take(), self.timer.take());
-        let (check, timer) = (check.map(|(timer, _)| timer), timer.map(|(timer, _)| timer));
-        let (soon, tick, mailing) = (self.soon.take(), self.tick.take(), self.mailing.take());
-        let (look, ack) = (self.telling.look.take(), self.following.ack.take());
-        let all = [check, timer, soon, tick, mailing, look, ack];
-        all.into_iter().flatten().for_each(|timer| ctx.stop(timer));
+        let Stopped { soon, tick, replicas, ack, mail } = self.timers.stop(ctx);
         self.check_again(ctx, 0);
         self.set_timer(ctx);
-        if soon.is_some() {
+        if soon {
             self.come_back(ctx, 0);
         }
-        if tick.is_some() {
+        if tick {
             self.tick_soon(ctx);
         }
-        if mailing.is_some() {
+        if mail {
             self.send_mail_soon(ctx);
         }
-        if look.is_some() {
+        if replicas {
             self.look_at_replicas_soon(ctx, 0);
         }
-        if ack.is_some() {
+        if ack {
             self.acknowledge(ctx);
         }
     }
 
     /// The server's own round, for which it wakes anyway.
     pub(crate) fn server_looked_around(&mut self, ctx: Ctx) {
-        if self.check.is_some_and(|(_, due)| due.elapsed() > TIMERS_LATE) {
+        if self.timers.stand_still() {
             self.set_timers_anew(ctx);
         }
-        if self.check.is_none() && !self.is_quiet(ctx) {
+        if !self.timers.is_check_set() && !self.is_quiet(ctx) {
             self.check_again(ctx, 0);
         }
     }

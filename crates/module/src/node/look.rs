@@ -17,11 +17,7 @@ use crate::parts::owner::{Name, Owner};
 use crate::parts::plain;
 use crate::parts::queue::is_in_use;
 use crate::parts::vanished::Change;
-use crate::parts::verdict::{Asked, Asker, Locks, Look, Standing, Verdict};
-
-/// Once something was held, so many commands are looked at without asking whether it still is: to ask takes as long as
-/// to look, and to look in vain does no harm.
-const LOOKS: u32 = 16;
+use crate::parts::verdict::{Asked, Asker, Look, Standing, Verdict};
 
 /// Whether a command is queued for an EXEC, and not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +39,7 @@ impl Node {
         if passes && !self.keyspace.has_versions() {
             return None;
         }
-        let row = self.commands.find(name)?;
+        let row = self.server.commands.find(name)?;
         if row.is_silent || passes {
             return Some(row).filter(|row| row.is_silent);
         }
@@ -53,7 +49,7 @@ impl Node {
         let shard = self.shard.as_ref()?;
         let is_held = |place| filtered.word(place).is_some_and(|key| self.concerns(shard, key));
         let is_concerned = row.special != Special::Nothing
-            || self.open_multis.is_any()
+            || self.plain.open_multis.is_any()
             || row.places(filtered.len()).any(is_held);
         is_concerned.then_some(row)
     }
@@ -61,7 +57,7 @@ impl Node {
     /// Without a shard only slots are looked after, where one may go on here that its replicas know: none leaves meanwhile.
     fn row_of_slots(&self, name: &[u8]) -> Option<Row> {
         let is_looked_at = settings::is_strict() && is_never_passed(name);
-        let row = is_looked_at.then(|| self.commands.find(name)).flatten();
+        let row = is_looked_at.then(|| self.server.commands.find(name)).flatten();
         row.filter(|row| row.special == Special::Cluster)
     }
 
@@ -75,15 +71,7 @@ impl Node {
     #[inline]
     fn is_busy(&mut self) -> Option<bool> {
         let shard = self.shard.as_ref()?;
-        if self.looks > 0 {
-            self.looks -= 1;
-            return Some(true);
-        }
-        let is_held = !shard.is_idle() || !shard.is_settled();
-        if is_held {
-            self.looks = LOOKS;
-        }
-        Some(is_held || self.open_multis.is_any())
+        Some(self.plain.are_watched(shard))
     }
 
     /// Looks at a command of which this is known, and may change it.
@@ -93,16 +81,16 @@ impl Node {
         match row.special {
             Special::Nothing | Special::Pop | Special::Own => self.look_at_use(ctx, filtered, row, client),
             Special::Multi => {
-                self.open_multis.begin(client);
+                self.plain.open_multis.begin(client);
                 self.tick_again(ctx);
             }
             Special::Exec => self.look_at_exec(ctx, filtered, client),
-            Special::Discard => self.open_multis.end(client),
+            Special::Discard => self.plain.open_multis.end(client),
             Special::Cluster => {
                 // Before slots may come that other nodes have changed keys of.
                 if !filtered.word(1).is_some_and(leaves_slots) {
                     self.keyspace.all_changed();
-                    self.open_multis.note_silent(client, true);
+                    self.plain.open_multis.note_silent(client, true);
                 }
                 if self.looks_at_slot(ctx, filtered, client) {
                     self.put_before(ctx, filtered, client, Access::Write);
@@ -116,7 +104,7 @@ impl Node {
                 });
                 if changes {
                     self.rights_change(ctx);
-                    self.open_multis.note_rights(client);
+                    self.plain.open_multis.note_rights(client);
                 }
             }
         }
@@ -136,7 +124,7 @@ impl Node {
             (Queues::Yes | Queues::Perhaps, _) => true,
         };
         if row.is_silent {
-            self.open_multis.note_silent(client, row.keys == Keys::None);
+            self.plain.open_multis.note_silent(client, row.keys == Keys::None);
         }
         let words = filtered.len();
         let held = self.held_uses(ctx, filtered, row, notes.then_some(client));
@@ -154,7 +142,7 @@ impl Node {
         let Some(shard) = &self.shard else { return };
         let name = filtered.word(0).unwrap_or_default();
         let single = row.places(words).take(2).count() == 1;
-        let locks = self.locks_of(shard);
+        let locks = self.plain.locks_of(shard);
         let conflict = || {
             let most = if is_planted(Bug::FirstHeldKeyAlone) { 1 } else { usize::MAX };
             held.into_iter().take(most).find(|(place, access)| {
@@ -179,12 +167,12 @@ impl Node {
     fn queues(&mut self, client: Option<u64>) -> Queues {
         match client {
             // What scripts run is never queued.
-            _ if !self.open_multis.is_open(client) || Ctx::filters_in_script() => Queues::No,
+            _ if !self.plain.open_multis.is_open(client) || Ctx::filters_in_script() => Queues::No,
             None => Queues::Perhaps,
             Some(client) if Ctx::has_open_multi(client) => Queues::Yes,
             Some(_) => {
                 // The server refused it, or it is over.
-                self.open_multis.end(client);
+                self.plain.open_multis.end(client);
                 Queues::No
             }
         }
@@ -209,7 +197,7 @@ impl Node {
         let mut look = |place: usize, access: Access| {
             let Some(key) = filtered.word(place) else { return };
             if let Some(client) = notes {
-                self.open_multis.note(client, key, access);
+                self.plain.open_multis.note(client, key, access);
             }
             if is_in_use(shard, key) && (shard.is_held(key) || keyspace.is_mine(key)) {
                 held.push((place, access));
@@ -233,13 +221,13 @@ impl Node {
 
     /// Whether a pop has to wait in the module; one that may sleep in the server is noted.
     fn pops_wait_here(&mut self, ctx: Ctx, filtered: &Filtered, row: Row) -> bool {
-        if self.blocked_clients.is_used() {
+        if self.plain.blocked.is_used() {
             return true;
         }
         let moves = filtered.word(0).is_some_and(plain::is_move);
         let words = filtered.words();
         for (at, (key, _)) in row.keys(&words, |words| ctx.keys_of(words)).iter().enumerate() {
-            self.blocked_clients.note(key, moves && at > 0);
+            self.plain.blocked.note(key, moves && at > 0);
         }
         false
     }
@@ -257,18 +245,18 @@ impl Node {
 
     /// Refuses an EXEC of which a key is held now: a word too many, and the server runs nothing of it.
     fn look_at_exec(&mut self, ctx: Ctx, filtered: &Filtered, client: Option<u64>) {
-        if self.open_multis.changes_rights() {
+        if self.plain.open_multis.changes_rights() {
             self.rights_change(ctx);
         }
         let held = self.held_of_exec(client);
         self.changes_by_exec(client);
         let keeps_keys = held.is_some() && is_planted(Bug::RefusedExecKeepsKeys);
-        self.open_multis.end(client.filter(|_| !keeps_keys));
+        self.plain.open_multis.end(client.filter(|_| !keeps_keys));
         let Some(held) = held else { return };
         // Only what its client may know of is a reason.
         let Some((keys, is_sure)) = self.own_keys(ctx, client, held) else { return };
         self.counts.exec_aborts += 1;
-        self.seeks_safe_time |= self.shard.as_ref().is_some_and(|shard| !shard.is_settled());
+        self.safe_time.seek(self.shard.as_ref());
         if is_sure {
             let user = client.and_then(|client| ctx.user_of(client));
             let owner = user.map(|user| Owner { user: Name::new(user.bytes()), client });
@@ -280,7 +268,7 @@ impl Node {
 
     /// What an EXEC is about to change, and nobody tells.
     fn changes_by_exec(&self, client: Option<u64>) {
-        match self.open_multis.silent(client) {
+        match self.plain.open_multis.silent(client) {
             None => {}
             Some(Queued::Anything) => self.keyspace.all_changed(),
             Some(Queued::Keys(used)) => used.keys().for_each(|key| self.keyspace.has_changed(key)),
@@ -290,12 +278,12 @@ impl Node {
     /// The keys of an EXEC that are held in conflict; `None` if none is. No key at all where it is not known which.
     fn held_of_exec(&self, client: Option<u64>) -> Option<Vec<(Bytes, Access)>> {
         let shard = self.shard.as_ref();
-        match self.open_multis.queued(client)? {
+        match self.plain.open_multis.queued(client)? {
             Queued::Anything => {
                 shard.is_some_and(|shard| !shard.is_idle() || !shard.is_settled()).then(Vec::new)
             }
             Queued::Keys(used) => {
-                let locks = self.locks_of(shard?);
+                let locks = self.plain.locks_of(shard?);
                 // In any order: each is looked at.
                 let held =
                     used.iter().filter(|(key, access)| locks.conflict(key, **access, None, Look::Locks));
@@ -322,7 +310,7 @@ impl Node {
         let senders: Vec<Text> = senders.map(|client| Text::new(&client.user)).collect();
         if open.len() == senders.len() && senders.len() < 2 {
             // Its own is over now, and nobody else has one.
-            self.open_multis.end_all();
+            self.plain.open_multis.end_all();
         }
         let users: Vec<User> = senders.iter().filter_map(User::named).collect();
         let is_any = keys.is_empty();
@@ -339,11 +327,6 @@ impl Node {
         self.keyspace.rights_change();
         self.keyspace.note(Change::Rights);
         self.come_back(ctx, 0);
-    }
-
-    /// What the verdict on a plain command goes by.
-    pub(super) fn locks_of<'a>(&'a self, shard: &'a Shard) -> Locks<'a> {
-        Locks { shard, queue: &self.queue, blocked_clients: &self.blocked_clients }
     }
 }
 

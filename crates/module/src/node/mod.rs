@@ -18,6 +18,7 @@ mod rights;
 pub(crate) mod settings;
 
 pub(crate) mod caller;
+mod clock;
 mod exec;
 mod files;
 mod following;
@@ -27,31 +28,28 @@ mod life;
 mod look;
 mod operator;
 mod output;
+mod peer_links;
 mod peers;
 mod plain;
+mod plain_clients;
+mod safe_time;
 mod serving;
 mod telling;
+mod timers;
 mod told_versions;
 mod top;
 mod versions;
 mod ways;
 
-use std::cell::Cell;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
-
 use claret_core::{Limits, SessionId, Shard, Time};
 use claret_identity::PeerSecret;
 
-use crate::ffi::{Ctx, Links, Timer, TimerProc};
-use crate::parts::blocked_clients::BlockedClients;
+use crate::ffi::Ctx;
 use crate::parts::command_table::Table;
 use crate::parts::following::Following;
 use crate::parts::incarnations::Incarnations;
 use crate::parts::leaving::Leaving;
-use crate::parts::mail::Mail;
 use crate::parts::one_shots::OneShots;
-use crate::parts::open_multis::OpenMultis;
-use crate::parts::passed_over::PassedOver;
 use crate::parts::questions::Questions;
 use crate::parts::queue::Queue;
 use crate::parts::replicas::Telling;
@@ -59,7 +57,12 @@ use crate::parts::seals::Seals;
 use crate::parts::sessions::Sessions;
 use crate::parts::stranded::Stranded;
 use caller::Caller;
+use clock::{Clock, unix_time};
 use keyspace::Keyspace;
+use peer_links::PeerLinks;
+use plain_clients::PlainClients;
+use safe_time::SafeTime;
+use timers::Timers;
 use told_versions::Told;
 
 use crate::node::ways::ordered::meets_min;
@@ -69,13 +72,11 @@ pub(crate) use leaving::Taking;
 pub(crate) use operator::{Asked, Shown, ShownAttempt};
 pub(crate) use plain::{Judged, Waited};
 pub(crate) use serving::SERVED;
+pub(crate) use timers::TimerProcs;
 pub(crate) use top::{HotKey, ShownWait, Top};
 
 /// How long an attempt in doubt waits at most before it asks the other shards again, in microseconds.
 const INQUIRE_US_MAX: u64 = 5_000_000;
-
-/// If the time of day is so much later than the node's own, the node catches up, in microseconds.
-const CATCHES_UP_US: u64 = 100_000;
 
 /// How long a timer waits that found that nothing can be written, in milliseconds.
 const BARRED_MS: u64 = 10;
@@ -86,94 +87,73 @@ const AHEAD_US_MAX: u64 = 50_000;
 /// How long a phase takes in joiners once somebody waits for its end: about two round trips of a busy client.
 const PHASE_US_MAX: u64 = 500;
 
-/// What timers call: entries, of which the node knows no more.
-#[derive(Clone, Copy)]
-pub(crate) struct TimerProcs {
-    /// [`Node::deadline_fired`].
-    pub(crate) deadline: TimerProc,
-    /// [`Node::soon_fired`].
-    pub(crate) soon: TimerProc,
-    /// [`Node::tick`].
-    pub(crate) tick: TimerProc,
-    /// [`Node::check`].
-    pub(crate) check: TimerProc,
-    /// [`Node::replicas_fired`].
-    pub(crate) replicas: TimerProc,
-    /// [`Node::ack_fired`].
-    pub(crate) ack: TimerProc,
-    /// [`Node::mail_fired`].
-    pub(crate) mail: TimerProc,
-}
-
 /// See the module's text.
 pub(crate) struct Node {
-    began: Instant,
-    /// What is added to the time since then: it is about the time of day, and never goes back.
-    ahead_us: Cell<u64>,
+    clock: Clock,
     pub(crate) keyspace: &'static Keyspace,
-    procs: TimerProcs,
-    /// For questions from within the filter, which is given no context.
-    detached: Ctx,
-    /// What is known of the server's commands.
-    commands: &'static Table,
+    timers: Timers,
+    server: Server,
     pub(crate) shard: Option<Shard>,
-    incarnations: Incarnations,
+    lives: Lives,
     pub(crate) sessions: Sessions,
     pub(crate) one_shots: OneShots,
-    /// Plain commands that wait for keys.
-    pub(crate) queue: Queue,
-    pub(crate) open_multis: OpenMultis,
-    /// Of the shard that runs.
-    limits: Limits,
-    /// Somebody waits for what was ordered here to be settled, or was sent away because it is not.
-    seeks_safe_time: bool,
-    /// The others' clocks are too far ahead, and that was logged.
-    is_behind_others: bool,
-    passed_over: PassedOver,
-    blocked_clients: BlockedClients,
-    leaving: Leaving,
-    /// The server may make the client of a `CLUSTER SETSLOT` wait for replicas.
+    pub(crate) plain: PlainClients,
+    safe_time: SafeTime,
+    moving: MovingSlots,
+    pub(crate) strict: Strict,
+    peers: PeerLinks,
+    serving: Serving,
+    pub(crate) counts: Counts,
+}
+
+/// The server that has the node.
+struct Server {
+    /// For questions from within the filter, which is given no context.
+    detached: Ctx,
+    /// What is known of its commands.
+    commands: &'static Table,
+    /// It may make the client of a `CLUSTER SETSLOT` wait for replicas.
     may_wait_itself: bool,
-    stranded: Stranded,
-    /// As a primary of the durability `strict`, and as a replica of one.
-    telling: Telling,
-    questions: Questions,
-    pub(crate) following: Following,
-    /// With what nodes sign; `None` without a secret.
-    seals: Option<Seals>,
-    /// What is for other nodes, until the end of this turn of the server's loop.
-    mail: Mail,
-    links: Links,
-    /// Messages to other shards.
-    said: u64,
-    /// How many these were when links were looked at last, and at which check.
-    links_looked_at: Option<(u64, u64)>,
-    /// Sessions whose last connection closed since the last entry.
-    deserted: Vec<SessionId>,
-    /// Set for the shard's next deadline.
-    timer: Option<(Timer, Time)>,
-    /// Set for what an event left to do.
-    soon: Option<Timer>,
-    /// Set while somebody waits.
-    tick: Option<Timer>,
-    ticks: u32,
-    /// So many commands are looked at before it is asked again whether anything is held.
-    looks: u32,
-    /// Where the next look for keys that somebody waits for long begins.
+}
+
+/// The lives of the shard.
+struct Lives {
+    incarnations: Incarnations,
+    /// Of the one that runs.
+    limits: Limits,
+    /// Where the next look for keys that somebody waits for long begins, in whichever of them.
     looked_through: usize,
+}
+
+/// Slots that are about to leave, or were.
+#[derive(Default)]
+struct MovingSlots {
+    /// They are closed, and their commands wait.
+    leaving: Leaving,
+    /// They were on their way when the former primary died.
+    stranded: Stranded,
+}
+
+/// The durability `strict`.
+#[derive(Default)]
+pub(crate) struct Strict {
+    /// As a primary.
+    telling: Telling,
+    /// Whoever waits for replicas.
+    questions: Questions,
+    /// As a replica.
+    pub(crate) following: Following,
+}
+
+/// What keeps the node from serving, as it was seen last.
+#[derive(Default)]
+struct Serving {
     /// What had not voted was refused, since the node is drained.
     is_drained: bool,
     /// Another node has the same name, and that was logged.
     is_namesake: bool,
     /// What the server said at the last check of a write that would carry out a decision, if it refused it.
     no_writes: Option<String>,
-    /// Another node does not sign as this one does, and that was logged.
-    is_forged_said: bool,
-    /// The timer of the periodic check is set; otherwise the server's cron sees when there is something to look after.
-    check: Option<(Timer, Instant)>,
-    /// What is for other nodes leaves then.
-    mailing: Option<Timer>,
-    pub(crate) counts: Counts,
 }
 
 /// What the node counts, besides the shard.
@@ -222,66 +202,33 @@ impl Node {
         // It is there as long as the server: the module is never unloaded.
         let commands: &'static Table = Box::leak(Box::new(Table::of(ctx.call(c"COMMAND", c"E", &[]))));
         keyspace.begin(commands, Told::new(ctx.random(), subscribe));
+        let may_wait_itself = leaving::may_wait_itself(ctx);
         Node {
-            began: Instant::now(),
-            ahead_us: Cell::new(unix_time().0),
-            limits: limits(),
-            seeks_safe_time: false,
-            is_behind_others: false,
+            clock: Clock::begin(),
             keyspace,
-            procs,
-            detached: ctx.detached(),
-            commands,
+            timers: Timers::new(procs),
+            server: Server { detached: ctx.detached(), commands, may_wait_itself },
             shard: None,
-            incarnations: Incarnations::default(),
+            lives: Lives { incarnations: Incarnations::default(), limits: limits(), looked_through: 0 },
             sessions: Sessions::default(),
             one_shots: OneShots::new(own),
-            queue: Queue::default(),
-            open_multis: OpenMultis::default(),
-            passed_over: PassedOver::default(),
-            blocked_clients: BlockedClients::default(),
-            leaving: Leaving::default(),
-            may_wait_itself: leaving::may_wait_itself(ctx),
-            stranded: Stranded::default(),
-            telling: Telling::default(),
-            questions: Questions::default(),
-            following: Following::default(),
-            seals: secret.map(|secret| Seals::new(secret, ctx.random().max(1))),
-            mail: Mail::default(),
-            links: Links::default(),
-            said: 0,
-            links_looked_at: None,
-            deserted: Vec::new(),
-            timer: None,
-            soon: None,
-            tick: None,
-            ticks: 0,
-            looks: 0,
-            looked_through: 0,
-            is_drained: false,
-            is_namesake: false,
-            no_writes: None,
-            is_forged_said: false,
-            check: None,
-            mailing: None,
+            plain: PlainClients::default(),
+            safe_time: SafeTime::default(),
+            moving: MovingSlots::default(),
+            strict: Strict::default(),
+            peers: PeerLinks::new(secret.map(|secret| Seals::new(secret, ctx.random().max(1)))),
+            serving: Serving::default(),
             counts: Counts::default(),
         }
     }
 
-    /// The time of day, as far as that never goes back: timestamps are compared between nodes (P79). A machine that was suspended
-    /// catches up; one whose time is set back waits for nothing, and is ahead from then on.
+    /// By the node's clock.
     pub(crate) fn now(&self) -> Time {
-        let (elapsed, unix) = (self.began.elapsed().as_micros() as u64, unix_time());
-        let now = Time(elapsed + self.ahead_us.get());
-        if unix.since(now) < CATCHES_UP_US {
-            return now;
-        }
-        self.ahead_us.set(unix.0.saturating_sub(elapsed));
-        unix
+        self.clock.now()
     }
 
     pub(crate) fn detached(&self) -> Ctx {
-        self.detached
+        self.server.detached
     }
 
     /// Until when a command may wait for locks that comes now.
@@ -293,17 +240,12 @@ impl Node {
     fn with_queue<R>(&mut self, run: impl FnOnce(&mut Queue, Time, Option<&mut Shard>) -> R) -> R {
         let now = self.now();
         let _calling = self.keyspace.enter(Caller::server());
-        let result = run(&mut self.queue, now, self.shard.as_mut());
-        while let Some((client, number)) = self.queue.poll_released() {
+        let result = run(&mut self.plain.queue, now, self.shard.as_mut());
+        while let Some((client, number)) = self.plain.queue.poll_released() {
             client.release(number);
         }
         result
     }
-}
-
-/// The time of day: births of transactions are compared between processes.
-pub(crate) fn unix_time() -> Time {
-    Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64)
 }
 
 /// The bounds of a shard that begins now.

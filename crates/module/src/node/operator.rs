@@ -72,29 +72,29 @@ impl Node {
         if !may_wait {
             return Err(Error::WaitsForAnswer);
         }
-        let number = self.questions.ask(batch, Owed::Told(told), until);
+        let number = self.strict.questions.ask(batch, Owed::Told(told), until);
         self.come_back(ctx, 0);
         Ok(Asked::Waits(number))
     }
 
     /// The client of a question waits from now on.
     pub(crate) fn question_waits(&mut self, number: u64, client: Blocked) {
-        self.questions.wait(number, client);
+        self.strict.questions.wait(number, client);
         self.release_questions();
     }
 
     /// What is said to a client that waited.
     pub(crate) fn question_answered(&mut self, number: u64) -> Answer {
-        self.questions.take(number)
+        self.strict.questions.take(number)
     }
 
     /// A client that asked is gone. Whether it still waited.
     pub(crate) fn question_left(&mut self, client: Blocked) -> bool {
-        self.questions.left(client)
+        self.strict.questions.left(client)
     }
 
     pub(super) fn release_questions(&mut self) {
-        while let Some((client, number)) = self.questions.poll_released() {
+        while let Some((client, number)) = self.strict.questions.poll_released() {
             client.release(number);
         }
     }
@@ -106,7 +106,7 @@ impl Node {
 
     fn owner_of(&self, attempt: AttemptId) -> Option<Owner> {
         match attempt.tx.session {
-            OWN => self.queue.owner_of(attempt.tx.sequence.0),
+            OWN => self.plain.queue.owner_of(attempt.tx.sequence.0),
             session if session == self.one_shots.session() => self.one_shots.owner_of(attempt),
             session => self.sessions.owner_of(session),
         }

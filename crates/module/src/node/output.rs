@@ -16,7 +16,7 @@ impl Node {
     /// their outboxes, and from there to whoever listens.
     pub(crate) fn carry_out(&mut self, ctx: Ctx, own: Option<(SessionId, &mut Vec<Response>)>) {
         if own.is_none() {
-            self.blocked_clients.stir();
+            self.plain.blocked.stir();
         }
         let now = self.now();
         self.refuse_late(now);
@@ -26,8 +26,8 @@ impl Node {
         self.seek_safe_time(ctx);
         self.say(ctx, own);
         // Some have got what they waited for, and now wait for that to be settled.
-        if !self.seeks_safe_time && (self.queue.settles() || self.one_shots.settles()) {
-            self.seeks_safe_time = true;
+        if !self.safe_time.is_sought() && (self.plain.queue.settles() || self.one_shots.settles()) {
+            self.safe_time.seek_if(true);
             self.seek_safe_time(ctx);
             self.say(ctx, None);
         }
@@ -98,7 +98,7 @@ impl Node {
     fn hear(&mut self, ctx: Ctx, response: Response) {
         let safe_time = self.shard.as_ref().map(Shard::safe_time).unwrap_or_default();
         let next = self.one_shots.hear(response, safe_time, settings::PLAIN_WAIT_MS.get());
-        self.seeks_safe_time |= self.one_shots.settles();
+        self.safe_time.seek_if(self.one_shots.settles());
         self.release_one_shots();
         match next {
             None => {}
@@ -125,35 +125,26 @@ impl Node {
         }
     }
 
-    /// A timer that is early only looks again, so it is moved when something is due earlier, and not otherwise.
+    /// Sets the timer for what is due next.
     pub(super) fn set_timer(&mut self, ctx: Ctx) {
         self.check_again(ctx, settings::TOPOLOGY_MS.get());
         let Some(due) = self.shard.as_ref().and_then(Shard::poll_timeout) else { return };
-        if let Some((timer, at)) = self.timer {
-            if at <= due {
-                return;
-            }
-            ctx.stop(timer);
-        }
-        let millis = due.since(self.now()) / 1_000 + 1;
-        self.timer = Some((ctx.timer(millis, self.procs.deadline), due));
+        self.timers.set_deadline(ctx, due, || self.clock.now());
     }
 
     pub(crate) fn come_back(&mut self, ctx: Ctx, millis: u64) {
-        if self.soon.is_none() {
-            self.soon = Some(ctx.timer(millis, self.procs.soon));
-        }
+        self.timers.set_soon(ctx, millis);
     }
 
     /// The timer for the shard's next deadline.
     pub(crate) fn deadline_fired(&mut self, ctx: Ctx) {
-        self.timer = None;
+        self.timers.deadline_fired();
         self.due_unless_barred(ctx);
     }
 
     /// The timer for what an event left to do.
     pub(crate) fn soon_fired(&mut self, ctx: Ctx) {
-        self.soon = None;
+        self.timers.soon_fired();
         self.write_backup(ctx);
         self.due_unless_barred(ctx);
     }

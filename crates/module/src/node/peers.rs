@@ -19,9 +19,6 @@ const GREETS_ALL_EACH: u64 = 30;
 /// And those whom it does not know yet, or of whom it wants to know something.
 const GREETS_EACH: u64 = 10;
 
-/// And looks at most so often at all files that the server has open, for links that it made anew.
-const LINKS_LOOKED_AT_EACH: u64 = 5;
-
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
@@ -34,8 +31,8 @@ pub(super) enum Sent {
 impl Node {
     /// Sends a message to a shard.
     pub(super) fn send(&mut self, ctx: Ctx, shard: ShardId, message: &PeerMessage) -> Sent {
-        self.said += 1;
-        if self.links_looked_at.is_none() {
+        self.peers.note_said();
+        if !self.peers.were_looked_at() {
             self.quicken_links(ctx);
         }
         let id = self.keyspace.view(|view| match view.bearer(shard) {
@@ -44,8 +41,8 @@ impl Node {
             Bearer::Gone => Err(Sent::ToNobody),
         });
         match id.unwrap_or(Err(Sent::No)) {
-            Ok(id) if self.seals.is_some() && Mail::may_wait(message) => {
-                if self.mail.put(id, message) {
+            Ok(id) if self.peers.may_wait(message) => {
+                if self.peers.put(id, message) {
                     self.send_mail_soon(ctx);
                 }
                 Sent::Yes
@@ -58,39 +55,27 @@ impl Node {
 
     /// Links over which shards speak are made quick, as soon as one does, and again when the server made new ones.
     pub(super) fn quicken_links(&mut self, ctx: Ctx) {
-        let (said, checks) = (self.said, self.counts.checks);
-        let is_idle = self.links_looked_at.is_some_and(|(before, _)| said == before);
         let ports = self.keyspace.view(|view| view.bus_ports()).unwrap_or_default();
-        if is_idle || self.links.are_quick(&ports) {
-            return;
-        }
-        let is_early = self.links_looked_at.is_some_and(|(_, then)| checks < then + LINKS_LOOKED_AT_EACH);
-        if is_early {
-            return;
-        }
-        if !self.links.quicken(&ports) && self.links_looked_at.is_none() {
+        if !self.peers.quicken(&ports, self.counts.checks) {
             let text = "links to other nodes are slow: the files that the server has open cannot be listed in /proc/self/fd";
             ctx.log(Log::Warning, text);
         }
-        self.links_looked_at = Some((said, checks));
     }
 
     /// How many.
     pub(crate) fn quick_links(&self) -> usize {
-        self.links.count()
+        self.peers.quick()
     }
 
     /// In this turn of the server's loop, behind what clients sent.
     pub(super) fn send_mail_soon(&mut self, ctx: Ctx) {
-        if self.mailing.is_none() {
-            self.mailing = Some(ctx.timer(0, self.procs.mail));
-        }
+        self.timers.set_mail(ctx);
     }
 
     /// The timer for what goes to other nodes together.
     pub(crate) fn mail_fired(&mut self, ctx: Ctx) {
-        self.mailing = None;
-        for (node, envelope) in self.mail.take() {
+        self.timers.mail_fired();
+        for (node, envelope) in self.peers.take_mail() {
             let is_sent = self.send_envelope(ctx, &node, &Envelope::Peers(envelope));
             self.counts.peer_envelopes_out += u64::from(is_sent);
             // What was in it comes again (K8, P23).
@@ -102,21 +87,14 @@ impl Node {
     pub(super) fn send_envelope(&mut self, ctx: Ctx, to: &str, envelope: &Envelope) -> bool {
         let Ok(id) = CString::new(to) else { return false };
         let own = self.own();
-        let sealed = match (&mut self.seals, envelope) {
-            (Some(seals), envelope) => seals.seal(&own, to, envelope),
-            (None, Envelope::Peer(message)) => Some(message.clone()),
-            (
-                None,
-                Envelope::Greeting(_) | Envelope::Knows { .. } | Envelope::TakeOver | Envelope::Peers(_),
-            ) => None,
-        };
+        let sealed = self.peers.seal(&own, to, envelope);
         sealed.is_some_and(|sealed| ctx.send_to_node(&id, &sealed))
     }
 
     /// Something came over the bus, from the node of this id. With a secret, what is not sealed with it is dropped.
     pub(crate) fn received(&mut self, ctx: Ctx, sender: &[u8], payload: &[u8]) {
         let (own, id) = (self.own(), String::from_utf8_lossy(sender).into_owned());
-        let Some(seals) = &mut self.seals else { return self.hear_peer(ctx, sender, payload) };
+        let Some(seals) = &mut self.peers.seals else { return self.hear_peer(ctx, sender, payload) };
         let sender = id;
         let (envelope, is_news) = match seals.open(&own, &sender, payload) {
             Ok(opened) => opened,
@@ -145,7 +123,7 @@ impl Node {
     fn note_refused(&mut self, ctx: Ctx, sender: &str, refused: Refused) {
         self.counts.peer_messages_refused += 1;
         let is_foreign = matches!(refused, Refused::Form | Refused::Signature);
-        if is_foreign && !std::mem::replace(&mut self.is_forged_said, true) {
+        if is_foreign && self.peers.note_forged() {
             let text = format!(
                 "what node {sender} sends is not signed with the secret in claret.peer-secret-file: all nodes need the same one \
                  ({refused:?})"
@@ -196,17 +174,17 @@ impl Node {
     /// Greets other nodes when it is time, or all of them `now`.
     pub(super) fn greet_nodes(&mut self, ctx: Ctx, now: bool) {
         let is_time = |each: u64| self.counts.checks.is_multiple_of(each);
-        if self.seals.is_none() || !now && !is_time(GREETS_EACH) {
+        if !self.peers.have_secret() || !now && !is_time(GREETS_EACH) {
             return;
         }
         let asks = settings::is_strict() && self.shard.is_none() && !ctx.is(Flag::Replica);
         let greets_all = now || asks || is_time(GREETS_ALL_EACH);
         let others = self.keyspace.view(|view| view.members().others.clone()).unwrap_or_default();
-        if let Some(seals) = &mut self.seals {
+        if let Some(seals) = &mut self.peers.seals {
             seals.keep(|id| others.iter().any(|other| other == id));
         }
         for other in &others {
-            let is_known = self.seals.as_ref().is_some_and(|seals| seals.greeting_of(other).is_some());
+            let is_known = self.peers.seals.as_ref().is_some_and(|seals| seals.greeting_of(other).is_some());
             if greets_all || !is_known {
                 self.greet_node(ctx, other);
             }
@@ -215,7 +193,7 @@ impl Node {
 
     fn greet_node(&mut self, ctx: Ctx, node: &str) {
         let bears = self.shard.as_ref().map(|shard| (shard.id(), shard.incarnation()));
-        let greeting = Greeting { is_strict: settings::is_strict(), bears, asks: self.following.asks };
+        let greeting = Greeting { is_strict: settings::is_strict(), bears, asks: self.strict.following.asks };
         self.send_envelope(ctx, node, &Envelope::Greeting(greeting));
     }
 }

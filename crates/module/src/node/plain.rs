@@ -16,9 +16,6 @@ use crate::parts::plain;
 use crate::parts::queue::{Asking, Left, Stage, Want, is_in_use, take_alone, wants_of};
 use crate::parts::verdict::{Asked, Look, Standing, Verdict};
 
-/// How often those who wait are looked after, in milliseconds.
-const TICK_MS: u64 = 10;
-
 /// Every so many ticks it is asked whether any MULTI is open.
 const TICKS_BETWEEN_LOOKS: u32 = 10;
 
@@ -56,7 +53,7 @@ impl Node {
         let verdict = asked.verdict(|| {
             let shard = self.shard.as_ref()?;
             let keys = keys_here(ctx, row, words);
-            let (wants, locks) = (self.wants(&keys, words), self.locks_of(shard));
+            let (wants, locks) = (self.wants(&keys, words), self.plain.locks_of(shard));
             let in_conflict =
                 |want: &&Want| locks.conflict(&want.key, want.access, Some(&want.op), Look::Records);
             let key = wants.iter().find(in_conflict)?.key.clone();
@@ -102,7 +99,7 @@ impl Node {
 
     /// A command has to wait: perhaps for what was ordered to be settled.
     fn waits_for_safe_time(&mut self) {
-        self.seeks_safe_time |= self.shard.as_ref().is_some_and(|shard| !shard.is_settled());
+        self.safe_time.seek(self.shard.as_ref());
     }
 
     /// Queues for all keys: those that a command asks for at once, and what is held of the rest then.
@@ -116,7 +113,7 @@ impl Node {
         let Some(number) = number else { return Judged::Runs };
         self.carry_out(ctx, None);
         self.tick_again(ctx);
-        match self.queue.stage(number) {
+        match self.plain.queue.stage(number) {
             Stage::Waits(_) | Stage::Settles => Judged::Waits(number),
             Stage::Granted | Stage::Refused | Stage::Resolved | Stage::Over => Judged::Decided(number),
         }
@@ -125,17 +122,17 @@ impl Node {
     /// The client of a command that is queued waits from now on.
     pub(crate) fn plain_waits(&mut self, number: u64, client: Blocked) {
         let until = self.waits_until();
-        self.queue.wait(number, client, until);
+        self.plain.queue.wait(number, client, until);
     }
 
     /// Whether a command has got what it waited for.
     pub(crate) fn plain_granted(&mut self, ctx: Ctx, number: u64) -> Waited {
-        let stage = self.queue.stage(number);
+        let stage = self.plain.queue.stage(number);
         // Clients may have been paused since it was let go, and a write would end the server.
         let is_paused = Ctx::must_not_write() && ctx.blocked_answers() && !is_planted(Bug::GrantedInPause);
         if stage == Stage::Granted && !is_paused {
             // What it uses is its own meanwhile, also where a script uses it.
-            self.queue.lend(number);
+            self.plain.queue.lend(number);
             return Waited::Granted;
         }
         self.counts.try_again += 1;
@@ -154,7 +151,7 @@ impl Node {
 
     /// A command that was granted has run.
     pub(crate) fn plain_ran(&mut self, number: u64) {
-        self.queue.take_back(number);
+        self.plain.queue.take_back(number);
     }
 
     /// A command lets everything go. It may let in others, who write: later, if nothing can be written.
@@ -174,7 +171,7 @@ impl Node {
     /// The client of a command leaves before that has run. It may have been let go already.
     pub(crate) fn plain_left(&mut self, ctx: Ctx, client: Blocked) -> Left {
         self.counts.try_again += 1;
-        let Some((number, left)) = self.queue.leave(client) else { return Left::Released };
+        let Some((number, left)) = self.plain.queue.leave(client) else { return Left::Released };
         self.plain_ends(ctx, number);
         left
     }
@@ -184,8 +181,8 @@ impl Node {
         let want = |key| Want { key, op: plain::whole(Access::Write), access: Access::Write };
         let wants: Vec<Want> = keys.map(want).collect();
         if wants.is_empty()
-            || !self.queue.may_reserve(settings::RESERVATIONS_MAX.get())
-            || wants.iter().any(|want| self.queue.is_reserved(&want.key))
+            || !self.plain.queue.may_reserve(settings::RESERVATIONS_MAX.get())
+            || wants.iter().any(|want| self.plain.queue.is_reserved(&want.key))
         {
             return;
         }
@@ -205,7 +202,7 @@ impl Node {
     pub(crate) fn may_pop(&mut self, ctx: Ctx, keys: &[(Bytes, Access)]) -> bool {
         // A write would end the server.
         let is_paused = Ctx::must_not_write() && ctx.blocked_answers();
-        let locks = self.shard.as_ref().map(|shard| self.locks_of(shard));
+        let locks = self.shard.as_ref().map(|shard| self.plain.locks_of(shard));
         let in_conflict = |(key, access): &&(Bytes, Access)| {
             is_paused || locks.is_some_and(|locks| locks.conflict(key, *access, None, Look::Locks))
         };
@@ -214,14 +211,14 @@ impl Node {
         if !is_free {
             self.waits_for_safe_time();
         }
-        self.passed_over.note(held);
+        self.plain.passed_over.note(held);
         self.tick_again(ctx);
         is_free
     }
 
     /// Transactions come to keys with a frame.
     pub(super) fn come_with(&mut self, ctx: Ctx, requests: &[Request]) {
-        if !self.blocked_clients.minds_who_comes() {
+        if !self.plain.blocked.minds_who_comes() {
             return;
         }
         let keys = requests.iter().flat_map(|request| {
@@ -241,8 +238,8 @@ impl Node {
     pub(super) fn come<'a>(&mut self, ctx: Ctx, keys: impl Iterator<Item = (&'a Bytes, TxId)>) {
         let shard = self.shard.as_ref();
         let is_held = |key: &Bytes| shard.is_some_and(|shard| shard.is_held(key));
-        if self.blocked_clients.minds_who_comes()
-            && self.blocked_clients.come_to(keys, ctx.is(Flag::Multi), is_held)
+        if self.plain.blocked.minds_who_comes()
+            && self.plain.blocked.come_to(keys, ctx.is(Flag::Multi), is_held)
         {
             wake_all(ctx);
         }
@@ -252,24 +249,24 @@ impl Node {
 
     /// There is a shard, and commands are looked at.
     pub(super) fn begin_to_look(&mut self, ctx: Ctx) {
-        self.open_multis.begin_to_look();
+        self.plain.open_multis.begin_to_look();
         self.look_for_multis(ctx);
-        self.blocked_clients.begin_to_look(ctx.clients().as_deref());
+        self.plain.blocked.begin_to_look(ctx.clients().as_deref());
         self.tick_soon(ctx);
     }
 
     /// Looks whether anybody has a MULTI open still. O(clients), while anybody may.
     fn look_for_multis(&mut self, ctx: Ctx) {
-        let clients = if self.open_multis.wants_look() { ctx.clients() } else { None };
+        let clients = if self.plain.open_multis.wants_look() { ctx.clients() } else { None };
         let open = clients.map(|clients| {
             clients.into_iter().filter(|client| client.queued.is_some()).map(|client| client.id).collect()
         });
-        self.open_multis.look(open);
+        self.plain.open_multis.look(open);
     }
 
     /// Looks after those who wait; keys to be signalled, when nobody is at the node: who is served runs a command.
     pub(crate) fn tick(&mut self, ctx: Ctx) -> Vec<Bytes> {
-        self.tick = None;
+        self.timers.tick_fired();
         let now = self.now();
         self.with_queue(|queue, now, _| queue.expire(now));
         if self.expire_blocked(now) {
@@ -282,33 +279,29 @@ impl Node {
             return Vec::new();
         }
         self.drain(now);
-        self.ticks += 1;
-        if self.ticks.is_multiple_of(TICKS_BETWEEN_LOOKS) {
+        if self.timers.is_nth_tick(TICKS_BETWEEN_LOOKS) {
             self.look_for_multis(ctx);
             self.ask_back(now);
         }
-        if !self.queue.is_quiet() {
+        if !self.plain.queue.is_quiet() {
             self.with_queue(|queue, now, shard| shard.map(|shard| queue.tick(now, shard)));
         }
         self.carry_out(ctx, None);
         let shard = self.shard.as_ref();
-        let free = self.passed_over.take(|key| shard.is_none_or(|shard| !is_in_use(shard, key)));
+        let free = self.plain.passed_over.take(|key| shard.is_none_or(|shard| !is_in_use(shard, key)));
         self.tick_again(ctx);
         if is_planted(Bug::PassedOverForgotten) { Vec::new() } else { free }
     }
 
     /// Looks after them again soon, if anybody waits.
     pub(super) fn tick_again(&mut self, ctx: Ctx) {
-        let is_any = !self.queue.is_quiet() || self.open_multis.is_any() || self.passed_over.is_any();
-        if is_any || self.leaving.is_any() {
+        if self.plain.is_any_waiting() || self.moving.leaving.is_any() {
             self.tick_soon(ctx);
         }
     }
 
     pub(super) fn tick_soon(&mut self, ctx: Ctx) {
-        if self.tick.is_none() {
-            self.tick = Some(ctx.timer(TICK_MS, self.procs.tick));
-        }
+        self.timers.set_tick(ctx);
     }
 }
 

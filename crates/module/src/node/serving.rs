@@ -25,7 +25,7 @@ impl Node {
     /// At each check, and when somebody looks; but for a pause of clients, which is no fault and is over soon.
     pub(crate) fn see_whether_it_writes(&mut self, ctx: Ctx) {
         if !Ctx::must_not_write() {
-            self.no_writes = match self.keyspace.may_write(ctx) {
+            self.serving.no_writes = match self.keyspace.may_write(ctx) {
                 Err(Error::NoWrites(said)) => Some(said),
                 _ => too_few_replicas(ctx),
             };
@@ -37,14 +37,16 @@ impl Node {
             return None;
         }
         let why = match () {
-            () if self.detached.is(Flag::Loading) => "the server reads its files",
-            () if self.detached.is(Flag::Replica) => "this node is a replica",
+            () if self.server.detached.is(Flag::Loading) => "the server reads its files",
+            () if self.server.detached.is(Flag::Replica) => "this node is a replica",
             () if self.keyspace.view(|view| view.serves_some()) != Some(true) => {
                 "this node serves no slots as a primary"
             }
-            () if self.is_namesake => "the id of another node begins as that of this one: CLUSTER RESET HARD",
-            () if self.following.said.is_empty() => "its shard has not begun yet",
-            () => self.following.said.trim_start_matches("no transactions are served: "),
+            () if self.serving.is_namesake => {
+                "the id of another node begins as that of this one: CLUSTER RESET HARD"
+            }
+            () if self.strict.following.said.is_empty() => "its shard has not begun yet",
+            () => self.strict.following.said.trim_start_matches("no transactions are served: "),
         };
         Some(why.to_owned())
     }
@@ -52,15 +54,15 @@ impl Node {
     fn why_refused(&self) -> Option<String> {
         if let Err(Error::NoReplicas { there, configured }) = self.are_replicas_there() {
             // Who took over has none yet that follows it.
-            let all = (self.telling.told.seen().acked.len() as u64).max(configured);
+            let all = (self.strict.telling.told.seen().acked.len() as u64).max(configured);
             if there as u64 >= all {
                 return Some(
                     "its replicas are connected, and not all acknowledge in time: one of them, or the network, is slow"
                         .to_owned(),
                 );
             }
-            let leave =
-                replicas_may_leave(self.detached).map_or_else(String::new, |leave| format!("; {leave}"));
+            let leave = replicas_may_leave(self.server.detached)
+                .map_or_else(String::new, |leave| format!("; {leave}"));
             return Some(format!(
                 "{there} of its {all} replicas are connected and acknowledge (claret.replicas is {configured}): start the node that is \
                  down, or have another one follow this one{leave}"
@@ -69,7 +71,7 @@ impl Node {
         if settings::DRAIN.get() == 1 {
             return Some("it is drained: CONFIG SET claret.drain 0 ends that".to_owned());
         }
-        self.no_writes.as_ref().map(|error| format!("the server takes no writes now: {error}"))
+        self.serving.no_writes.as_ref().map(|error| format!("the server takes no writes now: {error}"))
     }
 }
 

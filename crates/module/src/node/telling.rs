@@ -23,7 +23,7 @@ impl Node {
         if Ctx::must_not_write() {
             return self.come_back(ctx, BARRED_MS);
         }
-        let mut is_whole = self.telling.told.is_whole_due();
+        let mut is_whole = self.strict.telling.told.is_whole_due();
         if is_whole {
             shard.replicate();
         }
@@ -35,27 +35,25 @@ impl Node {
                 files::pass_on(ctx, &own, position, b"");
             }
             files::in_parts(changes.into_iter(), |part| files::pass_on(ctx, &own, position, part));
-            self.telling.told.told(batch, std::mem::take(&mut is_whole));
+            self.strict.telling.told.told(batch, std::mem::take(&mut is_whole));
             self.counts.batches_told += 1;
         }
-        if self.telling.told.waiting() > 0 {
+        if self.strict.telling.told.waiting() > 0 {
             let now = self.now();
-            self.telling.waits_since.get_or_insert(now);
+            self.strict.telling.waits_since.get_or_insert(now);
         }
-        if self.telling.told.is_place_sought() {
+        if self.strict.telling.told.is_place_sought() {
             self.look_at_replicas_soon(ctx, 0);
         }
     }
 
     pub(super) fn look_at_replicas_soon(&mut self, ctx: Ctx, millis: u64) {
-        if self.telling.look.is_none() {
-            self.telling.look = Some(ctx.timer(millis, self.procs.replicas));
-        }
+        self.timers.set_replicas(ctx, millis);
     }
 
     /// The timer: the server is asked who has how much.
     pub(crate) fn replicas_fired(&mut self, ctx: Ctx) {
-        self.telling.look = None;
+        self.timers.replicas_fired();
         if self.keyspace.is_barred(ctx) {
             return self.look_at_replicas_soon(ctx, BARRED_MS);
         }
@@ -70,13 +68,13 @@ impl Node {
     pub(super) fn look_at_replicas(&mut self, ctx: Ctx) -> bool {
         let tells = match &self.shard {
             Some(shard) => shard.is_replicated(),
-            None => self.telling.told.waiting() > 0,
+            None => self.strict.telling.told.waiting() > 0,
         };
         tells && self.see_replicas(ctx)
     }
 
     fn see_replicas(&mut self, ctx: Ctx) -> bool {
-        let seals = &self.seals;
+        let seals = &self.peers.seals;
         let is_strict = |id: &str| {
             seals.as_ref().and_then(|seals| seals.greeting_of(id)).is_some_and(|greeting| greeting.is_strict)
         };
@@ -87,27 +85,27 @@ impl Node {
         let role = ctx.call(c"ROLE", c"Ev", &[]);
         let Some(seen) = Replicas::of(role, addresses) else { return false };
         let configured = settings::REPLICAS.get() as usize;
-        let confirmed = self.telling.told.look(seen, configured);
+        let confirmed = self.strict.telling.told.look(seen, configured);
         if let Some(batch) = confirmed {
             if let Some(shard) = &mut self.shard {
                 shard.replicated(batch);
             }
-            self.questions.confirmed(batch);
+            self.strict.questions.confirmed(batch);
             self.release_questions();
         }
         let now = self.now();
-        if self.telling.told.waiting() == 0 {
-            self.telling.waits_since = None;
+        if self.strict.telling.told.waiting() == 0 {
+            self.strict.telling.waits_since = None;
         } else if confirmed.is_some() {
-            self.telling.waits_since = Some(now);
+            self.strict.telling.waits_since = Some(now);
         }
-        match self.telling.told.are_all_there(configured) {
-            true => self.telling.missing_since = None,
-            false => _ = self.telling.missing_since.get_or_insert(now),
+        match self.strict.telling.told.are_all_there(configured) {
+            true => self.strict.telling.missing_since = None,
+            false => _ = self.strict.telling.missing_since.get_or_insert(now),
         }
         let is_late = self.are_replicas_late(now);
-        if is_late != std::mem::replace(&mut self.telling.is_said, is_late) {
-            let acked = &self.telling.told.seen().acked;
+        if is_late != std::mem::replace(&mut self.strict.telling.is_said, is_late) {
+            let acked = &self.strict.telling.told.seen().acked;
             let (there, all) = (acked.iter().flatten().count(), acked.len());
             let text = match is_late {
                 true => format!(
@@ -124,7 +122,7 @@ impl Node {
     /// Whether the replicas are away, or keep what was told waiting, for too long.
     fn are_replicas_late(&self, now: Time) -> bool {
         let is_long = |since: Time| now.since(since) > settings::REPLICA_MS.get() * 1_000;
-        let Telling { waits_since, missing_since, .. } = self.telling;
+        let Telling { waits_since, missing_since, .. } = self.strict.telling;
         [waits_since, missing_since].into_iter().flatten().any(is_long)
             && !is_planted(Bug::ServesWithoutReplicas)
     }
@@ -136,26 +134,26 @@ impl Node {
         {
             return Ok(());
         }
-        let there = self.telling.told.seen().acked.iter().flatten().count();
+        let there = self.strict.telling.told.seen().acked.iter().flatten().count();
         Err(Error::NoReplicas { there, configured: settings::REPLICAS.get() })
     }
 
     pub(crate) fn replicas_seen(&self) -> u64 {
-        self.telling.told.seen().acked.iter().flatten().count() as u64
+        self.strict.telling.told.seen().acked.iter().flatten().count() as u64
     }
 
     pub(crate) fn do_replicas_know(&self) -> bool {
-        self.telling.told.do_replicas_know(settings::REPLICAS.get() as usize)
+        self.strict.telling.told.do_replicas_know(settings::REPLICAS.get() as usize)
     }
 
     pub(crate) fn batches_waiting(&self) -> u64 {
-        self.telling.told.waiting() as u64
+        self.strict.telling.told.waiting() as u64
     }
 
     /// A replica came, or comes back: it is told everything.
     pub(crate) fn replica_came(&mut self, ctx: Ctx) {
         if self.shard.as_ref().is_some_and(Shard::is_replicated) {
-            self.telling.told.came();
+            self.strict.telling.told.came();
             self.come_back(ctx, 0);
         }
     }
@@ -170,7 +168,7 @@ impl Node {
             None => {
                 self.see_replicas(ctx);
                 let (there, configured) = (self.replicas_seen() as usize, settings::REPLICAS.get());
-                let are_there = self.telling.told.are_all_there(configured as usize);
+                let are_there = self.strict.telling.told.are_all_there(configured as usize);
                 match are_there && !self.are_replicas_late(self.now()) {
                     true => Ok(()),
                     false => Err(Error::NoReplicas { there, configured }),
@@ -187,17 +185,17 @@ impl Node {
                 batch
             }
             None => {
-                let batch = self.telling.told.last() + 1;
+                let batch = self.strict.telling.told.last() + 1;
                 files::pass_on(ctx, &self.own(), Position::of_no_shard(batch), b"");
-                self.telling.told.told(batch, true);
+                self.strict.telling.told.told(batch, true);
                 let now = self.now();
-                self.telling.waits_since.get_or_insert(now);
+                self.strict.telling.waits_since.get_or_insert(now);
                 self.look_at_replicas_soon(ctx, 0);
                 batch
             }
         };
         let until = self.now().plus(settings::REPLICA_MS.get() * 1_000);
-        self.questions.ask(batch, Owed::Taken, until)
+        self.strict.questions.ask(batch, Owed::Taken, until)
     }
 
     /// The filter sees what another node says. A replica is not to be let in where it would lose what it knows, and who gives a key away
@@ -207,7 +205,7 @@ impl Node {
         let Some(name) = filtered.word(0) else { return };
         let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
         let acknowledges = || filtered.word(1).is_some_and(|it| it.eq_ignore_ascii_case(b"ACK"));
-        if is("REPLCONF") && acknowledges() && self.telling.told.waiting() > 0 {
+        if is("REPLCONF") && acknowledges() && self.strict.telling.told.waiting() > 0 {
             self.look_at_replicas_soon(ctx, 0);
         } else if (is("PSYNC") || is("SYNC"))
             && self.is_unproven()
@@ -216,7 +214,7 @@ impl Node {
         {
             filtered.insert(0, b"CLARET.UNPROVEN");
         } else if is("RESTORE-ASKING") && !ctx.is(Flag::Replica) && !is_planted(Bug::TakenAtOnce)
-            || is("MIGRATE") && self.questions.is_any_taken()
+            || is("MIGRATE") && self.strict.questions.is_any_taken()
         {
             filtered.insert(0, b"CLARET.TAKE");
         }
@@ -227,7 +225,7 @@ impl Node {
         let Some(shard) = self.shard.as_mut().filter(|_| settings::is_strict()) else { return };
         shard.replicate();
         let bears = Some((shard.id(), shard.incarnation()));
-        self.telling.told.came();
+        self.strict.telling.told.came();
         let own = self.own();
         self.keyspace.learn(&own, bears);
         self.note_slots_on_their_way(ctx);
@@ -236,10 +234,10 @@ impl Node {
 
     /// Nobody waits any more for what was told.
     pub(super) fn tells_anew(&mut self) {
-        self.questions.end();
+        self.strict.questions.end();
         self.release_questions();
-        self.telling.told = Told::default();
-        (self.telling.waits_since, self.telling.missing_since) = (None, None);
+        self.strict.telling.told = Told::default();
+        (self.strict.telling.waits_since, self.strict.telling.missing_since) = (None, None);
     }
 
     /// This node is no shard any more.

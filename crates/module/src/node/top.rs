@@ -36,7 +36,7 @@ impl Node {
     /// those that somebody has waited for long.
     pub(crate) fn top(&mut self, caller: &Caller, count: usize) -> Result<Top, Error> {
         let Time(now_us) = self.now();
-        let from = self.looked_through;
+        let from = self.lives.looked_through;
         let not_served = || self.not_served().map_or(Error::NotReady, Error::NotServed);
         let shard = self.shard.as_ref().ok_or_else(not_served)?;
         let top = shard.top(Time(now_us), count, from, |key| caller.may_run("TYPE", key));
@@ -57,7 +57,7 @@ impl Node {
             hidden: top.hidden,
             keys: top.records.into_iter().map(key).collect(),
         };
-        self.looked_through = top.next;
+        self.lives.looked_through = top.next;
         Ok(shown)
     }
 }

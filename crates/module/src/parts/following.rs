@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use claret_core::Backup;
 use claret_planted::{Bug, is_planted};
 
-use crate::ffi::Timer;
 use crate::parts::seals::Position;
 
 /// What a replica keeps.
@@ -27,8 +26,6 @@ pub(crate) struct Following {
     pub(crate) is_to_be_written: bool,
     /// Whom this node followed last, as a replica.
     pub(crate) followed: Option<String>,
-    /// Set while the primary is to hear that everything was carried out.
-    pub(crate) ack: Option<Timer>,
     /// What this node's replicas said that they know, since it has no shard.
     pub(crate) known: BTreeMap<String, Option<Position>>,
     /// The number of the question to which they said so.

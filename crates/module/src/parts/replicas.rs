@@ -10,7 +10,7 @@ use claret_core::Time;
 use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 
-use crate::ffi::{Answer, Timer};
+use crate::ffi::Answer;
 
 /// The replicas of this node at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,8 +146,6 @@ impl Told {
 #[derive(Default)]
 pub(crate) struct Telling {
     pub(crate) told: Told,
-    /// Set while it is to be asked who has how much.
-    pub(crate) look: Option<Timer>,
     /// Since when something waits for replicas, and not all of it has been confirmed.
     pub(crate) waits_since: Option<Time>,
     /// Since when not all configured replicas are there, as seen last: also while nothing waits for them.

@@ -68,6 +68,8 @@ pub(crate) struct Sessions {
     next_late: Option<Time>,
     /// Responses that were dropped from full outboxes.
     pub(crate) dropped: u64,
+    /// Those whose last connection closed, and of which the shard does not know that yet.
+    deserted: Vec<SessionId>,
 }
 
 /// What a connection proved.
@@ -269,6 +271,18 @@ impl Sessions {
         let Bound { link, listens } = bound?;
         ((!listens || is_planted(Bug::ListenerEndsSession)) && self.unbind(link.session, now))
             .then_some(link.session)
+    }
+
+    /// The shard is to hear that the last connection of one closed.
+    pub(crate) fn note_deserted(&mut self, session: SessionId) {
+        self.deserted.push(session);
+    }
+
+    /// Takes those of which it is to hear so, unless they have a connection again.
+    pub(crate) fn take_deserted(&mut self) -> Vec<SessionId> {
+        let mut deserted = std::mem::take(&mut self.deserted);
+        deserted.retain(|session| !self.is_bound(*session));
+        deserted
     }
 
     /// Whether it said hello, and is not forgotten.

@@ -1,7 +1,6 @@
 //! The serial order of a run: that of decisions, or, where votes carry timestamps, that of the final ones (P75).
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use claret_core::message::{Refusal, Response};
 use claret_core::{AttemptId, CallNo, ShardId, Time, Timestamp};
@@ -36,11 +35,11 @@ impl Ledger {
     ) -> Result<(), Violation> {
         let entry = self.attempts.entry(attempt).or_default();
         match are_tentative {
-            true => drop(entry.tentative.insert(from, (at, replies.to_vec()))),
+            true => entry.stamps.keep_tentative(from, at, replies),
             false => self.note_replies(attempt, replies)?,
         }
         let entry = self.attempts.entry(attempt).or_default();
-        let known = *entry.places.entry(from).or_insert(at);
+        let known = entry.stamps.note_place(from, at);
         if known != at && !entry.is_torn() {
             return Err(format!("{attempt}: {from} votes {} and then {}", known.0, at.0));
         }
@@ -56,8 +55,8 @@ impl Ledger {
         now: Time,
         replies: &[(CallNo, Reply)],
     ) -> Result<(), Violation> {
-        let tentative = self.attempts.get_mut(&attempt).and_then(|entry| entry.tentative.remove(&from));
-        if let Some((_, replies)) = tentative.filter(|(voted, _)| *voted == at) {
+        let entry = self.attempts.get_mut(&attempt);
+        if let Some(replies) = entry.and_then(|entry| entry.stamps.take_tentative(from, at)) {
             self.note_replies(attempt, &replies)?;
         }
         self.note_replies(attempt, replies)?;
@@ -66,7 +65,7 @@ impl Ledger {
         }
         let entry = self.attempts.entry(attempt).or_default();
         if entry.participants.as_ref().is_some_and(|listed| listed.len() == 1) {
-            entry.places.entry(from).or_insert(at);
+            entry.stamps.note_place(from, at);
         }
         self.note_yes(attempt, from, now)?;
         let entry = &self.attempts[&attempt];
@@ -92,10 +91,9 @@ impl Ledger {
         refusal: &Refusal,
     ) {
         let Some((key, behind)) = refusal.of_operation() else { return };
-        if let Entry::Vacant(entry) = self.failed.entry(run) {
-            entry.insert(found_of(refusal));
+        if self.refusals.note_found(run, || found_of(refusal)) {
             // It saw those without a timestamp, too, and whoever votes later has a larger one than the safe time.
-            let settled = self.refused.get(&(shard, life, attempt)).copied();
+            let settled = self.refusals.settled((shard, life, attempt));
             let behind = behind.max(settled.unwrap_or(self.safe_time));
             self.order.push(Moment::Failed(run, key.clone(), behind));
         }
@@ -115,14 +113,10 @@ impl Ledger {
         let settled = self.settled;
         match response {
             Response::Voted { attempt, .. } | Response::Committed { attempt, .. } => {
-                let met = &mut self.attempts.entry(*attempt).or_default().met;
-                let known = met.entry(shard).or_insert((life, settled));
-                if known.0 < life {
-                    *known = (life, settled);
-                }
+                self.attempts.entry(*attempt).or_default().stamps.note_met(shard, life, settled);
             }
             Response::Refused { attempt, .. } => {
-                self.refused.entry((shard, life, *attempt)).or_insert(settled);
+                self.refusals.note_settled((shard, life, *attempt), settled);
             }
             _ => {}
         }
@@ -130,7 +124,7 @@ impl Ledger {
 
     /// The final timestamp of an attempt that is committed (P74).
     pub(super) fn final_of(&self, entry: &AttemptEntry) -> Option<Timestamp> {
-        entry.decided.and_then(|_| entry.places.values().copied().max().or(entry.beside))
+        entry.decided.and_then(|_| entry.stamps.last())
     }
 
     /// Everything in its order.
@@ -156,9 +150,9 @@ impl Ledger {
                 Moment::Decided(attempt) => {
                     let entry = &self.attempts[attempt];
                     let at = self.final_of(entry).unwrap_or_default();
-                    match entry.beside {
-                        None => (at, (false, 0, Some(*attempt))),
-                        Some(_) => (at, (true, 2 * place + 1, None)),
+                    match entry.stamps.is_beside() {
+                        false => (at, (false, 0, Some(*attempt))),
+                        true => (at, (true, 2 * place + 1, None)),
                     }
                 }
                 Moment::Wiped(_, at) | Moment::Failed(_, _, at) => (*at, (true, 2 * place + 1, None)),

@@ -97,7 +97,7 @@ impl Ledger {
         while let Some(inverse) = undo.pop() {
             reference.apply(key, inverse);
         }
-        match (fails, self.failed.get(&run).and_then(Option::as_ref)) {
+        match (fails, self.refusals.found(run)) {
             (Some(OpError::Unexpected { found, .. }), Some(said)) if *found != *said => {
                 Err(format!("{run}: was refused for '{key}', which answers {said}, and it answers {found}"))
             }

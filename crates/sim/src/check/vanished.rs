@@ -44,7 +44,7 @@ impl Ledger {
             let has_voted = |attempt: &AttemptId, entry: &AttemptEntry| {
                 // Its slot may have been another shard's then. What has not left yet was voted on by nobody.
                 let Some(site) = entry.sites.get(key) else { return false };
-                let voted = entry.yes.contains(site) || entry.lost.contains(site);
+                let voted = entry.votes.was_yes(*site);
                 let votes = *site == shard && unheard.contains(attempt);
                 (voted || votes) && self.uses(entry, key)
             };
@@ -115,7 +115,7 @@ impl Ledger {
             let mut lost = Lost::new();
             add(&mut lost, vanished);
             // Those with a timestamp come first of those with the same anyway.
-            let beside = self.remembered(vanished).filter(|entry| entry.beside.is_some());
+            let beside = self.remembered(vanished).filter(|entry| entry.stamps.is_beside());
             let places = beside.filter_map(|entry| entry.decided).map(|decision| decision.place + 1);
             let place = places.fold(vanished.place, usize::max);
             (finals.chain(seen).max().unwrap_or_default(), place, lost)

@@ -63,7 +63,7 @@ impl Node {
     /// Whoever waits for what was ordered here to be settled goes on, if it is; else the others are asked, soon again. Before what
     /// the shard wants said is carried out.
     pub(in crate::node) fn seek_safe_time(&mut self, ctx: Ctx) {
-        if !self.seeks_safe_time {
+        if !self.safe_time.is_sought() {
             return;
         }
         let now = self.now();
@@ -73,8 +73,8 @@ impl Node {
         self.with_queue(|queue, now, shard| shard.map(|shard| queue.settle(now, shard)));
         self.one_shots.settle(safe_time, settings::PLAIN_WAIT_MS.get());
         self.release_one_shots();
-        self.seeks_safe_time = is_sought || self.queue.settles() || self.one_shots.settles();
-        if self.seeks_safe_time {
+        self.safe_time.set_sought(is_sought || self.plain.queue.settles() || self.one_shots.settles());
+        if self.safe_time.is_sought() {
             self.come_back(ctx, AGAIN_MS);
         }
     }
@@ -86,9 +86,9 @@ impl Node {
             && clock.0
                 > now
                     .0
-                    .saturating_add(self.limits.ahead_us_max)
-                    .saturating_add(CLOCK_SKEWS * self.limits.skew_us_max)
-            && !std::mem::replace(&mut self.is_behind_others, true)
+                    .saturating_add(self.lives.limits.ahead_us_max)
+                    .saturating_add(CLOCK_SKEWS * self.lives.limits.skew_us_max)
+            && self.safe_time.note_behind_others()
         {
             let text = format!(
                 "the clock of shard {from} is more than claret.clock-skew-ms ahead of this node's, now or before: calls on hot records are \
