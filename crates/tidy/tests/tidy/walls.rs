@@ -48,7 +48,6 @@ pub(crate) const STILL_WIDE: &[(&str, &str, usize)] = &[
     ("crates/sim/src/check.rs", "AttemptEntry", 17),
     ("crates/sim/src/check.rs", "Ledger", 17),
     ("crates/sim/src/model/terminal.rs", "Terminal", 16),
-    ("crates/sim/src/world.rs", "World", 29),
 ];
 
 /// A struct with named fields, or an `impl` block.
