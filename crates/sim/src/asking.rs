@@ -3,10 +3,9 @@
 
 use std::collections::VecDeque;
 
-use claret_core::{Asked, Known, ShardId, Told};
+use claret_core::{Asked, Known, Shard, Told};
 
-use crate::check::Violation;
-use crate::world::World;
+use crate::check::{Ledger, Violation};
 
 /// So many attempts are looked at, at most: the latest.
 const ASKED_MAX: usize = 8;
@@ -23,34 +22,26 @@ struct Question {
     known: Option<Known>,
 }
 
-impl World {
+impl Asking {
     /// From now on he asks about this one.
-    pub(crate) fn ask_for_outcome(&mut self, asked: Option<Asked>) {
-        // With replicas an answer waits for them, as votes do (S2); where shards are a call away nothing is remembered.
-        if self.config.is_replicated() || self.config.direct {
-            return;
+    pub(crate) fn begin(&mut self, asked: Option<Asked>) {
+        if self.0.len() == ASKED_MAX {
+            self.0.pop_front();
         }
-        if self.asking.0.len() == ASKED_MAX {
-            self.asking.0.pop_front();
-        }
-        self.asking.0.extend(asked.map(|asked| Question { asked, told: Vec::new(), known: None }));
+        self.0.extend(asked.map(|asked| Question { asked, told: Vec::new(), known: None }));
     }
 
     /// He looks at a shard that has just done something.
-    pub(crate) fn look_for_outcomes(&mut self, at: ShardId) -> Result<(), Violation> {
-        if self.removed.contains(&at) {
-            return Ok(());
-        }
-        let shard = &self.hosts[at.0 as usize].shard;
-        for question in &mut self.asking.0 {
-            let Question { asked, told, known } = question;
+    pub(crate) fn look(&mut self, shard: &Shard, ledger: &mut Ledger) -> Result<(), Violation> {
+        let at = shard.id();
+        for Question { asked, told, known } in &mut self.0 {
             if asked.participants.iter().all(|listed| listed.shard != at) {
                 continue;
             }
             told.retain(|told| told.shard != at);
             told.push(shard.tell_written(asked.attempt, false));
             let concluded = asked.known(told);
-            self.ledger.told_outcome(asked, told, *known)?;
+            ledger.told_outcome(asked, told, *known)?;
             if matches!(concluded, Known::Committed | Known::Aborted) {
                 *known = Some(concluded);
             }

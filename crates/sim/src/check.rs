@@ -5,7 +5,7 @@
 //! first was applied before the other got its lock, and the order of decisions is a serial order. It agrees with real
 //! time, because a decision lies between a transaction's begin and the moment its user hears of it. Replaying all
 //! committed transactions in that order on the sequential model must give every answer that was heard, and the final
-//! records (P64). Records that vanish by themselves have a place in that order too (`check/vanished.rs`).
+//! records (P64, `check/serial.rs`). Records that vanish by themselves have a place in that order too (`check/vanished.rs`).
 //!
 //! Also checked, as it happens: registers are written once (P2); no user is told what did not happen (P65);
 //! of a transaction's runs at most one commits (trap 2); an answer never changes.
@@ -13,39 +13,35 @@
 //! A restart that loses votes may tear a transaction that has not been applied everywhere (docs/protocol.md, "What
 //! is promised"): its answers are not checked and it counts only where it was applied. Everything else must hold.
 
+mod open;
 mod order;
 mod outcomes;
 mod precedence;
 mod refusals;
 mod replay;
+mod serial;
 mod stamps;
 #[cfg(test)]
 mod tests;
 mod undone;
 mod vanished;
+mod violation;
 mod votes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use claret_core::message::{Refusal, Request, Response, Status};
 use claret_core::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Survives, Time, Timestamp, TxHandle};
-use claret_types::{Bytes, Effect, Operation, Reply, State, Unique};
+use claret_types::{Bytes, Operation, Reply};
 
 use crate::probe::Probe;
-use crate::reference::Reference;
 use crate::run::{Issued, RunId, RunLog, Told};
 
-use order::Step;
-use precedence::Precedence;
 use refusals::Refusals;
-use replay::Replay;
+pub(crate) use serial::LedgerEnd;
 use stamps::Stamps;
-use undone::Open;
-use vanished::Vanished;
+pub(crate) use violation::Violation;
 use votes::Votes;
-
-/// What is wrong, in a sentence.
-pub(crate) type Violation = String;
 
 /// All that is known of one attempt.
 #[derive(Debug, Default)]
@@ -98,6 +94,20 @@ enum Moment {
     Failed(RunId, Bytes, Timestamp),
 }
 
+/// One record vanished.
+#[derive(Debug)]
+struct Vanished {
+    shard: ShardId,
+    key: Bytes,
+    at: Time,
+    /// So many decisions were there by then.
+    place: usize,
+    /// Who had voted on it, decided or not.
+    voted: Vec<AttemptId>,
+    /// It ended by its time, at this millisecond by the shard's clock.
+    by_time: Option<u64>,
+}
+
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -124,17 +134,6 @@ pub(crate) struct Ledger {
     committed: BTreeMap<(SessionId, TxHandle), RunId>,
     /// What was done before the run.
     prepared: Vec<(Bytes, Operation)>,
-}
-
-/// What the sequential model starts from, and what it is compared with.
-pub(crate) struct LedgerEnd<'a> {
-    pub(crate) reference: Reference,
-    pub(crate) records: BTreeMap<&'a Bytes, &'a State>,
-    pub(crate) place: &'a dyn Fn(&Bytes) -> ShardId,
-    /// Whether a shard has carried out an attempt on a record, though not on all.
-    pub(crate) is_carried_out: &'a dyn Fn(ShardId, AttemptId, &Bytes) -> bool,
-    /// Nothing is under way any more: whatever was decided must have been applied.
-    pub(crate) settled: bool,
 }
 
 impl Ledger {
@@ -622,108 +621,4 @@ impl Ledger {
     pub(crate) fn runs(&self) -> &BTreeMap<RunId, RunLog> {
         &self.runs
     }
-
-    /// Replays everything that committed, and compares answers and records.
-    pub(crate) fn check_serial(&self, mut end: LedgerEnd<'_>) -> Result<(), Violation> {
-        let reference = std::mem::take(&mut end.reference);
-        let mut replay = Replay { reference, ids: BTreeSet::new(), precedence: None };
-        for (key, op) in &self.prepared {
-            let done = replay.reference.run(key, op, Unique(0));
-            done.map_err(|error| format!("before the run: {op:?}: {error}"))?;
-        }
-        let is_whole = self.torn() == 0 && !self.is_wiped();
-        replay.precedence = (self.is_stamped && is_whole).then(Precedence::default);
-        for step in self.serial_order() {
-            match step {
-                Step::Vanished(lost) => self.forget_vanished(&mut replay, lost)?,
-                Step::Wiped(shard) => replay.reference.forget(|key| (end.place)(key) == shard),
-                Step::Failed(run, key) => {
-                    let told = self.refusals.told(run).filter(|_| self.torn() == 0);
-                    if let Some(told) = told {
-                        self.check_failed(&mut replay.reference, run, key)?;
-                        let began = self.runs[&run].began;
-                        replay.precedes(|it| it.add_error(run.to_string(), (began, Some(told)), key));
-                    }
-                }
-                Step::Decided(attempt) => self.replay_attempt(&mut replay, attempt, &end)?,
-            }
-        }
-        compare(&end.records, replay.reference.records(), |key| self.is_doubtful(key))?;
-        replay.precedence.map_or(Ok(()), |precedence| precedence.check())
-    }
-
-    /// Whether nobody knows what a record holds: it vanished, and a transaction is torn whose timestamp is not known to be before
-    /// that or behind it.
-    fn is_doubtful(&self, key: &Bytes) -> bool {
-        let is_of = |entry: &AttemptEntry| entry.is_decided() && entry.is_torn() && self.uses(entry, key);
-        self.is_stamped && self.ends().any(|(gone, ..)| gone == key) && self.attempts.values().any(is_of)
-    }
-
-    /// Carries out a committed attempt on the model.
-    fn replay_attempt<'a>(
-        &'a self,
-        replay: &mut Replay<'a>,
-        attempt: AttemptId,
-        end: &LedgerEnd<'_>,
-    ) -> Result<(), Violation> {
-        let entry = &self.attempts[&attempt];
-        let shard_of = |key: &Bytes| entry.sites.get(key).copied().unwrap_or_else(|| (end.place)(key));
-        let undone = |key: &Bytes| {
-            let shard = shard_of(key);
-            let was = entry.applied.contains(&shard) || entry.carried_out.contains(key);
-            !was && !(end.is_carried_out)(shard, attempt, key)
-        };
-        let mut undo: Vec<(&Bytes, Effect)> = Vec::new();
-        replay.precedes(|it| it.add(attempt.to_string(), self.span_of(entry)));
-        for run in &entry.members {
-            if let Some(checked) = &self.runs[run].checked {
-                replay.check(*run, &self.runs[run].issued, checked, entry.is_torn())?;
-                continue;
-            }
-            let mut open = Open::default();
-            for (at, issued) in self.runs[run].issued.iter().enumerate() {
-                let torn = entry.is_torn();
-                open.end_before(at, &mut replay.reference);
-                if undone(&issued.key) && end.settled && !torn && !issued.is_unsent() {
-                    return Err(format!("{run} is committed, and '{}' never saw it", issued.key));
-                }
-                let inverse = replay.take(*run, issued, torn)?;
-                if issued.undone_at.is_some() {
-                    open.add(issued, inverse);
-                    continue;
-                }
-                undo.extend(inverse.filter(|_| undone(&issued.key)).map(|inverse| (&issued.key, inverse)));
-            }
-            open.end_before(usize::MAX, &mut replay.reference);
-        }
-        // Not yet applied there, or never: nobody who came later has seen it.
-        while let Some((key, inverse)) = undo.pop() {
-            replay.reference.apply(key, inverse);
-        }
-        Ok(())
-    }
-
-    /// When the last of its members began, and when the first of their users heard that it committed.
-    fn span_of(&self, entry: &AttemptEntry) -> (Time, Option<Time>) {
-        let runs = || entry.members.iter().map(|run| &self.runs[run]);
-        let told = runs().filter_map(|log| match log.told {
-            Told::Committed(at) => Some(at),
-            Told::Nothing | Told::Void => None,
-        });
-        (runs().map(|log| log.began).max().unwrap_or(Time(0)), told.min())
-    }
-}
-
-fn compare(
-    actual: &BTreeMap<&Bytes, &State>,
-    expected: &BTreeMap<Bytes, State>,
-    is_doubtful: impl Fn(&Bytes) -> bool,
-) -> Result<(), Violation> {
-    for key in expected.keys().chain(actual.keys().copied()).filter(|key| !is_doubtful(key)) {
-        let (is, should) = (actual.get(key).copied(), expected.get(key));
-        if is != should {
-            return Err(format!("'{key}' ends as {is:?}, and should be {should:?}"));
-        }
-    }
-    Ok(())
 }

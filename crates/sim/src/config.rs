@@ -4,7 +4,7 @@
 use claret_core::{Discipline, Limits, Ordered, Pacing, Survives, Switches};
 
 use crate::random::{Random, Stream};
-use crate::ways::{self, DrawnWays};
+use crate::ways::{DrawnWays, Others};
 
 /// Pauses of users one after the other, at most, that keep a run from its end: most are side by side.
 const PAUSES_MAX: u64 = 60;
@@ -256,9 +256,27 @@ impl Config {
         self.limits.told_ahead_us = *random.pick(&[0, 0, 300, 20_000, 1_000_000]);
         self.programs.optimistic_permille = *random.pick(&[0, 0, 0, 400, 1_000]);
         self.programs.savepoints_permille = *random.pick(&[0, 0, 0, 600]);
-        ways::draw_latest(self, random);
+        self.draw_ways(random);
         self.programs.demands_permille = *random.pick(&[0, 0, 0, 0, 100, 500]);
         self.added_permille = *random.pick(&[0, 0, 0, 300, 1_000]);
+    }
+
+    /// What ways draw last, and have the rest be like.
+    fn draw_ways(&mut self, random: &mut Random) {
+        let Config { ways, programs, shards, keys, reader_writer, phasing, direct, ordering, .. } = self;
+        let ProgramConfig { steps_max, single_permille, interactive_permille, .. } = programs;
+        let others = Others {
+            shards,
+            keys,
+            reader_writer,
+            phasing,
+            direct,
+            ordering,
+            steps_max,
+            single_permille,
+            interactive_permille,
+        };
+        ways.draw_latest(others, random);
     }
 
     /// A node leaves under load, often with the answer to a commit that is on its way.

@@ -11,6 +11,7 @@ use crate::check::Violation;
 use crate::event::SimEvent;
 use crate::network::Endpoint;
 use crate::process::Connection;
+use crate::slots::name_of;
 use crate::tamper::{Sent, Tampering};
 use crate::world::World;
 
@@ -70,13 +71,13 @@ impl World {
     /// A process that begins connects to all shards before it does anything, as a store does that is opened.
     pub(crate) fn connect_to_all(&mut self, session: SessionId) {
         let now = self.local(session);
-        let topology = self.topology();
+        let topology = self.cluster.slots.topology();
         if let Some(client) = self.client(session) {
             client.adopt(now, topology);
         }
         for number in 0..self.config.shards {
             let shard = ShardId(number);
-            if self.removed.contains(&shard) {
+            if self.cluster.has_left(shard) {
                 continue;
             }
             let (connection, incarnation) = (self.dial(session), self.shard(shard).incarnation());
@@ -94,38 +95,40 @@ impl World {
     /// A process connects anew to a shard. `overlaps`: it does not know yet that its last connection is broken.
     pub(crate) fn reconnect(&mut self, session: SessionId, shard: ShardId, overlaps: bool) {
         let is_closed = self.processes.get(&session).is_none_or(|process| process.is_closed);
-        if is_closed || self.client(session).is_none() || self.removed.contains(&shard) {
+        if is_closed || self.client(session).is_none() || self.cluster.has_left(shard) {
             return;
         }
         let before = self.processes[&session].connection_to(shard);
         if let Some(number) = before {
             let broken = SimEvent::Broken(session, shard, number);
-            let after = if overlaps { self.random.below(4 * RECONNECT_US_MAX) } else { 0 };
+            let after = if overlaps { self.draws.client.below(4 * RECONNECT_US_MAX) } else { 0 };
             self.schedule(self.now.plus(after), broken);
         }
         self.outcome.faults += 1;
         let connection = self.dial(session);
-        let arrival =
-            self.network.stream(self.now, Endpoint::Session(session), Endpoint::Shard(shard), connection);
+        let (from, to) = (Endpoint::Session(session), Endpoint::Shard(shard));
+        let arrival = self.lines.network.stream(self.now, from, to, connection);
         let Some(at) = arrival else { return self.reconnect_later(session, shard) };
         self.schedule(at, SimEvent::Handshake(session, shard, connection));
     }
 
     pub(crate) fn reconnect_later(&mut self, session: SessionId, shard: ShardId) {
-        let at = self.now.plus(1 + self.random.below(RECONNECT_US_MAX));
+        let at = self.now.plus(1 + self.draws.client.below(RECONNECT_US_MAX));
         self.schedule(at, SimEvent::Reconnect(session, shard, false));
     }
 
     /// A shard answers a handshake: which incarnation it is.
     pub(crate) fn shake_hands(&mut self, session: SessionId, shard: ShardId, connection: u32) {
-        if self.removed.contains(&shard) {
+        if self.cluster.has_left(shard) {
             return;
         }
         let incarnation = self.shard(shard).incarnation();
-        match self.network.stream(self.now, Endpoint::Shard(shard), Endpoint::Session(session), connection) {
+        let (from, to) = (Endpoint::Shard(shard), Endpoint::Session(session));
+        match self.lines.network.stream(self.now, from, to, connection) {
             Some(at) => {
                 // Now and then a handshake takes longer than the next one.
-                let slow = if self.random.chance(200) { self.random.below(4 * RECONNECT_US_MAX) } else { 0 };
+                let random = &mut self.draws.client;
+                let slow = if random.chance(200) { random.below(4 * RECONNECT_US_MAX) } else { 0 };
                 self.schedule(at.plus(slow), SimEvent::Connected(session, shard, connection, incarnation));
             }
             None => self.reconnect_later(session, shard),
@@ -145,8 +148,8 @@ impl World {
         let pipeline = Pipeline::with_frames_of(shard, as_, FRAME_REQUESTS - 1);
         let process = self.processes.get_mut(&session).expect("just seen");
         process.connections.insert((shard, number), Connection { pipeline, is_woken: false });
-        if self.removed.contains(&shard) {
-            let at = self.now.plus(self.random.below(RECONNECT_US_MAX));
+        if self.cluster.has_left(shard) {
+            let at = self.now.plus(self.draws.client.below(RECONNECT_US_MAX));
             self.schedule(at, SimEvent::Broken(session, shard, number));
         }
         self.wake(session, number);
@@ -154,7 +157,7 @@ impl World {
 
     /// A process finds that a connection is broken, and connects anew if it was the last one.
     pub(crate) fn broken(&mut self, session: SessionId, shard: ShardId, number: u32) {
-        let unbinds_newer = self.tamper.is(Tampering::UnbindsNewer);
+        let unbinds_newer = self.faults.is(Tampering::UnbindsNewer);
         let Some(process) = self.processes.get_mut(&session) else { return };
         process.connections.remove(&(shard, number));
         let newest = process.connection_to(shard);
@@ -162,18 +165,18 @@ impl World {
             let ended = if unbinds_newer { newest.unwrap_or(number) } else { number };
             client.disconnected(shard, ended);
         }
-        if self.removed.contains(&shard) {
-            let at = self.now.plus(self.random.below(RECONNECT_US_MAX));
+        if self.cluster.has_left(shard) {
+            let at = self.now.plus(self.draws.client.below(RECONNECT_US_MAX));
             self.schedule(at, SimEvent::Part(session, shard));
         }
     }
 
     /// A fault: what is on its way over the last connection between two ends may be lost, and it is made anew.
     pub(crate) fn break_connection(&mut self, session: SessionId, shard: ShardId) {
-        if self.random.chance(500) {
+        if self.draws.client.chance(500) {
             self.tear(session, shard);
         }
-        let overlaps = self.random.chance(250);
+        let overlaps = self.draws.client.chance(250);
         self.reconnect(session, shard, overlaps);
     }
 
@@ -184,7 +187,7 @@ impl World {
             | (Endpoint::Shard(shard), Endpoint::Session(session)) => (session, shard),
             _ => return,
         };
-        let at = until.plus(self.random.below(RECONNECT_US_MAX));
+        let at = until.plus(self.draws.client.below(RECONNECT_US_MAX));
         self.schedule(at, SimEvent::Reconnect(session, shard, false));
     }
 
@@ -193,35 +196,21 @@ impl World {
         let sessions: Vec<SessionId> = self.processes.keys().copied().collect();
         for session in sessions {
             self.tear(session, shard);
-            let at = until.plus(self.random.below(RECONNECT_US_MAX));
+            let at = until.plus(self.draws.client.below(RECONNECT_US_MAX));
             self.schedule(at, SimEvent::Reconnect(session, shard, false));
         }
     }
 
-    /// When what leaves now over a connection arrives. Where the ends do not see each other it is lost, and all that comes
-    /// behind it.
+    /// When what leaves now over a connection arrives, if it does.
     pub(crate) fn stream(&mut self, from: Endpoint, to: Endpoint, connection: u32) -> Option<Time> {
-        let arrival = self.network.stream(self.now, from, to, connection);
-        if arrival.is_none()
-            && let (Endpoint::Session(session), Endpoint::Shard(shard))
-            | (Endpoint::Shard(shard), Endpoint::Session(session)) = (from, to)
-        {
-            let torn = self.torn.entry((session, shard)).or_insert(connection);
-            *torn = connection.max(*torn);
-        }
-        arrival
+        self.lines.stream(self.now, from, to, connection)
     }
 
     /// What is on its way over the last connection between two ends is lost, both ways.
     pub(crate) fn tear(&mut self, session: SessionId, shard: ShardId) {
         if let Some(number) = self.processes.get(&session).and_then(|process| process.connection_to(shard)) {
-            self.torn.insert((session, shard), number);
+            self.lines.tear(session, shard, number);
         }
-    }
-
-    /// Whether what arrives over a connection was lost with it.
-    pub(crate) fn is_torn(&self, session: SessionId, shard: ShardId, number: u32) -> bool {
-        self.torn.get(&(session, shard)).is_some_and(|torn| number <= *torn)
     }
 }
 
@@ -234,7 +223,7 @@ impl World {
         let Some(((shard, _), connection)) = woken else { return };
         if !std::mem::replace(&mut connection.is_woken, true) {
             let shard = *shard;
-            let at = self.now.plus(self.random.below(WRITE_US_MAX));
+            let at = self.now.plus(self.draws.client.below(WRITE_US_MAX));
             self.schedule(at, SimEvent::Write(session, shard, number));
         }
     }
@@ -257,7 +246,7 @@ impl World {
             // Types that users wrote cannot be encoded: a frame's length is the number of its requests.
             let append = |_: &Request, frame: &mut Vec<u8>| frame.push(0);
             connection.pipeline.write(requests, append, |requests, _| frames.push(requests.to_vec()));
-            if !self.tamper.is(Tampering::FramesUncounted) {
+            if !self.faults.is(Tampering::FramesUncounted) {
                 client.add_frames(now, shard, number, frames.len() - counted.min(frames.len()));
             }
             if is_useless {
@@ -309,7 +298,8 @@ impl World {
 
     /// A request goes its own way: it may be lost, doubled, or overtaken.
     pub(crate) fn send_alone(&mut self, to: ShardId, link: Link, request: &Request) {
-        for at in self.network.arrivals(self.now, Endpoint::Session(link.session), Endpoint::Shard(to)) {
+        for at in self.lines.network.arrivals(self.now, Endpoint::Session(link.session), Endpoint::Shard(to))
+        {
             self.note_arrival(link.session, at);
             self.schedule(at, SimEvent::Request { to, link, request: request.clone() });
         }
@@ -325,7 +315,7 @@ impl World {
         link: Link,
         requests: Vec<Request>,
     ) -> Result<(), Violation> {
-        if self.removed.contains(&to) || self.is_torn(link.session, to, link.connection) {
+        if self.cluster.has_left(to) || self.lines.is_torn(link.session, to, link.connection) {
             return Ok(());
         }
         if let Some(at) = self.stale_of(to, link) {
@@ -333,19 +323,19 @@ impl World {
             return Ok(());
         }
         let refused = requests.iter().any(|request| self.cannot_be_read(to, request))
-            || requests.len() > 1 && self.frames.chance(self.config.faults.refused_frames_permille);
+            || requests.len() > 1 && self.draws.frames.chance(self.config.faults.refused_frames_permille);
         let mut responses = Vec::new();
         self.outcome.refused_frames += u64::from(refused);
         self.check_begins_with_heartbeat(to, link, refused, &requests)?;
         if !refused {
             let now = self.shard_time(to);
-            self.note_link(to, link);
-            self.answering = Some((link.session, Vec::new()));
+            self.lines.note_heard(to, link);
+            self.lines.answering = Some((link.session, Vec::new()));
             for request in requests {
                 self.shard(to).handle(now, link, request);
             }
             let drained = self.drain_shard(to);
-            responses = self.answering.take().map(|(_, responses)| responses).unwrap_or_default();
+            responses = self.lines.answering.take().map(|(_, responses)| responses).unwrap_or_default();
             drained?;
         }
         let Link { session, connection } = link;
@@ -368,8 +358,10 @@ impl World {
         let connection = (link.session, to, link.connection);
         for request in requests {
             match request {
-                Request::Heartbeat { .. } => drop(self.begun.insert(connection)),
-                Request::Execute { .. } | Request::Prepare { .. } if !self.begun.contains(&connection) => {
+                Request::Heartbeat { .. } => drop(self.lines.begun.insert(connection)),
+                Request::Execute { .. } | Request::Prepare { .. }
+                    if !self.lines.begun.contains(&connection) =>
+                {
                     return Err(format!(
                         "c{}#{}: begins without a heartbeat",
                         link.session.0, link.connection
@@ -379,7 +371,7 @@ impl World {
             }
         }
         if refused {
-            self.begun.insert(connection);
+            self.lines.begun.insert(connection);
         }
         Ok(())
     }
@@ -421,7 +413,7 @@ impl World {
         refused: bool,
         responses: Vec<Response>,
     ) -> Result<(), Violation> {
-        if self.is_torn(session, from, number) {
+        if self.lines.is_torn(session, from, number) {
             return Ok(());
         }
         let now = self.local(session);
@@ -455,7 +447,7 @@ impl World {
 
     /// A shard says something besides: it reaches the process over the connection that the shard knows.
     pub(crate) fn push(&mut self, from: ShardId, session: SessionId, response: Response) {
-        let connection = self.link_of(from, session);
+        let connection = self.lines.last_heard(from, session);
         self.push_over(from, session, connection, response);
     }
 
@@ -471,7 +463,7 @@ impl World {
         let way = (Endpoint::Shard(from), Endpoint::Session(session));
         let arrivals = match self.config.network.framed {
             true => self.stream(way.0, way.1, connection).into_iter().collect(),
-            false => self.network.arrivals(self.now, way.0, way.1),
+            false => self.lines.network.arrivals(self.now, way.0, way.1),
         };
         for at in arrivals {
             let response = response.clone();
@@ -488,7 +480,7 @@ impl World {
     ) -> (Vec<Response>, Vec<(ShardId, u32, Response)>) {
         let (mut own, mut others) = (Vec::with_capacity(responses.len()), Vec::new());
         for mut response in responses {
-            match self.tamper.hear(from, &mut response) {
+            match self.faults.tamper.hear(from, &mut response) {
                 None => {}
                 Some(shard) if shard == from => own.push(response),
                 Some(shard) => {
@@ -503,7 +495,7 @@ impl World {
 
     /// Over which connection a process believes that it hears what came over this one.
     fn heard_over(&self, session: SessionId, from: ShardId, connection: u32) -> u32 {
-        let process = self.processes.get(&session).filter(|_| self.tamper.is(Tampering::OldConnectionHeard));
+        let process = self.processes.get(&session).filter(|_| self.faults.is(Tampering::OldConnectionHeard));
         process.and_then(|process| process.connection_to(from)).unwrap_or(connection)
     }
 
@@ -514,7 +506,7 @@ impl World {
         connection: u32,
         response: Response,
     ) -> Result<(), Violation> {
-        if self.config.network.framed && self.is_torn(session, from, connection) {
+        if self.config.network.framed && self.lines.is_torn(session, from, connection) {
             return Ok(());
         }
         let now = self.local(session);
@@ -534,11 +526,6 @@ impl World {
         let skew = if self.config.faults.clocks { crate::clock::RATE_MAX.pow(2) } else { 1 };
         self.config.limits.lease_us / skew
     }
-}
-
-/// A shard's node.
-pub(crate) fn name_of(shard: ShardId) -> claret_core::Node {
-    shard.to_string().into()
 }
 
 /// Whether an attempt is listed, and no later one of its transaction.

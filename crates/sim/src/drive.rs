@@ -1,19 +1,21 @@
 //! What client processes do in the simulated world: they begin transactions, run their programs, hear events, ask
 //! about dead processes, and die.
 
+mod ways;
+
 use std::collections::BTreeSet;
 
 use claret_core::message::{KeyedCall, Refusal, Request, Response};
-use claret_core::{AttemptId, CallNo, Client, Event, SessionId, ShardId, Time, TxHandle, key_hash};
+use claret_core::{Asked, AttemptId, CallNo, Client, Event, SessionId, ShardId, Time, TxHandle, key_hash};
 use claret_types::{Claims, Reply};
 
 use crate::check::Violation;
 use crate::event::SimEvent;
 use crate::process::{Looking, Process, Progress, Transaction};
-use crate::random::{Random, Stream};
+use crate::random::Stream;
 use crate::run::RunId;
 use crate::workload::{Action, Ending, Program, RollBack, Step};
-use crate::world::{World, slot_of};
+use crate::world::World;
 
 /// The longest pause before an attempt is run again, in microseconds.
 const RERUN_US_MAX: u64 = 300;
@@ -43,7 +45,7 @@ impl World {
             } if attempt.tx.session != session => self.ledger.told_asked(from, attempt, &status, since),
             SimEvent::Response { from, session, mut response } => {
                 let now = self.local(session);
-                let Some(from) = self.tamper.hear(from, &mut response) else { return Ok(()) };
+                let Some(from) = self.faults.tamper.hear(from, &mut response) else { return Ok(()) };
                 let Some(client) = self.client(session) else { return Ok(()) };
                 client.handle_response(now, from, response);
                 self.pump(session)
@@ -59,7 +61,7 @@ impl World {
                 let Some(client) = &mut process.client else { return Ok(()) };
                 client.handle_timeout(now);
                 // Once a run, as if its deadline had passed: the answer changes nothing (P72).
-                let ask = |it: &Transaction| self.seed % ASKING_SEEDS == 1 && !it.has_asked;
+                let ask = |it: &Transaction| self.draws.seed % ASKING_SEEDS == 1 && !it.has_asked;
                 for (tx, transaction) in process.transactions.iter_mut().filter(|(_, it)| ask(it)) {
                     transaction.has_asked = client.ask_behind(now, *tx);
                 }
@@ -96,16 +98,6 @@ impl World {
             of_connection => self.step_connection(of_connection),
         }
     }
-
-    pub(crate) fn client(&mut self, session: SessionId) -> Option<&mut Client> {
-        self.processes.get_mut(&session)?.client.as_mut()
-    }
-
-    /// A transaction, if this is the run it is at and its user was not told the end.
-    pub(crate) fn running(&mut self, run: RunId) -> Option<&mut Transaction> {
-        let process = self.processes.get_mut(&run.session).filter(|process| process.client.is_some())?;
-        process.transactions.get_mut(&run.tx).filter(|it| it.run == run.run)
-    }
 }
 
 /// Programs.
@@ -118,19 +110,19 @@ impl World {
         process.begun += 1;
         let place = session.0 << 32 | process.begun;
         let stream = Stream::Program { session: session.0, sequence: process.begun };
-        let mut random = Random::new(self.seed, stream);
+        let mut random = self.draws.stream(stream);
         let mut program = match self.stageplay.scenario {
             Some(_) => Program::default(),
             None => self.workload.program(&self.config.programs, &mut random),
         };
         let stream = Stream::Savepoints { session: session.0, sequence: process.begun };
-        let mut savepoints = Random::new(self.seed, stream);
+        let mut savepoints = self.draws.stream(stream);
         if savepoints.chance(self.config.programs.savepoints_permille) {
             program.nest(&mut savepoints);
         } else if self.config.programs.demands_permille > 0 {
             // Within a savepoint nothing is demanded: what fails there is an answer.
             let stream = Stream::Demands { session: session.0, sequence: process.begun };
-            program.demand(self.config.programs.demands_permille, &mut Random::new(self.seed, stream));
+            program.demand(self.config.programs.demands_permille, &mut self.draws.stream(stream));
         }
         let is_left_out = self.config.skip.contains(&place);
         if is_left_out {
@@ -143,9 +135,9 @@ impl World {
         let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
         process.transactions.insert(tx, transaction);
         let run = RunId { session, tx, run: 1 };
-        if self.stale.chance(self.config.programs.abandon_permille) {
-            let most = *self.stale.pick(&[1, 1_000, 20_000]);
-            let at = self.now.plus(self.stale.below(most));
+        if self.draws.stale.chance(self.config.programs.abandon_permille) {
+            let most = *self.draws.stale.pick(&[1, 1_000, 20_000]);
+            let at = self.now.plus(self.draws.stale.below(most));
             self.schedule(at, SimEvent::Abandon(session, tx));
         }
         self.ledger.note_begin(run, self.now);
@@ -219,7 +211,7 @@ impl World {
 
     /// Issues an operation: at once if it is to be executed and its answer is wanted, otherwise with the commit.
     fn issue(&mut self, run: RunId, action: &Action, place: u64, at_once: bool) {
-        let (now, slot) = (self.local(run.session), slot_of(&action.key, self.moves.slots()));
+        let (now, slot) = (self.local(run.session), self.cluster.slots.of(&action.key));
         let reader_writer = self.config.reader_writer;
         let Some(transaction) = self.running(run).filter(|it| it.stage == Progress::Running) else { return };
         let (mut op, probe) = action.operation(&transaction.last, run, place);
@@ -429,7 +421,7 @@ impl World {
                 self.outcome.restarts += 1;
                 let doublings = if self.config.phasing { run.run / RUNS_A_DOUBLING } else { run.run };
                 let doublings = doublings.min(RERUN_DOUBLINGS_MAX);
-                let after = self.now.plus(self.random.below(RERUN_US_MAX << doublings));
+                let after = self.now.plus(self.draws.client.below(RERUN_US_MAX << doublings));
                 self.schedule(after, SimEvent::Rerun(run));
             }
             Event::Aborted => self.give_up(run)?,
@@ -463,7 +455,7 @@ impl World {
     /// The user knows the end; its worker begins the next transaction.
     fn leave(&mut self, run: RunId) {
         self.last_end = (self.now, self.outcome.steps);
-        let at = self.now.plus(self.random.below(self.config.programs.think_us_max + 1));
+        let at = self.now.plus(self.draws.client.below(self.config.programs.think_us_max + 1));
         let Some(process) = self.processes.get_mut(&run.session) else { return };
         if let Some(transaction) = process.transactions.remove(&run.tx) {
             self.leave_seat(run, transaction);
@@ -490,16 +482,18 @@ impl World {
 impl World {
     /// A client process begins, and connects to all shards.
     pub(crate) fn add_process(&mut self, id: SessionId, transactions: u32) {
-        let clock = self.clock(Stream::Clock { end: 1 << 32 | id.0 });
+        let clock = self.draws.clock(&self.config, Stream::Clock { end: 1 << 32 | id.0 });
         let config = &self.config;
         let (switches, limits) = (config.switches(), config.limits);
         let client = match config.direct {
             true => Client::direct(id, switches, limits, config.shards),
-            false => Client::new(id, switches, limits, usize::from(self.moves.slots()), config.pacing()),
+            false => {
+                Client::new(id, switches, limits, usize::from(self.cluster.slots.count()), config.pacing())
+            }
         };
         self.processes.insert(id, Process::new(id, client, clock, transactions));
         for _ in 0..self.config.workers {
-            let at = self.now.plus(self.random.below(500));
+            let at = self.now.plus(self.draws.client.below(500));
             self.schedule(at, SimEvent::Begin(id));
         }
         if !self.config.direct {
@@ -528,9 +522,9 @@ impl World {
         let last_arrival = process.last_arrival;
         self.outcome.faults += 1;
         self.trace.note(self.now, &[50, session.0], || format!("c{}: dies", session.0));
-        if self.random.chance(500) {
+        if self.draws.client.chance(500) {
             let successor = SessionId(self.processes.len() as u64);
-            let transactions = self.random.between(1, SUCCESSOR_TRANSACTIONS_MAX) as u32;
+            let transactions = self.draws.client.between(1, SUCCESSOR_TRANSACTIONS_MAX) as u32;
             self.add_process(successor, transactions);
         }
         for attempt in client.live() {
@@ -549,9 +543,9 @@ impl World {
         let lease_us = self.config.limits.lease_us;
         for number in 0..self.config.shards {
             let shard = ShardId(number);
-            let soon = self.partings.below(lease_us);
-            let late = if self.partings.chance(500) { self.partings.below(lease_us) } else { 0 };
-            if self.partings.chance(500) {
+            let soon = self.draws.partings.below(lease_us);
+            let late = if self.draws.partings.chance(500) { self.draws.partings.below(lease_us) } else { 0 };
+            if self.draws.partings.chance(500) {
                 self.schedule(self.now.plus(soon), SimEvent::Desert(shard, session));
             }
             let last = self.now.max(last_arrival);
@@ -561,21 +555,29 @@ impl World {
         }
     }
 
+    /// From now on somebody asks about this one.
+    fn ask_for_outcome(&mut self, asked: Option<Asked>) {
+        // With replicas an answer waits for them, as votes do (S2); where shards are a call away nothing is remembered.
+        if !self.config.is_replicated() && !self.config.direct {
+            self.asking.begin(asked);
+        }
+    }
+
     /// Others may ask about what it left. Returns whom.
     fn ask_about(&mut self, left: &[AttemptId]) -> BTreeSet<ShardId> {
         let mut all = BTreeSet::new();
         let living: Vec<SessionId> =
             self.processes.values().filter(|it| it.client.is_some()).map(|it| it.id).collect();
         for attempt in left {
-            if living.is_empty() || !self.random.chance(self.config.faults.asks_permille) {
+            if living.is_empty() || !self.draws.client.chance(self.config.faults.asks_permille) {
                 continue;
             }
-            let session = *self.random.pick(&living);
+            let session = *self.draws.client.pick(&living);
             // Only a participant knows; another would write a no that says nothing.
             let Some(asked) = self.ledger.participants(*attempt) else { continue };
             let asked: Vec<ShardId> = asked.into_iter().collect();
-            let shard = *self.random.pick(&asked);
-            let at = self.now.plus(self.random.below(2 * self.config.limits.lease_us));
+            let shard = *self.draws.client.pick(&asked);
+            let at = self.now.plus(self.draws.client.below(2 * self.config.limits.lease_us));
             self.schedule(at, SimEvent::Ask(session, shard, *attempt));
             all.insert(shard);
         }
@@ -593,7 +595,7 @@ impl World {
             return Ok(());
         }
         for number in 0..self.config.shards {
-            if self.removed.contains(&ShardId(number)) {
+            if self.cluster.has_left(ShardId(number)) {
                 continue;
             }
             let open = self.shard(ShardId(number)).open_attempts_of(session);

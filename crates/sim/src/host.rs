@@ -7,8 +7,8 @@ use claret_types::{Bytes, Operation, State};
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::moves::Moves;
 use crate::replicas::{Replicas, Stale};
+use crate::slots::Slots;
 use crate::store::Lease;
 
 /// No incarnation executes as many calls.
@@ -37,8 +37,8 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(id: ShardId, config: &Config, moves: &Moves) -> Host {
-        let store = config.is_external().then(|| Lease::new(id, moves));
+    pub(crate) fn new(id: ShardId, config: &Config, slots: &Slots) -> Host {
+        let store = config.is_external().then(|| Lease::new(id, slots));
         let (first, switches, limits) = (Incarnation(1), config.switches(), config.limits);
         let shard = match &store {
             Some(store) => Shard::over(store.as_external(), id, first, switches, limits),

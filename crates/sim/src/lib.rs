@@ -2,7 +2,7 @@
 //!
 //! A seed gives a configuration (`config.rs`: shards, clients, switches, delays, faults) and a workload
 //! (`workload.rs`: programs over keys of every type). The real state machines of `claret-core` run in virtual time
-//! (`world.rs`, `drive.rs`) over a network that delays, loses, doubles and reorders (`network.rs`), while clients
+//! (`world.rs`, `steps.rs`, `drive.rs`) over a network that delays, loses, doubles and reorders (`network.rs`), while clients
 //! die, stop and reconnect (`connections.rs`), slots move (`moves.rs`), shards restart with and without their memory,
 //! and external records vanish (`vanish.rs`). Each machine checks its invariants after every step. At the end all
 //! that committed is replayed on a sequential model (`check.rs`, `reference.rs`) and judged from what users saw alone
@@ -11,6 +11,7 @@
 //! machines. `docs/simulation.md` describes all this, and what it cannot see.
 
 mod asking;
+mod beginning;
 /// A type that a user wrote, run like the built-in ones: a link to an example of `claret`, so that the package has it, too.
 #[allow(dead_code, unreachable_pub)]
 mod book;
@@ -18,16 +19,21 @@ mod book;
 mod bug;
 mod check;
 mod clock;
+mod cluster;
 mod config;
 mod connections;
 /// Partial states as small as each type allows: a link to what the tests of `claret-types` use.
 mod demands;
+mod draws;
 mod drive;
 mod driven;
+mod ending;
 mod event;
+mod faults;
 mod host;
 #[cfg(feature = "planted-bugs")]
 pub mod hunt;
+mod lines;
 pub mod model;
 mod moves;
 mod nesting;
@@ -41,12 +47,20 @@ mod queue;
 mod random;
 mod reference;
 mod replicas;
+mod replication;
+mod requests;
 mod run;
+mod savepoints;
 mod scenario;
 pub mod script;
+mod seat;
+mod setting;
 mod settings;
+mod shards;
 mod shrink;
+mod slots;
 mod stale;
+mod steps;
 mod store;
 mod tamper;
 mod trace;
@@ -64,13 +78,12 @@ use std::sync::Arc;
 pub use bug::Bug;
 pub use claret_core::each_way;
 pub use config::{Config, FaultConfig, NetworkConfig, ProgramConfig};
-pub use driven::LeftOut;
-pub use outcome::Outcome;
+pub use outcome::{LeftOut, Outcome};
 pub use plant::Plant;
 pub use scenario::{Read, Scenario};
 pub use tamper::Tampering;
 
-use driven::Stageplay;
+use seat::Stageplay;
 use world::World;
 
 /// How to run a seed.
@@ -170,7 +183,7 @@ fn attempt(options: &SimOptions, in_words: bool) -> Result<(Outcome, Vec<String>
     let given = || given(options.seed, options.scenario.is_some());
     let config = options.config.clone().unwrap_or_else(given);
     let stageplay = Stageplay::of(options.scenario.clone());
-    let mut world = World::new(options.seed, config.clone(), (options.plant, stageplay), in_words);
+    let mut world = World::begun(options.seed, config.clone(), (options.plant, stageplay), in_words);
     let run = AssertUnwindSafe(|| options.plant.during(|| world.run()));
     let reason = match catch_unwind(run) {
         Ok(Ok(outcome)) => return Ok((outcome, world.trace.lines())),

@@ -4,21 +4,15 @@
 //! in it any more its records leave, all at once. Processes hear of it when they ask for the topology; until then
 //! they send their calls to the old place.
 
-use std::collections::BTreeSet;
-
 use claret_core::message::{PeerMessage, Status};
-use claret_core::{SessionId, ShardId, SlotRange, Survives, Time, Timestamp};
+use claret_core::{SessionId, ShardId, Survives, Time, Timestamp};
 
 use crate::check::Violation;
-use crate::config::Config;
-use crate::connections::name_of;
 use crate::event::SimEvent;
-use crate::random::{Random, Stream};
+use crate::random::Stream;
+use crate::slots::{Leaving, slot_of};
 use crate::tamper::Tampering;
-use crate::world::{World, slot_of};
-
-/// Slots of one shard at the beginning.
-const SLOTS_OF_A_SHARD: u16 = 4;
+use crate::world::World;
 
 /// A process that asks for the topology is answered after so many microseconds at most.
 const LEARN_US_MAX: u64 = 3_000;
@@ -28,64 +22,6 @@ const PART_US_MAX: u64 = 10_000;
 
 /// A shard that does not know who owns keys now hears so when it was looked at so often.
 const GOSSIP_STEPS: u64 = 6;
-
-/// Who uses a slot that is to leave is asked for it again when shards that give slots away were looked at so often.
-const ASKED_BACK_STEPS: u64 = 16;
-
-/// A slot that is about to leave.
-#[derive(Debug)]
-struct Leaving {
-    slot: u16,
-    /// Where it goes.
-    to: ShardId,
-    /// Nobody uses anything in it, and it goes when the replicas have this batch (S16).
-    batch: Option<u64>,
-}
-
-/// Who serves which slot in truth, and what is about to change.
-#[derive(Debug)]
-pub(crate) struct Moves {
-    owners: Vec<ShardId>,
-    leaving: Vec<Leaving>,
-    /// The shard that gives all its slots away.
-    leaver: Option<ShardId>,
-    /// Counts the slots that have gone.
-    gone: u64,
-    /// How often shards that give slots away were looked at.
-    looks: u64,
-}
-
-impl Moves {
-    pub(crate) fn new(config: &Config) -> Self {
-        let each = if config.is_external() { SLOTS_OF_A_SHARD } else { 1 };
-        let owners = (0..each).flat_map(|_| (0..config.shards).map(ShardId)).collect();
-        Moves { owners, leaving: Vec::new(), leaver: None, gone: 0, looks: 0 }
-    }
-
-    /// How many there are.
-    pub(crate) fn slots(&self) -> u16 {
-        self.owners.len() as u16
-    }
-
-    /// Who serves a slot now.
-    pub(crate) fn owner(&self, slot: u16) -> ShardId {
-        self.owners[usize::from(slot)]
-    }
-
-    /// The shards that own keys.
-    pub(crate) fn owners(&self) -> BTreeSet<ShardId> {
-        self.owners.iter().copied().collect()
-    }
-
-    /// Another number for another state of the cluster.
-    pub(crate) fn version(&self) -> u64 {
-        self.gone
-    }
-
-    fn serves(&self, shard: ShardId) -> bool {
-        self.owners.contains(&shard)
-    }
-}
 
 impl World {
     /// When which slots move, and which node leaves. Only external records can go from one to another.
@@ -97,10 +33,10 @@ impl World {
         if !self.config.is_external() || !self.config.phasing || shards < 2 || loses_records {
             return;
         }
-        let random = &mut Random::new(self.seed, Stream::Moves);
+        let random = &mut self.draws.stream(Stream::Moves);
         let until = self.config.faults.until_us;
         for _ in 0..moves {
-            let slot = random.below(u64::from(self.moves.slots())) as u16;
+            let slot = random.below(u64::from(self.cluster.slots.count())) as u16;
             let (at, to) = (random.below(until), ShardId(random.below(shards) as u32));
             self.schedule(Time(at), SimEvent::Move(slot, to));
         }
@@ -108,10 +44,10 @@ impl World {
         if leaves && !self.config.is_replicated() {
             // It gives all its slots away, one after the other, and is gone some time after the last one.
             let leaver = ShardId(random.below(shards) as u32);
-            self.moves.leaver = Some(leaver);
-            for slot in 0..self.moves.slots() {
+            self.cluster.slots.leaver = Some(leaver);
+            for slot in 0..self.cluster.slots.count() {
                 let to = ShardId((leaver.0 + 1 + random.below(shards - 1) as u32) % self.config.shards);
-                if self.moves.owner(slot) == leaver {
+                if self.cluster.slots.owner(slot) == leaver {
                     self.schedule(Time(random.below(until)), SimEvent::Move(slot, to));
                 }
             }
@@ -121,51 +57,45 @@ impl World {
 
     /// A slot is to go to another shard.
     pub(crate) fn begin_move(&mut self, slot: u16, to: ShardId) -> Result<(), Violation> {
-        let from = self.moves.owner(slot);
-        let is_moving = self.moves.leaving.iter().any(|leaving| leaving.slot == slot);
-        if from == to || is_moving || self.removed.contains(&to) {
+        let from = self.cluster.slots.owner(slot);
+        let is_moving = self.cluster.slots.leaving.iter().any(|leaving| leaving.slot == slot);
+        if from == to || is_moving || self.cluster.has_left(to) {
             return Ok(());
         }
         self.outcome.faults += 1;
         self.store(from).expect("records are external").close(slot);
-        self.moves.leaving.push(Leaving { slot, to, batch: None });
+        self.cluster.slots.leaving.push(Leaving { slot, to, batch: None });
         self.ask_back_now(from);
         self.drain_shard(from)
     }
 
     /// Who uses a slot that is to leave is asked for it, again and again.
     pub(crate) fn ask_back(&mut self, from: ShardId) {
-        let gives = |moves: &Moves| moves.leaving.iter().any(|it| moves.owner(it.slot) == from);
-        if self.moves.leaving.is_empty() || !gives(&self.moves) {
-            return; // Mostly.
-        }
-        self.moves.looks += 1;
-        if self.moves.looks.is_multiple_of(ASKED_BACK_STEPS) {
+        if self.cluster.slots.is_to_ask_back(from) {
             self.ask_back_now(from);
         }
     }
 
     fn ask_back_now(&mut self, from: ShardId) {
-        let (now, slots) = (self.shard_time(from), self.moves.slots());
-        let of_it = self.moves.leaving.iter().filter(|it| self.moves.owner(it.slot) == from);
-        let leaving: BTreeSet<u16> = of_it.map(|it| it.slot).collect();
+        let (now, slots) = (self.shard_time(from), self.cluster.slots.count());
+        let leaving = self.cluster.slots.leaving_from(from);
         self.shard(from).ask_back(now, |key| leaving.contains(&slot_of(key, slots)));
     }
 
     /// A slot of a shard that can go: nobody uses anything in it, and the replicas have what was written there. It leaves no more.
     fn next_to_go(&mut self, from: ShardId) -> Result<Option<Leaving>, Violation> {
-        let slots = self.moves.slots();
-        for at in (0..self.moves.leaving.len()).rev() {
-            let Leaving { slot, batch, .. } = self.moves.leaving[at];
-            if self.moves.owner(slot) != from {
+        let slots = self.cluster.slots.count();
+        for at in (0..self.cluster.slots.leaving.len()).rev() {
+            let Leaving { slot, batch, .. } = self.cluster.slots.leaving[at];
+            if self.cluster.slots.owner(slot) != from {
                 continue;
             }
             let is_used = self.shard(from).keys_in_use().any(|key| slot_of(key, slots) == slot);
             let batch = if is_used { None } else { batch.or_else(|| self.shard(from).ask_replicas()) };
-            self.moves.leaving[at].batch = batch;
+            self.cluster.slots.leaving[at].batch = batch;
             self.replicate(from)?;
             if !is_used && batch.is_none_or(|batch| self.shard(from).is_replicated_to(batch)) {
-                return Ok(Some(self.moves.leaving.swap_remove(at)));
+                return Ok(Some(self.cluster.slots.leaving.swap_remove(at)));
             }
         }
         Ok(None)
@@ -183,8 +113,7 @@ impl World {
             self.store(to).expect("records are external").take(slot, records);
             [from, to].into_iter().for_each(|id| self.have_records(id));
             takers.push(to);
-            self.moves.owners[usize::from(slot)] = to;
-            self.moves.gone += 1;
+            self.cluster.slots.go(slot, to);
             self.tell_owners(from);
             self.tell_owners(to);
             self.outcome.moved += 1;
@@ -194,24 +123,21 @@ impl World {
         }
         // Before they serve it, their replicas know up to where timestamps were used (S17).
         takers.into_iter().try_for_each(|to| self.replicate_at_once(to))?;
-        if self.moves.leaver == Some(from) && !self.moves.serves(from) && self.frames.chance(500) {
+        if self.cluster.slots.leaver == Some(from)
+            && !self.cluster.slots.serves(from)
+            && self.draws.frames.chance(500)
+        {
             // At once, with what it has just answered.
-            self.moves.leaver = None;
+            self.cluster.slots.leaver = None;
             self.schedule(self.now, SimEvent::Leave(from));
         }
         Ok(())
     }
 
-    /// A slot that was to leave stays with a shard: who is promoted has not heard of that.
-    pub(crate) fn keep_slots(&mut self, shard: ShardId) {
-        let Moves { owners, leaving, .. } = &mut self.moves;
-        leaving.retain(|it| owners[usize::from(it.slot)] != shard);
-    }
-
     /// A node leaves for good, if it serves nothing. What its shard remembers is lost.
     pub(crate) fn leave_cluster(&mut self, shard: ShardId) -> Result<(), Violation> {
-        let is_taking = self.moves.leaving.iter().any(|it| it.to == shard);
-        if self.moves.serves(shard) || is_taking {
+        let is_taking = self.cluster.slots.leaving.iter().any(|it| it.to == shard);
+        if self.cluster.slots.serves(shard) || is_taking {
             // Not yet.
             let again = self.now.plus(self.config.faults.until_us);
             if again.0 < 4 * self.config.faults.until_us {
@@ -219,19 +145,19 @@ impl World {
             }
             return Ok(());
         }
-        if self.removed.contains(&shard) {
+        if self.cluster.has_left(shard) {
             return Ok(());
         }
         self.outcome.faults += 1;
         self.outcome.left += 1;
-        self.removed.insert(shard);
+        self.cluster.remove(shard);
         self.note_carried_out(shard, Survives::Records);
         self.ledger.note_restart(shard, Survives::Records, Timestamp::default());
         let sessions: Vec<SessionId> = self.processes.keys().copied().collect();
         for session in sessions {
             self.tear(session, shard);
             if let Some(number) = self.processes[&session].connection_to(shard) {
-                let at = self.now.plus(self.random.below(PART_US_MAX));
+                let at = self.now.plus(self.draws.client.below(PART_US_MAX));
                 self.schedule(at, SimEvent::Broken(session, shard, number));
             }
             self.ask_topology(session);
@@ -249,7 +175,7 @@ impl World {
 
     /// A shard hears in time who owns keys.
     pub(crate) fn gossip(&mut self, id: ShardId) {
-        let version = self.moves.version();
+        let version = self.cluster.slots.version();
         let host = self.host(id);
         host.behind = if host.knows == version { 0 } else { host.behind + 1 };
         if host.behind > GOSSIP_STEPS {
@@ -259,7 +185,7 @@ impl World {
 
     /// A shard hears who owns keys.
     pub(crate) fn tell_owners(&mut self, id: ShardId) {
-        let (owners, version) = (self.moves.owners(), self.moves.version());
+        let (owners, version) = (self.cluster.slots.owners(), self.cluster.slots.version());
         let host = self.host(id);
         host.shard.know_owners(owners);
         (host.knows, host.behind, host.settled) = (version, 0, host.shard.safe_time());
@@ -267,38 +193,30 @@ impl World {
 
     // --- what processes learn ---
 
-    /// As every node tells it.
-    pub(crate) fn topology(&self) -> Vec<SlotRange> {
-        let slots = 0..self.moves.slots();
-        slots
-            .map(|slot| SlotRange { first: slot, last: slot, node: name_of(self.moves.owner(slot)) })
-            .collect()
-    }
-
     /// A process has a reason to ask who serves what.
     pub(crate) fn ask_topology(&mut self, session: SessionId) {
         let Some(process) = self.processes.get_mut(&session) else { return };
         if !std::mem::replace(&mut process.asks_topology, true) {
-            let at = self.now.plus(1 + self.random.below(LEARN_US_MAX));
+            let at = self.now.plus(1 + self.draws.client.below(LEARN_US_MAX));
             self.schedule(at, SimEvent::Learn(session));
         }
     }
 
     pub(crate) fn learn_topology(&mut self, session: SessionId) -> Result<(), Violation> {
-        let (now, topology) = (self.local(session), self.topology());
+        let (now, topology) = (self.local(session), self.cluster.slots.topology());
         let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
         process.asks_topology = false;
         let Some(client) = &mut process.client else { return Ok(()) };
-        if !self.tamper.is(Tampering::SlotsStay) {
+        if !self.faults.is(Tampering::SlotsStay) {
             client.adopt(now, topology);
         }
         for shard in (0..self.config.shards).map(ShardId) {
-            if self.moves.serves(shard) {
+            if self.cluster.slots.serves(shard) {
                 continue;
             }
             // One that lives answers for itself. One that does not is given up in time.
-            if self.removed.contains(&shard) {
-                let at = self.now.plus(self.random.below(PART_US_MAX));
+            if self.cluster.has_left(shard) {
+                let at = self.now.plus(self.draws.client.below(PART_US_MAX));
                 self.schedule(at, SimEvent::Part(session, shard));
             }
         }

@@ -1,6 +1,6 @@
 //! What a run of the simulator came to.
 
-use crate::driven::LeftOut;
+use std::fmt;
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,4 +51,25 @@ pub struct Outcome {
     pub micros: u64,
     /// The same for the same seed, and for hardly any other.
     pub trace_hash: u64,
+}
+
+/// Why the records at the end of a run say nothing of a workload's conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LeftOut {
+    /// The run was cut off.
+    CutOff,
+    /// A transaction is torn: a vote was lost with a node that left, or that restarted.
+    Torn,
+    /// A shard lost its records.
+    Lost,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LeftOut::CutOff => "the run was cut off",
+            LeftOut::Torn => "a transaction is torn",
+            LeftOut::Lost => "a shard lost its records",
+        })
+    }
 }

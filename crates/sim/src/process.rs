@@ -11,11 +11,12 @@ use claret_core::{
 };
 use claret_types::{Bytes, Reply};
 
+use crate::check::{Ledger, Violation};
 use crate::clock::Clock;
-use crate::driven::Seat;
 use crate::model;
 use crate::nesting::Nesting;
 use crate::run::RunId;
+use crate::seat::Seat;
 use crate::workload::Program;
 
 /// How far a user has come with a transaction.
@@ -105,6 +106,33 @@ impl Transaction {
         self.has_asked = false;
         self.nesting = Nesting::of(&self.program);
         self.looking.iter_mut().for_each(Looking::rewind);
+    }
+
+    /// Its client, if it is of a scenario, begins again, whose stages are not known yet.
+    fn rewind_stages(&mut self) {
+        if let Some(seat) = &mut self.seat {
+            self.program.steps.clear();
+            seat.begin_again();
+        }
+    }
+
+    /// A call is answered, or cannot be done.
+    pub(crate) fn hear_answer(
+        &mut self,
+        ledger: &mut Ledger,
+        run: RunId,
+        no: CallNo,
+        reply: Reply,
+    ) -> Result<(), Violation> {
+        let at = self.places[&no];
+        if let Reply::Failed(_) = reply {
+            let counts = ledger.note_failing(run, at)?;
+            self.nesting.fails.extend(counts.then_some(at));
+            return Ok(());
+        }
+        ledger.note_heard(run, at, &reply)?;
+        self.last = reply;
+        Ok(())
     }
 }
 

@@ -47,6 +47,13 @@ pub(crate) struct Issued {
     pub(crate) undone_at: Option<usize>,
 }
 
+impl Issued {
+    /// Whether it may be that no shard has heard of it.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.undone_at.is_some() && self.reply.is_none() && !self.fails
+    }
+}
+
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunLog {

@@ -4,15 +4,7 @@
 use claret_core::Limits;
 
 use crate::config::Config;
-
-/// A place in a configuration.
-pub(crate) enum Setting<'a> {
-    Small(&'a mut u32),
-    Number(&'a mut u64),
-    Size(&'a mut usize),
-    Flag(&'a mut bool),
-    List(&'a mut Vec<u64>),
-}
+use crate::setting::Setting;
 
 /// All of them, in the order in which shrinking tries them.
 pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> {
@@ -107,32 +99,6 @@ fn of_limits(limits: &mut Limits) -> Vec<(&'static str, Setting<'_>)> {
         ("combine_misses_max", Small(&mut limits.combine_misses_max)),
         ("group_wait_us_max", Number(&mut limits.group_wait_us_max)),
     ]
-}
-
-impl Setting<'_> {
-    fn show(&self) -> String {
-        match self {
-            Setting::Small(value) => value.to_string(),
-            Setting::Number(value) => value.to_string(),
-            Setting::Size(value) => value.to_string(),
-            Setting::Flag(value) => value.to_string(),
-            Setting::List(values) => values.iter().map(ToString::to_string).collect::<Vec<_>>().join("+"),
-        }
-    }
-
-    /// Whether the text was one of its values.
-    fn read(&mut self, text: &str) -> bool {
-        match self {
-            Setting::Small(value) => text.parse().map(|read| **value = read).is_ok(),
-            Setting::Number(value) => text.parse().map(|read| **value = read).is_ok(),
-            Setting::Size(value) => text.parse().map(|read| **value = read).is_ok(),
-            Setting::Flag(value) => text.parse().map(|read| **value = read).is_ok(),
-            Setting::List(values) => {
-                let numbers = text.split('+').filter(|part| !part.is_empty()).map(str::parse);
-                numbers.collect::<Result<Vec<u64>, _>>().map(|read| **values = read).is_ok()
-            }
-        }
-    }
 }
 
 impl Config {

@@ -5,7 +5,8 @@
 //! about.
 
 use crate::config::Config;
-use crate::settings::{Setting, settings};
+use crate::setting::Setting;
+use crate::settings::settings;
 use crate::{Failure, SimOptions, attempt};
 
 /// So many runs are tried at most.

@@ -7,7 +7,7 @@ use claret_types::{Counter, CounterOp, Operation};
 use crate::check::Violation;
 use crate::event::SimEvent;
 use crate::run::RunId;
-use crate::world::{World, slot_of};
+use crate::world::World;
 
 /// So many times one user goes on, at most.
 const TIMES_MAX: u64 = 4;
@@ -15,25 +15,25 @@ const TIMES_MAX: u64 = 4;
 impl World {
     /// A run is over; its user may go on with it all the same.
     pub(crate) fn keep_handle(&mut self, run: RunId) {
-        if self.stale.chance(self.config.programs.stale_permille) {
-            let times = self.stale.between(1, TIMES_MAX) as u32;
+        if self.draws.stale.chance(self.config.programs.stale_permille) {
+            let times = self.draws.stale.between(1, TIMES_MAX) as u32;
             self.go_on_later(run, times);
         }
     }
 
     /// At once, in a moment, or when its next run is under way, or another transaction in its place.
     fn go_on_later(&mut self, run: RunId, times: u32) {
-        let most = *self.stale.pick(&[1, 300, 20_000]);
-        let at = self.now.plus(self.stale.below(most));
+        let most = *self.draws.stale.pick(&[1, 300, 20_000]);
+        let at = self.now.plus(self.draws.stale.below(most));
         self.schedule(at, SimEvent::Stale(run, times));
     }
 
     /// The user calls something in the name of the run, or commits it.
     pub(crate) fn go_on_though_over(&mut self, run: RunId, left: u32) -> Result<(), Violation> {
         let now = self.local(run.session);
-        let key = self.stale.pick(&self.workload.keys).name.clone();
-        let (place, name) = ((slot_of(&key, self.moves.slots()), key), (run.tx, run.run));
-        let what = self.stale.below(3);
+        let key = self.draws.stale.pick(&self.workload.keys).name.clone();
+        let (place, name) = ((self.cluster.slots.of(&key), key), (run.tx, run.run));
+        let what = self.draws.stale.below(3);
         let Some(client) = self.client(run.session) else { return Ok(()) };
         let op = |op| Operation::new::<Counter>(op);
         let (called, taken) = match what {

@@ -9,8 +9,7 @@ use claret_core::message::Refusal;
 use claret_core::{Applied, HeldEnd, Records, ShardId};
 use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo, Unique};
 
-use crate::moves::Moves;
-use crate::world::slot_of;
+use crate::slots::{Slots, slot_of};
 
 /// Stores that no run has now: a shard wants records for ever, and runs are many.
 static SPARE: Mutex<Vec<&'static Store>> = Mutex::new(Vec::new());
@@ -169,11 +168,11 @@ pub(crate) struct Lease(&'static Store);
 
 impl Lease {
     /// An empty one, of a shard that begins with these slots.
-    pub(crate) fn new(shard: ShardId, moves: &Moves) -> Self {
+    pub(crate) fn new(shard: ShardId, all: &Slots) -> Self {
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let store = spare.unwrap_or_else(|| Box::leak(Box::default()));
-        let (tag, slots) = (shard.0 as u16, moves.slots());
-        let served = (0..slots).filter(|slot| moves.owner(*slot) == shard).map(|slot| (slot, true));
+        let (tag, slots) = (shard.0 as u16, all.count());
+        let served = (0..slots).filter(|slot| all.owner(*slot) == shard).map(|slot| (slot, true));
         *store.content() = Content { tag, slots, served: served.collect(), ..Content::default() };
         Lease(store)
     }

@@ -26,7 +26,7 @@ impl World {
         if !self.config.is_external() {
             return;
         }
-        let random = &mut Random::new(self.seed, Stream::Expiries);
+        let random = &mut self.draws.stream(Stream::Expiries);
         for _ in 0..expiries {
             let at = self.moment(random);
             let mut keys = vec![self.any_key(random)];
@@ -39,7 +39,7 @@ impl World {
             }
             self.schedule(at, SimEvent::Expire(shard, keys));
         }
-        let random = &mut Random::new(self.seed, Stream::Flushes);
+        let random = &mut self.draws.stream(Stream::Flushes);
         for _ in 0..flushes {
             let at = self.moment(random);
             let shard = ShardId(random.below(u64::from(self.config.shards)) as u32);
@@ -108,7 +108,7 @@ impl World {
 
     /// Who has voted at a shard, said or not.
     fn voted_at(&self, id: ShardId) -> BTreeSet<AttemptId> {
-        self.ledger.voted(|attempt| self.hosts[id.0 as usize].shard.written(attempt))
+        self.ledger.voted(|attempt| self.cluster.shard(id).written(attempt))
     }
 
     /// All records of the shard are flushed. The host tells of those that somebody holds, as if they were there.
@@ -129,7 +129,7 @@ impl World {
     /// The host tells the shard which records vanished, all of them together.
     fn tell_vanished(&mut self, id: ShardId, keys: &[Bytes]) -> Result<(), Violation> {
         let now = self.shard_time(id);
-        match self.tamper.is(Tampering::VanishedOneByOne) {
+        match self.faults.is(Tampering::VanishedOneByOne) {
             true => keys.chunks(1).for_each(|key| self.shard(id).vanished(now, key)),
             false => self.shard(id).vanished(now, keys),
         }

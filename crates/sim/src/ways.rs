@@ -1,14 +1,25 @@
 //! The ways to commit: what a seed draws of each, what scripts have of it, and what is to be known of its words.
 
-pub(crate) mod check_only;
-
 use claret_core::Client;
 use claret_core::message::WayWords;
 use claret_core::ways::{ProcessWay, WaySwitches};
 
-use crate::config::Config;
 use crate::random::Random;
-use crate::settings::Setting;
+use crate::setting::Setting;
+
+/// The settings of a configuration that a way may change when it is drawn, besides its own.
+#[allow(dead_code, reason = "there may be no ways")]
+pub(crate) struct Others<'a> {
+    pub(crate) shards: &'a mut u32,
+    pub(crate) keys: &'a mut u32,
+    pub(crate) reader_writer: &'a mut bool,
+    pub(crate) phasing: &'a mut bool,
+    pub(crate) direct: &'a mut bool,
+    pub(crate) ordering: &'a mut u32,
+    pub(crate) steps_max: &'a mut u64,
+    pub(crate) single_permille: &'a mut u64,
+    pub(crate) interactive_permille: &'a mut u64,
+}
 
 macro_rules! rooms {
     ($(round $round:ident: $Round:ident;)* $(process $process:ident: $Process:ident;)*) => {
@@ -30,6 +41,13 @@ macro_rules! rooms {
                     $($round: $round::$Round::draw(random),)*
                     $($process: $process::$Process::draw(random),)*
                 }
+            }
+
+            /// Draws what comes last.
+            #[allow(unused_mut, unused_variables, reason = "there may be no ways")]
+            pub(crate) fn draw_latest(&mut self, mut others: Others<'_>, random: &mut Random) {
+                $(self.$round.draw_latest(&mut others, random);)*
+                $(self.$process.draw_latest(&mut others);)*
             }
 
             /// In which ways commits go, where they can.
@@ -54,13 +72,6 @@ macro_rules! rooms {
                 let all: Vec<Vec<(&'static str, Setting<'_>)>> = vec![$(self.$round.settings(),)* $(self.$process.settings(),)*];
                 all.into_iter().flatten().collect()
             }
-        }
-
-        /// Draws what comes last.
-        #[allow(unused_variables, reason = "there may be no ways")]
-        pub(crate) fn draw_latest(config: &mut Config, random: &mut Random) {
-            $($round::draw_latest(config, random);)*
-            $($process::draw_latest(config);)*
         }
 
         /// What a client does of which a script says this word.

@@ -384,9 +384,9 @@ mod tests {
 
     use super::Catalogue;
     use crate::config::Config;
-    use crate::driven::Stageplay;
     use crate::plant::Plant;
     use crate::run::Told;
+    use crate::seat::Stageplay;
     use crate::world::World;
 
     /// So many seeds have all of them.
@@ -394,7 +394,7 @@ mod tests {
 
     /// The types of which operations that a seed's programs ask for are answered and committed, and judged on the sequential model.
     fn committed(seed: u64) -> BTreeSet<&'static str> {
-        let mut world = World::new(seed, Config::small(seed), (Plant::None, Stageplay::of(None)), false);
+        let mut world = World::begun(seed, Config::small(seed), (Plant::None, Stageplay::of(None)), false);
         world.run().expect("it passes");
         let committed = world.ledger.runs().values().filter(|run| matches!(run.told, Told::Committed(_)));
         let answered = committed.flat_map(|run| &run.issued).filter(|issued| issued.reply.is_some());

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use claret_core::Time;
 use claret_types::{Bytes, Claims, TypeInfo};
 
-use super::Violation;
+use super::violation::Violation;
 
 /// Something that has its place in the serial order.
 #[derive(Debug)]

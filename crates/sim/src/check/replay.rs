@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use claret_types::{Bytes, Effect, Reply, Unique};
 
-use super::Violation;
+use super::open::Open;
 use super::precedence::Precedence;
-use super::undone::Open;
+use super::violation::Violation;
 use crate::reference::Reference;
 use crate::run::{Issued, RunId};
 

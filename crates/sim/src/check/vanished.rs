@@ -10,25 +10,12 @@ use claret_core::message::Status;
 use claret_core::{AttemptId, ShardId, Time, Timestamp};
 use claret_types::Bytes;
 
-use super::{AttemptEntry, Issued, Ledger, Moment, Replay};
-use crate::check::Violation;
+use super::replay::Replay;
+use super::{AttemptEntry, Ledger, Moment, Vanished, Violation};
+use crate::run::Issued;
 
 /// Records that vanish together; with each the millisecond, if only its time ended it.
 pub(super) type Lost<'a> = BTreeMap<&'a Bytes, Option<u64>>;
-
-/// One record vanished.
-#[derive(Debug)]
-pub(super) struct Vanished {
-    shard: ShardId,
-    key: Bytes,
-    at: Time,
-    /// So many decisions were there by then.
-    place: usize,
-    /// Who had voted on it, decided or not.
-    voted: Vec<AttemptId>,
-    /// It ended by its time, at this millisecond by the shard's clock.
-    by_time: Option<u64>,
-}
 
 impl Ledger {
     /// Records of a shard vanished, each by itself.

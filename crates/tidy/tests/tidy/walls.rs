@@ -39,8 +39,7 @@ pub(crate) const LISTS: &[(&str, &str)] = &[
 ];
 
 /// Still wider than the rule says, with so many fields: they get no wider, and this list no longer.
-pub(crate) const STILL_WIDE: &[(&str, &str, usize)] =
-    &[("crates/sim/src/model/terminal.rs", "Terminal", 16), ("crates/sim/src/world.rs", "World", 29)];
+pub(crate) const STILL_WIDE: &[(&str, &str, usize)] = &[("crates/sim/src/model/terminal.rs", "Terminal", 16)];
 
 /// A struct with named fields, or an `impl` block.
 #[derive(Debug, PartialEq)]

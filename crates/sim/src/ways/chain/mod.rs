@@ -3,9 +3,9 @@
 use claret_core::message::WayWords;
 use claret_core::ways::chain::{Token, Switch};
 
-use crate::config::Config;
 use crate::random::Random;
-use crate::settings::Setting;
+use crate::setting::Setting;
+use crate::ways::Others;
 
 /// What a seed draws of chains.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,23 @@ impl Chain {
         Chain::default()
     }
 
+    pub(super) fn draw_latest(&mut self, others: &mut Others<'_>, random: &mut Random) {
+        self.chains = *random.pick(&[0, 0, 0, 1, 2]);
+        if random.chance(100) {
+            self.devote(others);
+        }
+    }
+
+    /// Chains over many shards, with words between shards that are lost.
+    fn devote(&mut self, others: &mut Others<'_>) {
+        self.chains = 1;
+        (*others.direct, *others.phasing, *others.ordering) = (false, true, 0);
+        (*others.shards, *others.keys) = ((*others.shards).max(3), (*others.keys).max(4));
+        *others.steps_max = (*others.steps_max).max(4);
+        *others.single_permille = 0;
+        *others.interactive_permille = (*others.interactive_permille).min(300);
+    }
+
     pub(super) fn switch(&self) -> Switch {
         match self.chains {
             0 => Switch::Never,
@@ -31,23 +48,6 @@ impl Chain {
     pub(super) fn settings(&mut self) -> Vec<(&'static str, Setting<'_>)> {
         vec![("chains", Setting::Small(&mut self.chains))]
     }
-}
-
-pub(super) fn draw_latest(config: &mut Config, random: &mut Random) {
-    config.ways.chain.chains = *random.pick(&[0, 0, 0, 1, 2]);
-    if random.chance(100) {
-        devote(config);
-    }
-}
-
-/// Chains over many shards, with words between shards that are lost.
-fn devote(config: &mut Config) {
-    config.ways.chain.chains = 1;
-    (config.direct, config.phasing, config.ordering) = (false, true, 0);
-    (config.shards, config.keys) = (config.shards.max(3), config.keys.max(4));
-    config.programs.steps_max = config.programs.steps_max.max(4);
-    config.programs.single_permille = 0;
-    config.programs.interactive_permille = config.programs.interactive_permille.min(300);
 }
 
 /// A token says that its sender has written yes, where the client may not hear of that (K5).

@@ -3,9 +3,9 @@
 use claret_core::Client;
 use claret_core::ways::combined::Stats;
 
-use crate::config::Config;
 use crate::random::Random;
-use crate::settings::Setting;
+use crate::setting::Setting;
+use crate::ways::Others;
 
 /// What a seed draws of combining.
 #[derive(Clone, Debug, Default)]
@@ -18,21 +18,20 @@ impl Combined {
         Combined { combining: random.chance(400) }
     }
 
+    /// It goes with abstract locks and phases. Calls in one process that were drawn without phases go without it.
+    pub(super) fn draw_latest(&mut self, others: &mut Others<'_>) {
+        self.combining &= *others.phasing || !*others.direct;
+        if self.combining {
+            (*others.reader_writer, *others.phasing) = (false, true);
+        }
+    }
+
     pub(super) fn is_on(&self) -> bool {
         self.combining
     }
 
     pub(super) fn settings(&mut self) -> Vec<(&'static str, Setting<'_>)> {
         vec![("combining", Setting::Flag(&mut self.combining))]
-    }
-}
-
-/// It goes with abstract locks and phases. Calls in one process that were drawn without phases go without it.
-pub(super) fn draw_latest(config: &mut Config) {
-    let combining = &mut config.ways.combined.combining;
-    *combining &= config.phasing || !config.direct;
-    if *combining {
-        (config.reader_writer, config.phasing) = (false, true);
     }
 }
 

@@ -9,8 +9,9 @@ use crate::check::Violation;
 use crate::event::SimEvent;
 use crate::process::{Progress, Transaction};
 use crate::run::RunId;
+use crate::slots::slot_of;
 use crate::workload::Ending;
-use crate::world::{World, slot_of};
+use crate::world::World;
 
 impl World {
     /// Looks at an operation of an optimistic transaction, or keeps it for the commit. What is to be locked comes back; of another
@@ -116,7 +117,7 @@ impl World {
 
     /// Brings what an optimistic transaction has seen and done to the shards' calls. Whether it is only checked.
     pub(crate) fn gather_seen(&mut self, run: RunId, ending: Ending) -> bool {
-        let (now, slots) = (self.local(run.session), self.moves.slots());
+        let (now, slots) = (self.local(run.session), self.cluster.slots.count());
         let Some(process) = self.processes.get_mut(&run.session) else { return false };
         let Some(client) = &mut process.client else { return false };
         let Some(transaction) = process.transactions.get_mut(&run.tx) else { return false };
