@@ -214,23 +214,18 @@ impl ModelProcess {
     }
 
     fn wake(&mut self, at: usize, number: u64) {
-        let terminal = &mut self.terminals[at];
-        if terminal.timer != number {
-            return;
-        }
-        match terminal.rest {
-            Rest::Begin => self.begin(at),
-            Rest::Restart => self.restart(at),
-            Rest::Call => self.step(at),
-            Rest::Stage => self.stage_over(at),
+        match self.terminals[at].resting.is_over(number) {
+            None => {}
+            Some(Rest::Begin) => self.begin(at),
+            Some(Rest::Restart) => self.restart(at),
+            Some(Rest::Call) => self.step(at),
+            Some(Rest::Stage) => self.stage_over(at),
         }
     }
 
     fn rest(&mut self, at: usize, rest: Rest, us: u64) {
-        let terminal = &mut self.terminals[at];
-        terminal.rest = rest;
-        terminal.timer += 1;
-        self.timers.push((self.now + us * 1_000, at, terminal.timer));
+        let timer = self.terminals[at].resting.begin(rest);
+        self.timers.push((self.now + us * 1_000, at, timer));
     }
 
     /// Gives up what has taken too long.
@@ -451,7 +446,7 @@ impl ModelProcess {
     fn over(&mut self, at: usize) {
         let terminal = &mut self.terminals[at];
         (terminal.is_active, terminal.tx) = (false, None);
-        terminal.timer += 1; // It may have been given up while it rested.
+        terminal.resting.forget(); // It may have been given up while it rested.
         self.begin(at);
     }
 }

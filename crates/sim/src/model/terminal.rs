@@ -41,9 +41,33 @@ pub(super) struct Terminal {
     /// Without transactions: calls that wait for the last stage, and their places in it.
     pub(super) later: Vec<(usize, Call)>,
     pub(super) is_committing: bool,
-    /// Which timer counts.
-    pub(super) timer: u64,
-    pub(super) rest: Rest,
+    pub(super) resting: Resting,
+}
+
+/// For what a terminal rests, until a timer.
+pub(super) struct Resting {
+    /// Which timer counts: the latest.
+    timer: u64,
+    rest: Rest,
+}
+
+impl Resting {
+    /// Begins to rest. The number of its timer.
+    pub(super) fn begin(&mut self, rest: Rest) -> u64 {
+        self.rest = rest;
+        self.forget();
+        self.timer
+    }
+
+    /// For what, if this timer counts.
+    pub(super) fn is_over(&self, timer: u64) -> Option<Rest> {
+        (self.timer == timer).then_some(self.rest)
+    }
+
+    /// No timer that was set counts any more.
+    pub(super) fn forget(&mut self) {
+        self.timer += 1;
+    }
 }
 
 impl Terminal {
@@ -63,8 +87,7 @@ impl Terminal {
             awaited: 0,
             later: Vec::new(),
             is_committing: false,
-            timer: 0,
-            rest: Rest::Begin,
+            resting: Resting { timer: 0, rest: Rest::Begin },
         }
     }
 
@@ -91,7 +114,7 @@ impl Terminal {
         self.replies.resize(self.calls.len(), Reply::Ok);
         self.next = 0;
         self.awaited = 0;
-        self.timer += 1; // What an earlier stage waited for does not count any more.
+        self.resting.forget(); // What an earlier stage waited for does not count any more.
     }
 
     /// Whether its user wants it rolled back.

@@ -1,7 +1,7 @@
 //! Chains (`docs/chains.md`), as a seed draws them.
 
 use claret_core::message::WayWords;
-use claret_core::ways::chain::{Token, Switch};
+use claret_core::ways::chain::{Switch, Token};
 
 use crate::random::Random;
 use crate::setting::Setting;

@@ -405,14 +405,10 @@ impl Keeper for Combined {
 }
 
 /// What users want of attempts.
-impl Combined {
-
-}
+impl Combined {}
 
 /// What comes from outside.
-impl Combined {
-
-}
+impl Combined {}
 
 /// Sharing.
 impl Combined {

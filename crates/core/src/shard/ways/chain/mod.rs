@@ -9,15 +9,15 @@
 //! and its token is here; nobody awaits what is decided here.
 
 mod awaited;
-mod tokens;
 mod following;
+mod tokens;
 
 use super::{Decision, Heard, Occasion, Vote};
-use crate::shard::asking_ways::Way;
 use crate::ids::{AttemptId, SessionId, ShardId, Time};
 use crate::message::{Listed, PeerMessage, Refusal, Status, WayWords};
 use crate::planted::{Bug, is_planted};
 use crate::shard::Shard;
+use crate::shard::asking_ways::Way;
 use crate::shard::lock_table::LockTable;
 use crate::shard::machine::View;
 use crate::shard::memory::Memory;

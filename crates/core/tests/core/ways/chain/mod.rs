@@ -1,10 +1,10 @@
 //! Chains (`docs/chains.md`): their traps, and their bounds.
 
-mod tokens;
 mod bounds;
 mod following;
+mod tokens;
 
-use claret_core::ways::chain::{self, Token, Switch};
+use claret_core::ways::chain::{self, Switch, Token};
 use claret_core::{AttemptId, Limits, Ordered, ShardId, Switches, message::PeerMessage};
 
 use crate::harness::World;

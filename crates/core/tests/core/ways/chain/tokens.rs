@@ -9,7 +9,7 @@ use claret_core::{
 };
 use claret_types::Reply;
 
-use super::{CHAIN, token, chained};
+use super::{CHAIN, chained, token};
 use crate::harness::{Kind, Tx, World, get, incr, incr_returning};
 
 /// A transaction over three shards, its prepares under way.

@@ -5,10 +5,10 @@
 
 use claret_types::{Claims, Effect, Mode};
 
-use crate::shard::lock_table::lock::admitting::{Behind, Way};
 use crate::ids::{AttemptId, ShardId, Time};
 use crate::message::Call;
 use crate::planted::{Bug, is_planted};
+use crate::shard::lock_table::lock::admitting::{Behind, Way};
 use crate::shard::lock_table::lock::{Holder, Lock, Owner};
 use crate::shard::lock_table::{LockTable, RecordIx};
 use crate::shard::phaser::same;
