@@ -284,7 +284,7 @@ async fn open(url: &str, mode: Mode) -> Result<Store, String> {
 
 fn run(words: &[String]) -> Result<(), String> {
     let [url, mode, workload, numbers @ ..] = words else { return Err(USAGE.into()) };
-    let Engine::Store(mode) = BenchMode::parse(mode)?.engine else {
+    let Engine::Store(mode) = BenchMode::parse(mode)?.on_a_store().engine else {
         return Err(format!("'{mode}' is no mode of the store"));
     };
     let load = Load::parse(workload, mode).ok_or_else(|| format!("there is no workload '{workload}'"))?;

@@ -2,6 +2,7 @@
 
 mod baselines;
 mod comparison;
+mod counted;
 mod sqlite;
 mod tpcc;
 mod tpcc_sim;
