@@ -16,7 +16,9 @@ fn the_modes_that_are_counted_are_those_of_a_store() {
     for mode in modes {
         let mut load = Command::new(built.join("examples/fixed_load"));
         load.args(["embedded", mode, "hot", "64", "64", "1"]).stdin(Stdio::null());
-        let ran = load.output().expect("it is there: `cargo build --workspace --all-targets` builds it, as ./check does");
+        let ran = load
+            .output()
+            .expect("it is there: `cargo build --workspace --all-targets` builds it, as ./check does");
         assert!(ran.status.success(), "{mode}: {}", String::from_utf8_lossy(&ran.stderr));
         assert!(String::from_utf8_lossy(&ran.stdout).contains("\"transactions\":64"), "{mode}");
     }
