@@ -8,7 +8,7 @@ use crate::cluster::ClusterBuilder;
 #[cfg(feature = "cluster")]
 pub use crate::cluster::Grants;
 #[cfg(feature = "cluster")]
-#[allow(unused_imports, reason = "there may be no ways")]
+#[allow(unreachable_pub, unused_imports, reason = "there may be no ways")]
 pub use crate::cluster::ways::*;
 pub use crate::mode::{Mode, Way};
 use crate::open::StoreBuilder;

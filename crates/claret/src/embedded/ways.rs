@@ -9,6 +9,7 @@ use crate::backend::Driver;
 use crate::mailbox::Mailbox;
 
 /// What the store asks a way.
+#[allow(dead_code, reason = "there may be no ways")]
 trait Way: Sized {
     /// Where it is switched on.
     fn new(switches: Switches, limits: Limits, shards: u32) -> Option<Self>;

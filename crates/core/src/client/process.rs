@@ -39,10 +39,12 @@ impl Process {
         }
     }
 
+    #[allow(dead_code, reason = "there may be no ways")]
     pub(super) fn switches(&self) -> Switches {
         self.switches
     }
 
+    #[allow(dead_code, reason = "there may be no ways")]
     pub(super) fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -82,6 +84,7 @@ impl Process {
         self.session.release(now);
     }
 
+    #[allow(dead_code, reason = "there may be no ways")]
     pub(super) fn note_shared_answer(&mut self) {
         self.shared_answers += 1;
     }

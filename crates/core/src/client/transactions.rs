@@ -47,6 +47,7 @@ impl Transactions {
         &mut self.process
     }
 
+    #[allow(dead_code, reason = "there may be no ways")]
     pub(super) fn ways(&self) -> &Ways {
         &self.ways
     }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use super::machine::View;
 use super::participant::Stage;
 use super::step::Step;
-use super::ways::{self, Decision, Heard, Occasion, Standing, Vote, Ways};
+use super::ways::{Decision, Heard, Occasion, Standing, Vote, Ways};
 use crate::ids::{AttemptId, Time};
 use crate::message::{Refusal, WayWords};
 
@@ -85,7 +85,7 @@ macro_rules! rooms {
                 match words {
                     None => self.tell_ways(&Heard::InRounds(attempt)),
                     $(Some(words) if words.number == crate::ways::$way::NUMBER => {
-                        ways::$way::$Way::prepares(self, attempt, words, records)?;
+                        super::ways::$way::$Way::prepares(self, attempt, words, records)?;
                     })*
                     Some(_) => return Err(Refusal::OnlyRounds),
                 }
@@ -96,7 +96,7 @@ macro_rules! rooms {
             #[allow(unused_variables, reason = "there may be no ways")]
             pub(super) fn vote_in_way(&mut self, attempt: AttemptId, vote: Vote) -> bool {
                 match self.way_of(attempt) {
-                    $(Some(crate::ways::$way::NUMBER) => ways::$way::$Way::votes(self, attempt, vote),)*
+                    $(Some(crate::ways::$way::NUMBER) => super::ways::$way::$Way::votes(self, attempt, vote),)*
                     _ => true,
                 }
             }
@@ -105,7 +105,7 @@ macro_rules! rooms {
             #[allow(unused_variables, reason = "there may be no ways")]
             pub(super) fn decide_in_way(&mut self, attempt: AttemptId, decision: Decision) -> bool {
                 match self.way_of(attempt) {
-                    $(Some(crate::ways::$way::NUMBER) => ways::$way::$Way::decides(self, attempt, decision),)*
+                    $(Some(crate::ways::$way::NUMBER) => super::ways::$way::$Way::decides(self, attempt, decision),)*
                     _ => true,
                 }
             }
@@ -114,13 +114,13 @@ macro_rules! rooms {
             #[inline]
             #[allow(unused_variables, reason = "there may be no ways")]
             pub(super) fn tell_ways(&mut self, heard: &Heard<'_>) {
-                $(ways::$way::$Way::hears(self, heard);)*
+                $(super::ways::$way::$Way::hears(self, heard);)*
             }
 
             /// Goes on with an attempt that waited for its way. Whether there was one.
             #[allow(unused_variables, reason = "there may be no ways")]
             pub(super) fn go_on_in_way(&mut self, occasion: Occasion) -> bool {
-                false $(|| ways::$way::$Way::goes_on(self, occasion))*
+                false $(|| super::ways::$way::$Way::goes_on(self, occasion))*
             }
         }
     };

@@ -2,7 +2,7 @@
 
 use claret_types::{Claims, Effect};
 
-use super::{Lock, ways};
+use super::Lock;
 use crate::ids::AttemptId;
 use crate::message::Call;
 use crate::shard::lock_table::Owner;
@@ -38,7 +38,7 @@ macro_rules! rooms {
                 claims: &Claims,
                 effect: Option<&Effect>,
             ) -> Option<Behind> {
-                None $(.or_else(|| ways::$way::$Way::admits(self, owner, call, claims, effect)))*
+                None $(.or_else(|| super::ways::$way::$Way::admits(self, owner, call, claims, effect)))*
             }
         }
     };
