@@ -196,7 +196,7 @@ fn check_built(modes: &[BenchMode], has_sqlite: bool) -> Result<(), String> {
     if has_sqlite || modes.iter().all(|mode| mode.engine != Engine::Sqlite) {
         return Ok(());
     }
-    let how = "build it with 'cargo build --release -p claret-cli --features sqlite'";
+    let how = "build it with 'cargo build --profile dist -p claret-cli --features sqlite'";
     Err(format!("the mode 'sqlite' is not in this program: {how}"))
 }
 
