@@ -382,8 +382,7 @@ fn a_turn_that_is_over_is_no_change() {
     assert!(client.ask("INFO gateway").contains("gateway_watch_given_up_total:1"));
 }
 
-/// Bug: the error of the EXEC that goes again when its turn is over was told as it was, also where a watched key holds another type by then.
-/// Mend: it is asked whether all is still so, as for the first.
+/// Another type is a change, and no error, also for the EXEC that goes again when its turn is over.
 #[test]
 fn another_type_is_a_change_also_when_the_turn_is_over() {
     let behind = Behind::Servers(Box::new(Store::cluster(cluster().url())));
