@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use claret::{Error, Outcome as Answer, OutcomeId, Store};
 use serde::{Deserialize, Serialize};
 
-use super::excuse::Hits;
+use super::waivers::Hits;
 use crate::history::{Entry, Outcome, Why};
 
 /// How long is asked. Nodes are back by then, and what is in doubt is decided.
@@ -80,7 +80,7 @@ pub(super) fn heed(entries: &mut [Entry], told: &[Told], hit: &Hits) -> Vec<Stri
 
 #[cfg(test)]
 mod tests {
-    use super::super::excuse::Excuses;
+    use super::super::waivers::Waivers;
     use super::*;
     use crate::history::Step;
 
@@ -108,10 +108,10 @@ mod tests {
         let answers = [told(1, true), told(1, false)];
         let wrong = heed(&mut [open(1)], &answers, &Hits::default());
         assert!(wrong[0].contains("client 1 was told"), "{wrong:?}");
-        let mut excuses = Excuses::default();
-        excuses.note_hit((15, 16), vec![(0, u16::MAX)]);
+        let mut waivers = Waivers::default();
+        waivers.note_hit((15, 16), vec![(0, u16::MAX)]);
         let mut entries = [open(1)];
-        let hit = excuses.hits_of(&entries);
+        let hit = waivers.hits_of(&entries);
         assert!(heed(&mut entries, &answers, &hit).is_empty());
         assert_eq!(entries[0].outcome, Outcome::Unknown);
     }

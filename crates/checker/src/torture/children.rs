@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::plan::{StartTortured, Tortured};
-use super::spool::{Spool, Told};
+use super::worker_log::{Told, WorkerLog};
 
 /// How long a process may take to open its store: all records are read, or nodes do not answer.
 const OPEN_TIME: Duration = Duration::from_secs(120);
@@ -46,9 +46,9 @@ impl Process {
     pub(super) fn start(
         start: &StartTortured<'_>,
         tortured: &Tortured,
-        spool: &Arc<Spool>,
+        worker_log: &Arc<WorkerLog>,
     ) -> Result<Self, String> {
-        let process = Process::launch(start, tortured, spool)?;
+        let process = Process::launch(start, tortured, worker_log)?;
         process.hear(READY, OPEN_TIME)?;
         Ok(process)
     }
@@ -57,7 +57,7 @@ impl Process {
     pub(super) fn launch(
         start: &StartTortured<'_>,
         tortured: &Tortured,
-        spool: &Arc<Spool>,
+        worker_log: &Arc<WorkerLog>,
     ) -> Result<Self, String> {
         let mut command = start(tortured)?;
         // Ctrl-C is for this process, which then tells the others.
@@ -65,8 +65,8 @@ impl Process {
         let mut child = command.spawn().map_err(|error| format!("starting a process: {error}"))?;
         let out = BufReader::new(child.stdout.take().expect("piped"));
         let (say, said) = channel();
-        let spool = Arc::clone(spool);
-        let reader = std::thread::spawn(move || read(out, &spool, &say));
+        let worker_log = Arc::clone(worker_log);
+        let reader = std::thread::spawn(move || read(out, &worker_log, &say));
         Ok(Process { child, life: tortured.life, said, reader: Some(reader) })
     }
 
@@ -114,7 +114,7 @@ impl Process {
         }
     }
 
-    /// Kills it (SIGKILL), and waits until all that it told is in the spool.
+    /// Kills it (SIGKILL), and waits until all that it told is in the log.
     pub(super) fn kill(mut self) {
         self.end();
     }
@@ -148,17 +148,17 @@ impl Drop for Process {
 }
 
 /// Hands on what a process writes. Its last line may be cut off: what it would have ended is there as begun.
-fn read(mut out: BufReader<ChildStdout>, spool: &Spool, say: &Sender<String>) {
+fn read(mut out: BufReader<ChildStdout>, worker_log: &WorkerLog, say: &Sender<String>) {
     let mut line = String::new();
     while let Ok(1..) = out.read_line(&mut line) {
         let Some(whole) = line.strip_suffix('\n') else { break };
         if let Some(why) = whole.strip_prefix(BECAUSE) {
-            spool.note_void(why);
+            worker_log.note_void(why);
         } else if let Some((generation, told)) = whole.strip_prefix(TOLD).and_then(|it| it.split_once(' ')) {
             // What a life has written is whole.
-            spool.note_told(generation.parse().unwrap_or(u64::MAX), told);
+            worker_log.note_told(generation.parse().unwrap_or(u64::MAX), told);
         } else if let Some((told, generation, entry)) = parse(whole) {
-            spool.add(told, generation, entry);
+            worker_log.add(told, generation, entry);
         } else if say.send(whole.to_owned()).is_err() {
             break;
         }

@@ -1,7 +1,7 @@
 //! A cluster of the run's own: its nodes are killed, stopped, failed over and started again, one shard after the other.
 //!
-//! What a fault may cost in a cluster that keeps what Redis keeps is noted as an excuse; with `claret.durability strict` nothing is
-//! excused. A failover of a drained node, a node that stops for a moment and a dead replica cost nothing in either.
+//! What a fault may cost in a cluster that keeps what Redis keeps is noted as a waiver; with `claret.durability strict` nothing is
+//! waived. A failover of a drained node, a node that stops for a moment and a dead replica cost nothing in either.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use rand::RngExt;
 use super::children::Process;
 use super::cuts::Cut;
 use super::disk::{FULL, NO_ROOM};
-use super::excuse::Slots;
 use super::plan::Durability;
 use super::run::Run;
 use super::servers::{FAILOVER_TIME, HEAL_TIME, LOOK, Servers, text};
 use super::slots::Shift;
 use super::url::{start, stop, strike_clients};
+use super::waivers::Slots;
 
 /// How long clients work between two faults, in milliseconds.
 const BETWEEN_MS: (u64, u64) = (800, 3_500);
@@ -259,7 +259,7 @@ impl Servers {
         let mut slots: Vec<Slots> = hit.into_iter().flat_map(|at| self.homes.slots(&self.rig, at)).collect();
         slots.append(&mut self.homes.take_hit());
         if run.plan.durability == Durability::Async && !slots.is_empty() {
-            run.excuses.note_hit((began, run.clock.now()), slots);
+            run.waivers.note_hit((began, run.clock.now()), slots);
         }
         Ok(now)
     }

@@ -62,7 +62,7 @@ pub(super) fn strike(run: &mut Run<'_>, folder: &Path) -> Result<(), String> {
 fn kill(run: &mut Run<'_>, process: Process, life: u64) {
     if let SyncPolicy::Every(time) = run.plan.sync {
         let late = time.as_micros() as u64 + SYNC_LATE_US;
-        run.excuses.note_death(life, run.clock.now().saturating_sub(late));
+        run.waivers.note_death(life, run.clock.now().saturating_sub(late));
     }
     process.kill();
 }

@@ -1,7 +1,7 @@
 //! Judges one generation, when all of its keys were read: is everything there that was acknowledged, and does one serial order
 //! explain what was seen?
 //!
-//! Where the store's promise allows a loss ([`Excuses`]), what was lost is counted, and the rest is judged without it:
+//! Where the store's promise allows a loss ([`Waivers`]), what was lost is counted, and the rest is judged without it:
 //! - *A failover or a restart hit some slots.* Records in these slots are judged by what is lost of them and by nothing else. A
 //!   transaction that wrote there counts at all other records as one of unknown outcome: its part there may be gone with it.
 //! - *A process died whose store syncs now and then.* What it reported last may be gone, from some moment on: then whoever saw it
@@ -10,10 +10,10 @@
 use std::collections::BTreeSet;
 
 use super::answers::{Told, heed};
-use super::excuse::{Excuses, Hits};
+use super::final_read::Contents;
 use super::ledger::judge_bank;
 use super::records::Records;
-use super::reread::Contents;
+use super::waivers::{Hits, Waivers};
 use crate::history::{Entry, History, Outcome, Step, Why};
 use crate::verdict::{Verdict, judge_orders};
 
@@ -38,16 +38,16 @@ pub(super) fn judge_generation(
     mut entries: Vec<Entry>,
     contents: &Contents,
     records: &Records,
-    (excuses, told): (&Excuses, &[Told]),
+    (waivers, told): (&Waivers, &[Told]),
 ) -> Judged {
-    let hit = excuses.hits_of(&entries);
+    let hit = waivers.hits_of(&entries);
     let mut judged = Judged { is_hit: !hit.is_empty(), ..Judged::default() };
     judged.anomalies.extend(heed(&mut entries, told, &hit));
-    judge_losses(&entries, contents, (excuses, &hit), &mut judged);
+    judge_losses(&entries, contents, (waivers, &hit), &mut judged);
     if !records.accounts().chain(records.ledgers()).any(|key| hit.has(&key)) {
         judged.anomalies.extend(judge_bank(&entries, contents, records));
     }
-    forget_lost(&mut entries, contents, excuses, &mut judged);
+    forget_lost(&mut entries, contents, waivers, &mut judged);
     entries.extend(contents.entry.clone());
     forget_hit(&mut entries, &hit);
     let history = History { entries, ..History::default() };
@@ -60,7 +60,7 @@ pub(super) fn judge_generation(
 fn judge_losses(
     entries: &[Entry],
     contents: &Contents,
-    (excuses, hit): (&Excuses, &Hits),
+    (waivers, hit): (&Waivers, &Hits),
     judged: &mut Judged,
 ) {
     let mut told = 0;
@@ -70,7 +70,7 @@ fn judge_losses(
         if is_whole {
             continue;
         }
-        if hit.may_cost(entry) || excuses.is_before_death(entry) {
+        if hit.may_cost(entry) || waivers.is_before_death(entry) {
             match there.iter().any(|it| *it) {
                 true => judged.lost_in_part += 1,
                 false => judged.lost += 1,
@@ -102,13 +102,13 @@ fn describe(step: &Step) -> String {
 }
 
 /// What died with its process did not happen, nor did whoever saw it.
-fn forget_lost(entries: &mut [Entry], contents: &Contents, excuses: &Excuses, judged: &mut Judged) {
+fn forget_lost(entries: &mut [Entry], contents: &Contents, waivers: &Waivers, judged: &mut Judged) {
     let is_lost = |entry: &Entry| {
         let mut there = entry.steps.iter().filter_map(|step| contents.has(step)).peekable();
         entry.outcome != Outcome::Void(Why::Later) && there.peek().is_some() && there.all(|it| !it)
     };
     let lost: Vec<usize> = (0..entries.len())
-        .filter(|at| excuses.is_before_death(&entries[*at]) && is_lost(&entries[*at]))
+        .filter(|at| waivers.is_before_death(&entries[*at]) && is_lost(&entries[*at]))
         .collect();
     let mut gone: BTreeSet<(String, u64)> = BTreeSet::new();
     for at in lost {
@@ -125,7 +125,7 @@ fn forget_lost(entries: &mut [Entry], contents: &Contents, excuses: &Excuses, ju
             Step::List(key, items) => items.iter().any(|it| gone.contains(&(key.clone(), *it))),
             _ => false,
         });
-        if !saw || !excuses.is_before_death(entry) {
+        if !saw || !waivers.is_before_death(entry) {
             continue;
         }
         if entry.steps.iter().any(|step| contents.has(step) == Some(true)) {
@@ -177,17 +177,17 @@ mod tests {
         let records = Records::new("x", 0);
         let append = |it| entry(1, (it * 10, it * 10 + 5), vec![Step::Append(records.list(0), it)]);
         let entries = vec![append(1), append(2)];
-        let judge = |entries: &[Entry], items: &[u64], excuses: &Excuses| {
-            judge_generation(entries.to_vec(), &contents(&records, items, &[]), &records, (excuses, &[]))
+        let judge = |entries: &[Entry], items: &[u64], waivers: &Waivers| {
+            judge_generation(entries.to_vec(), &contents(&records, items, &[]), &records, (waivers, &[]))
         };
-        assert!(judge(&entries, &[1, 2], &Excuses::default()).anomalies.is_empty());
-        let lost = judge(&entries, &[1], &Excuses::default());
+        assert!(judge(&entries, &[1, 2], &Waivers::default()).anomalies.is_empty());
+        let lost = judge(&entries, &[1], &Waivers::default());
         assert!(lost.anomalies[0].contains("lost: client 1"), "{:?}", lost.anomalies);
-        let mut excuses = Excuses::default();
-        excuses.note_hit((20, 30), vec![(0, u16::MAX)]);
-        let excused = judge(&entries, &[1], &excuses);
-        assert!(excused.anomalies.is_empty() && excused.is_hit, "{:?}", excused.anomalies);
-        assert_eq!((excused.lost, excused.lost_in_part), (1, 0));
+        let mut waivers = Waivers::default();
+        waivers.note_hit((20, 30), vec![(0, u16::MAX)]);
+        let waived = judge(&entries, &[1], &waivers);
+        assert!(waived.anomalies.is_empty() && waived.is_hit, "{:?}", waived.anomalies);
+        assert_eq!((waived.lost, waived.lost_in_part), (1, 0));
     }
 
     #[test]
@@ -197,10 +197,10 @@ mod tests {
         let both = vec![Step::Append(records.list(0), 1), Step::Add(records.set(0), 1)];
         let late = entry(2, (30, 35), vec![Step::List(records.list(0), vec![])]);
         let entries = vec![entry(1, (10, 15), both), late];
-        let mut excuses = Excuses::default();
-        excuses.note_hit((20, 30), vec![(slot, slot)]);
+        let mut waivers = Waivers::default();
+        waivers.note_hit((20, 30), vec![(slot, slot)]);
         let judge = |items: &[u64]| {
-            judge_generation(entries.clone(), &contents(&records, items, &[]), &records, (&excuses, &[]))
+            judge_generation(entries.clone(), &contents(&records, items, &[]), &records, (&waivers, &[]))
         };
         // Its part at the list may be gone with the other.
         let gone = judge(&[]);
@@ -219,11 +219,11 @@ mod tests {
         let first = seen(10, vec![Step::Append(records.list(0), 1)]);
         let reader = seen(20, vec![Step::List(records.list(0), vec![1])]);
         let writer = seen(30, vec![Step::List(records.list(0), vec![1]), Step::Add(records.set(0), 2)]);
-        let mut excuses = Excuses::default();
-        excuses.note_death(1, 5);
+        let mut waivers = Waivers::default();
+        waivers.note_death(1, 5);
         let judge = |entries: &[&Entry], elements: &[u64]| {
             let entries = entries.iter().map(|it| (*it).clone()).collect();
-            judge_generation(entries, &contents(&records, &[], elements), &records, (&excuses, &[])).anomalies
+            judge_generation(entries, &contents(&records, &[], elements), &records, (&waivers, &[])).anomalies
         };
         assert!(judge(&[&first, &reader, &writer], &[]).is_empty());
         assert!(judge(&[&first, &reader, &writer], &[2])[0].contains("saw what is lost"));

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::final_read::Contents;
 use super::records::Records;
-use super::reread::Contents;
 use crate::history::{Entry, Outcome, Step};
 
 /// Everything that is wrong, in words.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::judge::Judged;
-use super::spool::Counts;
+use super::worker_log::Counts;
 
 /// Counts of a run, and what is wrong.
 #[derive(Clone, Debug, Default, Serialize)]

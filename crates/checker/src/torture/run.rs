@@ -9,12 +9,12 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::children::Process;
-use super::excuse::Excuses;
 use super::plan::{StartTortured, TorturePlan, Tortured};
 use super::records::Records;
 use super::report::TortureReport;
-use super::spool::Spool;
 use super::strikes::Strikes;
+use super::waivers::Waivers;
+use super::worker_log::WorkerLog;
 use crate::clock::Clock;
 
 /// How often it is told how far it has come.
@@ -39,9 +39,9 @@ pub(super) struct Run<'a> {
     pub(super) prefix: String,
     store: Result<PathBuf, String>,
     pub(super) clock: Clock,
-    pub(super) spool: Arc<Spool>,
+    pub(super) worker_log: Arc<WorkerLog>,
     pub(super) random: SmallRng,
-    pub(super) excuses: Excuses,
+    pub(super) waivers: Waivers,
     pub(super) strikes: Strikes,
     lives: u64,
     began: Instant,
@@ -54,7 +54,7 @@ impl<'a> Run<'a> {
         plan: &'a TorturePlan,
         Ends { start, stop, say }: Ends<'a>,
         (prefix, store): (String, Result<PathBuf, String>),
-        spool: Arc<Spool>,
+        worker_log: Arc<WorkerLog>,
     ) -> Self {
         let now = Instant::now();
         Run {
@@ -65,9 +65,9 @@ impl<'a> Run<'a> {
             prefix,
             store,
             clock: Clock::new(None),
-            spool,
+            worker_log,
             random: SmallRng::seed_from_u64(plan.seed),
-            excuses: Excuses::default(),
+            waivers: Waivers::default(),
             strikes: Strikes::default(),
             lives: 0,
             began: now,
@@ -98,13 +98,13 @@ impl<'a> Run<'a> {
     /// Starts one and does not wait; which it is.
     pub(super) fn launch(&mut self) -> Result<(Process, u64), String> {
         let tortured = self.next_life();
-        Process::launch(self.start, &tortured, &self.spool).map(|process| (process, tortured.life))
+        Process::launch(self.start, &tortured, &self.worker_log).map(|process| (process, tortured.life))
     }
 
     /// Starts one, and waits until its clients work.
     pub(super) fn start_process(&mut self) -> Result<(Process, u64), String> {
         let tortured = self.next_life();
-        Process::start(self.start, &tortured, &self.spool).map(|process| (process, tortured.life))
+        Process::start(self.start, &tortured, &self.worker_log).map(|process| (process, tortured.life))
     }
 
     /// Lets clients work for a while; not for long beyond the run's time.
@@ -135,7 +135,7 @@ impl<'a> Run<'a> {
             return;
         }
         self.last_told = Instant::now();
-        let counts = self.spool.counts();
+        let counts = self.worker_log.counts();
         (self.say)(&format!(
             "{:4} s: {} committed, {} unknown, {} refused; {}",
             self.began.elapsed().as_secs(),
@@ -158,9 +158,9 @@ impl<'a> Run<'a> {
 
     /// Of all that struck.
     pub(super) fn take_faults(&self, report: &mut TortureReport) -> Result<(), String> {
-        report.take_counts(self.spool.counts(), self.began.elapsed());
+        report.take_counts(self.worker_log.counts(), self.began.elapsed());
         report.processes = self.lives;
-        self.strikes.take(report, &self.spool)
+        self.strikes.take(report, &self.worker_log)
     }
 
     /// The keys of a generation.

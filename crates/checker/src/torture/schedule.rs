@@ -14,9 +14,9 @@ use super::records::CLIENTS_MAX;
 use super::report::TortureReport;
 use super::run::{Ends, Run};
 use super::servers::Servers;
-use super::spool::Spool;
 use super::worker::open;
-use super::{folder, reread, url};
+use super::worker_log::WorkerLog;
+use super::{final_read, folder, url};
 
 /// Tortures a store. `say` hears how far it has come; `stop` ends the faults, and what happened until then is judged. The keys
 /// of the run are deleted from a cluster that was there before.
@@ -47,8 +47,8 @@ pub fn torture(
             (Some(servers), Err(url))
         }
     };
-    let spool = Arc::new(Spool::new(&folder)?);
-    let mut run = Run::new(plan, Ends { start, stop, say }, (prefix, store), spool);
+    let worker_log = Arc::new(WorkerLog::new(&folder)?);
+    let mut run = Run::new(plan, Ends { start, stop, say }, (prefix, store), worker_log);
     let ended = match (&plan.target, &mut servers) {
         (TortureTarget::Folder(path), _) => folder::strike(&mut run, path),
         (_, Some(servers)) => servers.strike(&mut run),
@@ -65,7 +65,7 @@ pub fn torture(
     }
     let is_kept = plan.out.is_some() || !report.is_well();
     if is_kept {
-        run.spool.keep("report.json", &report)?;
+        run.worker_log.keep("report.json", &report)?;
         report.histories = Some(folder);
     } else {
         let _ = std::fs::remove_dir_all(folder);
@@ -76,7 +76,7 @@ pub fn torture(
 /// Reads and judges everything.
 fn finish(run: &mut Run<'_>, report: &mut TortureReport) -> Result<(), String> {
     run.take_faults(report)?;
-    let generations = run.spool.end()?;
+    let generations = run.worker_log.end()?;
     (run.say)(&format!("reading every key, and judging {} histories", generations.len()));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("starting threads: {error}"))?;
@@ -88,10 +88,10 @@ fn finish(run: &mut Run<'_>, report: &mut TortureReport) -> Result<(), String> {
             return Ok(());
         }
     };
-    let (mut contents, mut patience) = (BTreeMap::new(), reread::PATIENCE);
+    let (mut contents, mut patience) = (BTreeMap::new(), final_read::PATIENCE);
     for generation in &generations {
         let (records, client) = (run.records(*generation), reader.life * CLIENTS_MAX);
-        let read = reread::read(&store, &records, run.clock, client, patience);
+        let read = final_read::read(&store, &records, run.clock, client, patience);
         match runtime.block_on(read) {
             Ok(read) => drop(contents.insert(*generation, read)),
             Err(error) => {
@@ -104,12 +104,12 @@ fn finish(run: &mut Run<'_>, report: &mut TortureReport) -> Result<(), String> {
     runtime.block_on(Store::close(store)).map_err(|error| error.to_string())?;
     run.clock.check()?;
     for (generation, contents) in &contents {
-        run.spool.keep(&format!("read-{generation:04}.json"), &contents.entry)?;
-        let entries = run.spool.read(*generation)?;
-        let told = run.spool.told(*generation);
-        run.spool.keep(&format!("told-{generation:04}.json"), &told)?;
+        run.worker_log.keep(&format!("read-{generation:04}.json"), &contents.entry)?;
+        let entries = run.worker_log.read(*generation)?;
+        let told = run.worker_log.told(*generation);
+        run.worker_log.keep(&format!("told-{generation:04}.json"), &told)?;
         let records = run.records(*generation);
-        let judged = judge_generation(entries, contents, &records, (&run.excuses, &told));
+        let judged = judge_generation(entries, contents, &records, (&run.waivers, &told));
         report.take(*generation, contents.keys(), judged);
     }
     Ok(())

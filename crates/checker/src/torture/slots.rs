@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use claret_rig::{Cluster, SLOTS, nodes, slot_of};
 
 use super::children::Process;
-use super::excuse::Slots;
 use super::records::GENERATION_US;
 use super::run::Run;
 use super::servers::{HEAL_TIME, Servers, text};
+use super::waivers::Slots;
 use crate::moves::{Move, Moved, Operator, move_slot, stop_slot};
 
 /// So many slots go at a time, at most.

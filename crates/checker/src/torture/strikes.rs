@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::report::TortureReport;
-use super::spool::Spool;
+use super::worker_log::WorkerLog;
 
 /// See the module's text.
 #[derive(Default)]
@@ -45,9 +45,9 @@ impl Strikes {
     }
 
     /// Reports the counts, and keeps the faults beside the histories.
-    pub(super) fn take(&self, report: &mut TortureReport, spool: &Spool) -> Result<(), String> {
+    pub(super) fn take(&self, report: &mut TortureReport, worker_log: &WorkerLog) -> Result<(), String> {
         report.failovers = self.failovers;
         report.struck.clone_from(&self.counts);
-        spool.keep("faults.json", &self.faults)
+        worker_log.keep("faults.json", &self.faults)
     }
 }

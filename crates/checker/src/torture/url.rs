@@ -7,9 +7,9 @@ use claret_rig::{Node, connect_within, nodes, pause_process, resume_process};
 use rand::RngExt;
 
 use super::children::Process;
-use super::excuse::Slots;
 use super::plan::Durability;
 use super::run::Run;
+use super::waivers::Slots;
 
 /// How long clients work between two faults, in milliseconds.
 const BETWEEN_MS: (u64, u64) = (500, 2_500);
@@ -33,7 +33,7 @@ pub(super) fn strike(run: &mut Run<'_>) -> Result<(), String> {
             let moved = moved(&primaries, &now);
             run.strikes.note_failovers(moved.len());
             if !moved.is_empty() && run.plan.durability == Durability::Async {
-                run.excuses.note_hit((looked, run.clock.now()), moved);
+                run.waivers.note_hit((looked, run.clock.now()), moved);
             }
             (primaries, looked) = (now, run.clock.now());
         }

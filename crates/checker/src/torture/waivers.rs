@@ -31,13 +31,13 @@ struct Hit {
 
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Excuses {
+pub(super) struct Waivers {
     hits: Vec<Hit>,
     /// Processes that died: which, and from when on what it had reported may be lost.
     deaths: Vec<(u64, u64)>,
 }
 
-impl Excuses {
+impl Waivers {
     /// These slots were served by a node that died or was replaced in this time.
     pub(super) fn note_hit(&mut self, (began, ended): (u64, u64), slots: Vec<Slots>) {
         self.hits.push(Hit { began, ended, slots });
@@ -132,36 +132,36 @@ mod tests {
     }
 
     #[test]
-    fn a_hit_excuses_those_it_met_and_who_was_in_doubt() {
-        let mut excuses = Excuses::default();
-        excuses.note_hit((20_000_000, 21_000_000), vec![(0, 9)]);
+    fn a_hit_waives_those_it_met_and_who_was_in_doubt() {
+        let mut waivers = Waivers::default();
+        waivers.note_hit((20_000_000, 21_000_000), vec![(0, 9)]);
         let done = entry((10_000_000, 11_000_000), Outcome::Committed);
-        assert!(excuses.hits_of(std::slice::from_ref(&done)).is_empty());
+        assert!(waivers.hits_of(std::slice::from_ref(&done)).is_empty());
         let near = entry((21_500_000, 23_000_000), Outcome::Committed);
-        assert_eq!(excuses.hits_of(&[near]).slots, [(0, 9)]);
+        assert_eq!(waivers.hits_of(&[near]).slots, [(0, 9)]);
     }
 
     #[test]
     fn of_who_was_in_doubt_at_a_hit_the_records_count_as_hit() {
-        let (slot, mut excuses) = (slot_of("a"), Excuses::default());
-        excuses.note_hit((20_000_000, 21_000_000), vec![(slot, slot)]);
+        let (slot, mut waivers) = (slot_of("a"), Waivers::default());
+        waivers.note_hit((20_000_000, 21_000_000), vec![(slot, slot)]);
         let done = entry((10_000_000, 11_000_000), Outcome::Committed);
         let open = |keys: &[&str]| {
             let steps = keys.iter().map(|key| Step::Add((*key).into(), 1)).collect();
             Entry { steps, ..entry((10_000_000, u64::MAX), Outcome::Unknown) }
         };
-        let hits = excuses.hits_of(&[done.clone(), open(&["a", "b"])]);
+        let hits = waivers.hits_of(&[done.clone(), open(&["a", "b"])]);
         assert!(hits.has("a") && hits.has("b") && !hits.has("c") && !hits.may_cost(&open(&["b"])));
-        assert!(excuses.hits_of(&[done, open(&["b"])]).is_empty());
+        assert!(waivers.hits_of(&[done, open(&["b"])]).is_empty());
     }
 
     #[test]
-    fn a_death_excuses_the_last_of_its_process() {
-        let mut excuses = Excuses::default();
-        excuses.note_death(0, 50);
+    fn a_death_waives_the_last_of_its_process() {
+        let mut waivers = Waivers::default();
+        waivers.note_death(0, 50);
         let of = |client, ended| Entry { client, ..entry((1, ended), Outcome::Committed) };
-        assert!(excuses.is_before_death(&of(3, 50)));
-        assert!(!excuses.is_before_death(&of(3, 49)));
-        assert!(!excuses.is_before_death(&of(CLIENTS_MAX, 50)));
+        assert!(waivers.is_before_death(&of(3, 50)));
+        assert!(!waivers.is_before_death(&of(3, 49)));
+        assert!(!waivers.is_before_death(&of(CLIENTS_MAX, 50)));
     }
 }

@@ -19,7 +19,7 @@ use super::answers::{self, ask};
 use super::children::{BECAUSE, BROKEN, DONE, READY, TOLD};
 use super::plan::Tortured;
 use super::records::{ACCOUNTS, CLIENTS_MAX, GENERATION_US, LEDGERS, LISTS, Records, SETS};
-use super::spool::Told;
+use super::worker_log::Told;
 use crate::bank::sum;
 use crate::clock::Clock;
 use crate::history::{Entry, Outcome, Step, Why};

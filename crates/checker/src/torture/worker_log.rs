@@ -53,7 +53,7 @@ pub(super) struct Counts {
 
 /// See the module's text.
 #[derive(Debug)]
-pub(super) struct Spool {
+pub(super) struct WorkerLog {
     folder: PathBuf,
     inner: Mutex<Inner>,
 }
@@ -69,11 +69,11 @@ struct Inner {
     failed: Option<String>,
 }
 
-impl Spool {
+impl WorkerLog {
     /// In this folder, which is made.
     pub(super) fn new(folder: &Path) -> Result<Self, String> {
         fs::create_dir_all(folder).map_err(|error| format!("making '{}': {error}", folder.display()))?;
-        Ok(Spool { folder: folder.to_owned(), inner: Mutex::default() })
+        Ok(WorkerLog { folder: folder.to_owned(), inner: Mutex::default() })
     }
 
     fn path(&self, generation: u64) -> PathBuf {
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn nothing_is_left_out_when_many_generations_are_written_in_turn() {
         let folder = claret_rig::TestFolder::new();
-        let spool = Spool::new(folder.path()).expect("a folder");
+        let worker_log = WorkerLog::new(folder.path()).expect("a folder");
         let entry = |client| Entry {
             client,
             began: 1,
@@ -196,13 +196,13 @@ mod tests {
         for client in 0..3 {
             for generation in (0..9).rev() {
                 let line = serde_json::to_string(&entry(client)).expect("numbers");
-                spool.add(Told::Committed, generation, &line);
+                worker_log.add(Told::Committed, generation, &line);
             }
         }
-        assert_eq!(spool.end(), Ok((0..9).collect()));
+        assert_eq!(worker_log.end(), Ok((0..9).collect()));
         for generation in 0..9 {
-            assert_eq!(spool.read(generation), Ok((0..3).map(entry).collect()), "{generation}");
+            assert_eq!(worker_log.read(generation), Ok((0..3).map(entry).collect()), "{generation}");
         }
-        assert_eq!(spool.counts().committed, 27);
+        assert_eq!(worker_log.counts().committed, 27);
     }
 }
