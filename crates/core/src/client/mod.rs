@@ -12,9 +12,11 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `transactions` | the table: a coordinator for each transaction, used again and again; or the way that has them all |
+//! | `transactions` | all transactions: who keeps them, the table or a way |
+//! | `table` | the table: a coordinator for each transaction, used again and again |
+//! | `entry` | a transaction in the table |
 //! | `keeper` | what the table and such a way have in common |
-//! | `ways` | the ways that can have them all; looks (`check_only`), the shards' clocks (`ordered`), when batches leave (`batch`) |
+//! | `ways` | the ways that can have them all; looks (`check_only`), the shards' clocks (`ordered`), those that leave together (`batch`) |
 //! | `process` | what all transactions share: numbers, what is hot, what is known of shards |
 //! | `session` | numbers of transactions, and which are open |
 //! | `unheard` | what can be asked about those whose outcome nobody knows |
@@ -28,6 +30,7 @@
 
 mod behind;
 mod by_sequence;
+mod entry;
 mod keeper;
 mod outbox;
 mod pacing;
@@ -35,6 +38,7 @@ mod pipeline;
 mod process;
 mod routes;
 mod session;
+mod table;
 mod timers;
 mod transactions;
 mod unheard;

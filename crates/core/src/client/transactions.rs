@@ -5,14 +5,11 @@
 //! old one's name are not taken: each call names the transaction, by a handle that is never given twice, and the
 //! attempt (P61).
 
-mod entry;
-mod table;
-mod ways;
-
 use smallvec::SmallVec;
 
 use super::keeper::Keeper;
 use super::process::Process;
+use super::table::Table;
 use super::ways::Ways;
 use crate::asked::Asked;
 use crate::coordinator::Closed;
@@ -20,8 +17,6 @@ use crate::ids::{SessionId, ShardId, Time, TxHandle};
 use crate::limits::Limits;
 use crate::message::KeyedCall;
 use crate::switches::Switches;
-
-use table::Table;
 
 /// See the module's text.
 #[derive(Clone, Debug)]
