@@ -22,19 +22,17 @@
 //! | `unheard` | what can be asked about those whose outcome nobody knows |
 //! | `by_sequence` | a table by the numbers of transactions |
 //! | `behind` | whom a transaction waits for, if its caller asks |
-//! | `outbox` | what waits for a shard, what is on its way, and when a frame leaves |
+//! | `frames` | of one connection: what waits for a shard, and when a frame leaves; what was written, is answered in order, or refused as a whole |
 //! | `pacing` | when frames and heartbeats leave |
 //! | `routes` | which shard serves which slot; removed shards |
-//! | `pipeline` | the frames of one connection: written, answered in order, refused as a whole |
 //! | `timers` | when transactions are due |
 
 mod behind;
 mod by_sequence;
 mod entry;
+mod frames;
 mod keeper;
-mod outbox;
 mod pacing;
-mod pipeline;
 mod process;
 mod routes;
 mod session;
@@ -58,10 +56,10 @@ use crate::planted::{Bug, is_planted};
 use crate::switches::Switches;
 
 use behind::Asking;
+use frames::Outbox;
+pub use frames::{Pipeline, Unexpected};
 use keeper::When;
-use outbox::Outbox;
 pub use pacing::Pacing;
-pub use pipeline::{Pipeline, Unexpected};
 use routes::Routes;
 pub use routes::{Node, SlotRange};
 pub use session::Session;

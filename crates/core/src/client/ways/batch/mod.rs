@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use self::membership::{Left, Membership};
 use self::trial::{Size, Trial, Window};
 use crate::client::entry::Entry;
-use crate::client::outbox::Outbox;
+use crate::client::frames::Outbox;
 use crate::client::process::Process;
 use crate::client::table::Table;
 use crate::client::{Client, Outputs};
