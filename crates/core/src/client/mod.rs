@@ -353,9 +353,9 @@ impl Client {
     /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.
     pub fn commit(&mut self, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
         self.suggest(now);
-        match self.transactions.may_gather(now, tx) {
+        match self.transactions.table.may_gather(now, tx) {
             Some(shards) if self.outputs.gather(&shards, self.may_leave()) => {
-                self.transactions.gather(tx.0);
+                self.transactions.table.gather(tx.0);
                 Ok(())
             }
             _ => {
@@ -686,7 +686,7 @@ impl Client {
             }
             keeper.drain(process, now, &mut self.outputs);
         }
-        if self.transactions.has_gathered() && self.may_leave() {
+        if self.transactions.table.batches.has_gathered() && self.may_leave() {
             self.outputs.tell_of_gathered();
         }
         if self.stamps.were_needed {

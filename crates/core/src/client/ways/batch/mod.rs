@@ -161,12 +161,14 @@ impl Outputs {
 impl Client {
     /// Whether those that are gathered may leave. The window does not count while a shard is silent (B9).
     pub(in crate::client) fn may_leave(&self) -> bool {
-        self.transactions.may_leave() || self.outputs.silent_at().is_some_and(|at| at <= self.outputs.now)
+        self.transactions.table.batches.may_leave()
+            || self.outputs.silent_at().is_some_and(|at| at <= self.outputs.now)
     }
 
     /// When those that are held by the window may leave because a shard is silent by then.
     pub(in crate::client) fn released_at(&self) -> Option<Time> {
-        if !self.transactions.has_gathered() || self.transactions.may_leave() {
+        let batches = &self.transactions.table.batches;
+        if !batches.has_gathered() || batches.may_leave() {
             return None; // Mostly: then nobody need know who is silent.
         }
         self.outputs.silent_at().filter(|at| *at > self.outputs.now)
@@ -177,7 +179,7 @@ impl Client {
         let now = self.outputs.now;
         self.outputs.outboxes.iter_mut().for_each(Outbox::left);
         self.suggest(now);
-        self.transactions.leave(now);
+        self.transactions.table.leave(&mut self.transactions.process, now);
         let (keeper, process) = self.transactions.keeper_mut();
         keeper.drain(process, now, &mut self.outputs);
     }
@@ -185,7 +187,7 @@ impl Client {
     /// Places or connections are not what they were: those that are gathered leave, each by itself (B8).
     pub(in crate::client) fn disband(&mut self) {
         self.outputs.outboxes.iter_mut().for_each(Outbox::left);
-        self.transactions.disband(self.outputs.now);
+        self.transactions.table.disband(&mut self.transactions.process, self.outputs.now);
     }
 }
 
@@ -194,8 +196,11 @@ impl Table {
     pub(in crate::client) fn may_gather(
         &mut self,
         now: Time,
-        tx: TxHandle,
+        (tx, attempt): (TxHandle, u32),
     ) -> Option<SmallVec<[ShardId; 4]>> {
+        if attempt != 1 {
+            return None;
+        }
         let entry = self.entries.get_mut(tx.0).filter(|_| self.batches.is_on)?;
         let is_fresh = entry.membership == Membership::Alone && !entry.ended;
         let calls =
