@@ -2,7 +2,7 @@
 //!
 //! Operations can be issued in several places: on the store itself (each is a transaction of one), in a transaction,
 //! in a batch, and in the blocking mirrors. One set of handles serves them all. Each place is a [`Scope`], which says
-//! what void and returning operations give back there.
+//! what void and returning operations give back there. A [`Record`] issues its operations in one.
 
 mod collections;
 mod documents;
@@ -14,109 +14,24 @@ mod numbers;
 mod scope;
 mod scored;
 
-use std::marker::PhantomData;
-
-use claret_types::{Bytes, DataType, Few, FromReply, Operation, Register, RegisterOp, few};
+use claret_types::{Bytes, DataType, Few, Operation, Register, RegisterOp, few};
 
 use handles::*;
 pub use scope::{AsyncScope, BlockingScope};
 pub(crate) use scope::{Scope, Ticketed, TxScope, Waited};
 
-use crate::decode::{self, Decode};
+use crate::decode;
 use crate::value::{FromValue, IntoValue, ValueError};
 
 /// The handles of records, a type for each type of data: what [`Records`] gives. A program names them where it keeps one.
 pub mod handles {
-    pub use super::Record;
     pub use super::collections::*;
     pub use super::documents::*;
     pub use super::lists::*;
     pub use super::living::KeyRecord;
     pub use super::numbers::*;
-    pub use super::scope::AnswerIn;
+    pub use super::scope::{AnswerIn, Record};
     pub use super::scored::*;
-}
-
-/// A record of any type, your own included: issue its operations as they are.
-pub struct Record<S, T> {
-    scope: S,
-    key: Bytes,
-    kind: PhantomData<fn() -> T>,
-}
-
-impl<S: Clone, T> Clone for Record<S, T> {
-    fn clone(&self) -> Self {
-        Record { scope: self.scope.clone(), key: self.key.clone(), kind: PhantomData }
-    }
-}
-
-impl<S, T> std::fmt::Debug for Record<S, T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Record").field(&self.key).finish()
-    }
-}
-
-impl<S: Scope, T: DataType> Record<S, T> {
-    /// Issues an operation that returns nothing.
-    pub fn issue(&self, op: T::Op) -> S::Void {
-        self.scope.void(self.key.clone(), Operation::new::<T>(op))
-    }
-
-    /// Issues an operation that returns an `R`.
-    pub fn run<R: FromReply>(&self, op: T::Op) -> AnswerIn<S, R> {
-        self.read(op, Decode::plain())
-    }
-
-    fn read<R: 'static>(&self, op: T::Op, read: Decode<R>) -> AnswerIn<S, R> {
-        self.scope.answer(self.key.clone(), Operation::new::<T>(op), read)
-    }
-
-    // --- with values ---
-
-    fn issue_checked(&self, op: Result<T::Op, ValueError>) -> S::Void {
-        match op {
-            Ok(op) => self.issue(op),
-            Err(error) => self.scope.refuse_void(self.key.clone(), error),
-        }
-    }
-
-    fn run_checked<R: FromReply>(&self, op: Result<T::Op, ValueError>) -> AnswerIn<S, R> {
-        self.read_checked(op, Decode::plain())
-    }
-
-    fn read_checked<R: 'static>(&self, op: Result<T::Op, ValueError>, read: Decode<R>) -> AnswerIn<S, R> {
-        match op {
-            Ok(op) => self.read(op, read),
-            Err(error) => self.scope.refuse(self.key.clone(), error),
-        }
-    }
-
-    /// One operation for all that is given; none for nothing.
-    fn issue_many<V>(&self, given: Result<Few<V>, ValueError>, op: impl FnOnce(Few<V>) -> T::Op) -> S::Void {
-        match given {
-            Ok(given) if given.is_empty() => self.scope.void_many(Vec::new()),
-            given => self.issue_checked(given.map(op)),
-        }
-    }
-
-    /// The same with an answer; that of nothing is an empty array.
-    fn read_many<V, R: 'static>(
-        &self,
-        given: Result<Few<V>, ValueError>,
-        op: impl FnOnce(Few<V>) -> T::Op,
-        read: Decode<R>,
-    ) -> AnswerIn<S, R> {
-        match given {
-            Ok(given) if given.is_empty() => self.scope.answer_many(Vec::new(), read),
-            given => self.read_checked(given.map(op), read),
-        }
-    }
-}
-
-impl<S: TxScope, T: DataType> Record<S, T> {
-    fn read_for_update<R: 'static>(&self, op: T::Op, read: Decode<R>) -> AnswerIn<S, R> {
-        self.scope.answer_for_update(self.key.clone(), Operation::new::<T>(op), read)
-    }
 }
 
 fn one(value: impl IntoValue) -> Result<Few<Bytes>, ValueError> {
@@ -163,7 +78,7 @@ pub trait Records: Scope {
 
     /// A record of any type, your own included.
     fn record<T: DataType>(&self, key: impl Into<Bytes>) -> Record<Self, T> {
-        Record { scope: self.clone(), key: key.into(), kind: PhantomData }
+        Record::new(self.clone(), key.into())
     }
 
     /// A record of whatever type: whether it is there, when it expires, its end.

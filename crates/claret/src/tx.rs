@@ -12,6 +12,7 @@
 
 mod answers;
 mod at_commit;
+mod committing;
 mod errors;
 mod issued;
 mod issuing;
@@ -23,23 +24,19 @@ mod one_shot;
 mod optimistic;
 mod waiting;
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use claret_core::message::Refusal;
-use claret_core::{CallNo, Cause, Closed, Event, Time};
+use claret_core::{CallNo, Cause, Closed, Time};
 use claret_planted::{Bug, is_planted};
-use claret_types::{Access, Bytes, OpError, Operation, Reply};
+use claret_types::{Bytes, Operation, Reply};
 use futures_timer::Delay;
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 
-use crate::backend::{Backend, Behind, Driver, InstantOutcome};
+use crate::backend::{Backend, Behind, Driver};
 use crate::call::Call;
-use crate::error::{BeginError, Error, ExecuteError, HandleError};
+use crate::error::{BeginError, Error, HandleError};
 use crate::mailbox::Mailbox;
 use crate::nesting::Nested;
 use crate::observe::{AttemptSpan, WaitEvents};
@@ -47,10 +44,11 @@ use crate::outcome::OutcomeId;
 use answers::Answers;
 pub(crate) use errors::{as_error, key_of, strange};
 use issued::Issued;
+pub(crate) use issuing::{check, writes};
 use last::Last;
 use levels::Levels;
 pub use nested::Savepoint;
-use observed::{Optimistic, Seeing};
+use observed::Optimistic;
 pub(crate) use one_shot::{OneShot, in_order};
 
 /// How an attempt ended.
@@ -242,59 +240,6 @@ impl Tx {
         })
     }
 
-    /// Begins the commit, or finds that the attempt is over. Not while an answer is missing: then it returns false.
-    fn begin_commit(&self) -> bool {
-        let mut state = self.shared.state.lock();
-        self.shared.pump(&mut state);
-        if state.end.is_some() || state.committing {
-            return true;
-        }
-        if self.shared.backend.is_closed() {
-            self.shared.end_by(&mut state, End::Failed(Error::Begin(BeginError::Closed)));
-            return true;
-        }
-        if !state.answers.are_complete() {
-            return false;
-        }
-        if let Some(error) = state.fails_to_commit() {
-            self.shared.doom_all(&mut state, error);
-            if state.end.is_some() {
-                return true;
-            }
-        }
-        let only_checked = state.only_checked(state.buffered.len());
-        let checks = state.gather_observed();
-        if !checks {
-            state.gather_last();
-        }
-        if only_checked.is_empty()
-            && let Some(end) = self.shared.commit_instantly(&mut state, checks)
-        {
-            match end {
-                End::Restart(Cause::Refused(refusal)) => self.shared.renounce(&mut state, refusal),
-                end => state.end = Some(end),
-            }
-            return true;
-        }
-        let (driver, buffered) = self.shared.driver(&mut state);
-        let told = match only_checked.is_empty() {
-            true => Ok(()),
-            false => driver.only_check(self.attempt, &only_checked),
-        };
-        let begun = told.and_then(|()| match checks {
-            true => driver.check(self.attempt, buffered),
-            false => driver.commit(self.attempt, buffered),
-        });
-        match begun {
-            Ok(()) => {
-                state.committing = true;
-                self.shared.pump(&mut state);
-            }
-            Err(Closed) => drop(self.closed(&mut state)),
-        }
-        true
-    }
-
     /// Names it for who asks later what became of it, after its end was not heard.
     pub(crate) fn outcome_id(&self) -> OutcomeId {
         let mut state = self.shared.state.lock();
@@ -363,23 +308,6 @@ impl Tx {
         error
     }
 
-    /// Lets an operation in: the attempt runs, the operation is well-formed, and there are not too many.
-    fn admit(&self, state: &mut State, key: Bytes, mut op: Operation) -> Result<Call, Error> {
-        self.check_open(state)?;
-        if op.is_timed() {
-            self.shared.backend.resolve(&mut op);
-        }
-        let limit = self.shared.backend.limits().calls_max;
-        let error = match check(&*self.shared.backend, &key, &op) {
-            _ if self.shared.backend.is_closed() => Error::Begin(BeginError::Closed),
-            Ok(()) if state.issued.add(limit, writes(&op)) => return Ok(Call { key, op }),
-            Ok(()) => Error::Execute(ExecuteError::TooManyCalls { limit }),
-            Err(error) => Error::invalid(key, error),
-        };
-        self.shared.doom(state, error.clone());
-        Err(error)
-    }
-
     /// Whether something may be done by this handle, by all that has come of it.
     fn check_open(&self, state: &mut State) -> Result<(), Error> {
         self.check_handle(state)?;
@@ -410,25 +338,6 @@ impl Tx {
             Error::Handle(HandleError::Finished)
         })
     }
-}
-
-/// Whether an operation may change its record. What only reads leaves nothing that could be unknown (P65).
-pub(crate) fn writes(op: &Operation) -> bool {
-    op.method().access == Access::Write
-}
-
-/// Checks an operation and its key before anything is locked.
-pub(crate) fn check(backend: &dyn Backend, key: &Bytes, op: &Operation) -> Result<(), OpError> {
-    if key.is_empty() {
-        return Err(OpError::EmptyKey);
-    }
-    let limits = backend.limits();
-    if key.len() > limits.key_bytes_max {
-        return Err(OpError::TooLarge { what: "key".into(), size: key.len(), limit: limits.key_bytes_max });
-    }
-    backend.knows(op)?;
-    op.check(limits.value_bytes_max)?;
-    backend.schema().map_or(Ok(()), |schema| schema.check(key, op))
 }
 
 impl Shared {
@@ -463,181 +372,6 @@ impl Shared {
             state.end = Some(end);
         }
         self.mailbox.wake();
-    }
-
-    /// The transaction's driver, and what is buffered and goes to it with the next call or the commit.
-    fn driver<'a>(&self, state: &'a mut State) -> (&'a mut dyn Driver, &'a mut Vec<Call>) {
-        let State { driver, buffered, .. } = state;
-        let driver = driver.get_or_insert_with(|| Arc::clone(&self.backend).begin(&self.mailbox, self.since));
-        (&mut **driver, buffered)
-    }
-
-    /// Everything was buffered and nobody is in the way: done at once. `None`: the long way.
-    fn commit_instantly(&self, state: &mut State, checks: bool) -> Option<End> {
-        if state.issued.was_sent() {
-            return None;
-        }
-        let outcome = match checks {
-            true if state.buffered.is_empty() => InstantOutcome::Done(Vec::new()),
-            true => self.backend.check_instantly(&state.buffered),
-            false => self.backend.instant(&state.buffered),
-        };
-        match outcome {
-            InstantOutcome::Done(replies) => {
-                state.answers.commit_at_once(replies);
-                Some(Optimistic::end_of_commit(state.optimistic.as_deref()))
-            }
-            InstantOutcome::Blocked => None,
-            InstantOutcome::Failed { key, error: OpError::Changed } => {
-                Some(End::Restart(Cause::Refused(Refusal::Changed { key })))
-            }
-            InstantOutcome::Failed { key, error } => {
-                let refusal = Refusal::Operation { key, error: Box::new(error) };
-                Some(match state.optimistic.as_mut().is_some_and(|it| it.locks_after(&refusal)) {
-                    true => End::Restart(Cause::Refused(refusal)),
-                    false => End::Failed(as_error(&refusal)),
-                })
-            }
-        }
-    }
-
-    /// Exchanges messages, then takes note of what they brought.
-    fn pump(&self, state: &mut State) {
-        match (&state.driver, &state.optimistic) {
-            (Some(_), _) => self.hear(state, |driver, note| {
-                driver.iter_mut().for_each(|driver| driver.exchange(&self.mailbox, note));
-            }),
-            // Looks need none.
-            (None, Some(_)) => self.hear(state, |_, note| {
-                self.mailbox.take_events().into_iter().for_each(note);
-            }),
-            (None, None) => {}
-        }
-    }
-
-    /// Takes note of what comes.
-    fn hear(
-        &self,
-        state: &mut State,
-        bring: impl FnOnce(&mut Option<Box<dyn Driver>>, &mut dyn FnMut(Event)),
-    ) {
-        let State { driver, answers, issued, optimistic, levels, behind, end, over, .. } = state;
-        let mut answered = SmallVec::<[CallNo; 8]>::new();
-        let (mut is_news, mut restarts, mut refused, mut fails) = (false, None, None, None);
-        bring(driver, &mut |event| {
-            *over |= event.is_last();
-            match event {
-                // It was given up between two attempts, before word of the restart was noted.
-                Event::Aborted if matches!(end, Some(End::Restart(_))) => *end = Some(End::Aborted),
-                _ if end.is_some() => {} // The first word of an end is the last one of the attempt.
-                // That of an issued call, which went along, nobody waits for.
-                Event::Answer { no, reply } => {
-                    if answers.come(no) {
-                        fails = fails.take().or(levels.hear(no, reply, answers, &mut answered));
-                    }
-                    return;
-                }
-                Event::Seen { no, seen } => match optimistic.as_mut().map(|it| it.take(no, seen)) {
-                    Some(Seeing::Answer(reply)) => {
-                        answers.come(no);
-                        answers.put(no, reply);
-                        return answered.push(no);
-                    }
-                    Some(Seeing::Fails { error, at }) => {
-                        answers.come(no);
-                        fails = fails.take().or(levels.hear_seen(error, at));
-                    }
-                    Some(Seeing::Restarts(refusal)) => restarts = Some(refusal),
-                    Some(Seeing::Refused(refusal)) => refused = Some(refusal),
-                    Some(Seeing::Nothing) | None => return,
-                },
-                Event::Behind { record } => *behind = Some(record),
-                Event::Committed { replies } => {
-                    answers.commit(replies);
-                    *end = Some(Optimistic::end_of_commit(optimistic.as_deref()));
-                }
-                Event::Aborted => *end = Some(End::Aborted),
-                Event::Restart { cause } => {
-                    optimistic.iter_mut().for_each(|it| it.note_restart(&cause));
-                    *end = Some(End::Restart(cause));
-                }
-                // It tells of what was seen as well, which may not be so any more.
-                Event::Failed { refusal }
-                    if optimistic.as_mut().is_some_and(|it| it.locks_after(&refusal)) =>
-                {
-                    // Nothing of it was done, and its driver is over.
-                    issued.changed_nothing();
-                    *end = Some(End::Restart(Cause::Refused(refusal)));
-                }
-                Event::Failed { refusal } => *end = Some(End::Failed(as_error(&refusal))),
-                Event::Unknown => *end = Some(End::Unknown),
-            }
-            is_news = true;
-        });
-        // Other tasks may share this transaction.
-        if is_news {
-            self.mailbox.wake();
-        } else if !answered.is_empty() {
-            self.mailbox.wake_for(&answered);
-        }
-        self.follow(state, fails, restarts, refused);
-    }
-
-    /// Takes part in the exchange of messages until `done`, or arranges to be woken: by this answer and by what is no
-    /// answer, or by everything.
-    fn poll<T>(
-        &self,
-        cx: &mut Context<'_>,
-        timer: &mut Option<Delay>,
-        answer: Option<CallNo>,
-        mut done: impl FnMut(&mut State) -> Option<T>,
-    ) -> Poll<T> {
-        let mut state = self.state.lock();
-        let polled = loop {
-            self.pump(&mut state);
-            if let Some(result) = done(&mut state) {
-                self.look(&mut state);
-                break Poll::Ready(result);
-            }
-            if self.mailbox.watch(cx.waker(), answer) {
-                continue;
-            }
-            let due = state.driver.as_ref().and_then(|driver| driver.poll_timeout());
-            let now = due.map(|_| self.backend.now());
-            if let (Some(due), Some(now)) = (due, now)
-                && due <= now
-            {
-                if let Some(driver) = &mut state.driver {
-                    driver.handle_timeout(now);
-                }
-                continue;
-            }
-            self.backend.counts().wait(&self.waited);
-            state.note_wait();
-            self.look(&mut state);
-            let left = due.zip(now).map(|(due, now)| due.since(now));
-            let Some(left) = left.into_iter().chain(state.wait_events.pause_us()).min() else {
-                *timer = None;
-                break Poll::Pending;
-            };
-            let mut delay = Delay::new(Duration::from_micros(left));
-            if Pin::new(&mut delay).poll(cx).is_pending() {
-                *timer = Some(delay);
-                break Poll::Pending;
-            }
-        };
-        let news = state.wait_events.take_news();
-        drop(state);
-        news.tell();
-        polled
-    }
-
-    /// Collects what is to be told of the attempt's waits.
-    #[inline]
-    fn look(&self, state: &mut State) {
-        if state.wait_events.are_told() {
-            state.look();
-        }
     }
 }
 

@@ -15,9 +15,8 @@ use claret_types::{Bytes, Claims, OpError, Operation, Schema};
 use smallvec::SmallVec;
 use tokio::time::{Instant, sleep};
 
-use super::client::ClusterClient;
+use super::client::{ClusterClient, Machine};
 use super::keys::Listing;
-use super::machine::Machine;
 use super::outcomes;
 use super::settings::Settings;
 use super::timers::Timers;
@@ -254,7 +253,7 @@ impl Driver for Remote {
     ) -> Result<CallNo, Closed> {
         let (slots, place) = (slots_of(buffered), (slot_of(&call.key), call.key));
         self.visit(|machine, now, tx| {
-            machine.buffer(now, (tx, attempt), buffered.drain(..), &slots)?;
+            machine.client.buffer_all(now, (tx, attempt), placed(buffered.drain(..), &slots))?;
             machine.client.execute(now, (tx, attempt), place, call.op, reserve)
         })
     }
@@ -303,7 +302,7 @@ impl Driver for Remote {
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
         let slots = slots_of(buffered);
         self.visit(|machine, now, tx| {
-            machine.buffer(now, (tx, attempt), buffered.drain(..), &slots)?;
+            machine.client.buffer_all(now, (tx, attempt), placed(buffered.drain(..), &slots))?;
             machine.client.commit(now, (tx, attempt))
         })
     }
@@ -311,7 +310,7 @@ impl Driver for Remote {
     fn check(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
         let slots = slots_of(buffered);
         self.visit(|machine, now, tx| {
-            machine.buffer(now, (tx, attempt), buffered.drain(..), &slots)?;
+            machine.client.buffer_all(now, (tx, attempt), placed(buffered.drain(..), &slots))?;
             machine.client.check(now, (tx, attempt))
         })
     }
@@ -323,7 +322,7 @@ impl Driver for Remote {
     fn commit_all(&mut self, attempt: u32, calls: &[Call]) -> Result<(), Closed> {
         let slots = slots_of(calls);
         self.visit(|machine, now, tx| {
-            machine.buffer(now, (tx, attempt), calls.iter().cloned(), &slots)?;
+            machine.client.buffer_all(now, (tx, attempt), placed(calls.iter().cloned(), &slots))?;
             machine.client.commit(now, (tx, attempt))
         })
     }
@@ -339,7 +338,7 @@ impl Driver for Remote {
     fn settle(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<Vec<(CallNo, Bytes)>, Closed> {
         let slots = slots_of(buffered);
         self.visit(|machine, now, tx| {
-            machine.buffer(now, (tx, attempt), buffered.drain(..), &slots)?;
+            machine.client.buffer_all(now, (tx, attempt), placed(buffered.drain(..), &slots))?;
             machine.client.settle_buffered(now, (tx, attempt))
         })
     }
@@ -366,6 +365,14 @@ impl Driver for Remote {
 /// The slots of calls, found before the machine is locked, which all transactions share.
 fn slots_of(calls: &[Call]) -> SmallVec<[u16; 8]> {
     calls.iter().map(|call| slot_of(&call.key)).collect()
+}
+
+/// Calls as the machine takes them, beside the slots of their keys.
+fn placed(
+    calls: impl Iterator<Item = Call>,
+    slots: &[u16],
+) -> impl Iterator<Item = ((u16, Bytes), Operation)> {
+    calls.zip(slots).map(|(Call { key, op }, slot)| ((*slot, key), op))
 }
 
 // --- what both backends of a cluster say ---

@@ -16,7 +16,7 @@
 // |---|---|
 // | `builder`, `settings` | what a store on a cluster is told: the builder; the URL's parameters |
 // | `backend` | transactions, as the store sees them |
-// | `client`, `machine`, `frames` | the client state machine (`claret_core::Client`) behind one mutex; its connections; time |
+// | `client`, `frames` | the client state machine (`claret_core::Client`) behind one mutex; its connections; time |
 // | `handshake`, `channel` | what a connection begins with; the channel that grants are pushed on |
 // | `keys`, `outcomes` | what is asked of all nodes, over connections of its own |
 // | `timers`, `ticks` | timers on the store's runtime; deadlines that are far away |
@@ -39,7 +39,6 @@ mod client;
 mod frames;
 mod handshake;
 mod keys;
-mod machine;
 mod outcomes;
 mod refused;
 mod runtime_thread;

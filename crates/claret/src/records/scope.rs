@@ -1,4 +1,4 @@
-//! Where operations are issued, and what they give back there.
+//! Where operations are issued, by whom ([`Record`]), and what they give back there.
 //!
 //! | scope | void operations | answers |
 //! |---|---|---|
@@ -9,8 +9,9 @@
 //! | [`blocking::Store`](crate::blocking::Store), [`blocking::Tx`](crate::blocking::Tx) | a `Result` | a `Result` |
 
 use std::future::Future;
+use std::marker::PhantomData;
 
-use claret_types::{Bytes, Operation, Reply};
+use claret_types::{Bytes, DataType, Few, FromReply, Operation, Reply};
 
 use crate::answer::Answer;
 use crate::batch::{Batch, Ticket};
@@ -19,6 +20,100 @@ use crate::error::Error;
 use crate::store::Store;
 use crate::tx::{Tx, strange, writes};
 use crate::value::ValueError;
+
+/// A record of any type, your own included: issue its operations as they are.
+pub struct Record<S, T> {
+    pub(super) scope: S,
+    pub(super) key: Bytes,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<S: Clone, T> Clone for Record<S, T> {
+    fn clone(&self) -> Self {
+        Record { scope: self.scope.clone(), key: self.key.clone(), kind: PhantomData }
+    }
+}
+
+impl<S, T> std::fmt::Debug for Record<S, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Record").field(&self.key).finish()
+    }
+}
+
+impl<S: Scope, T: DataType> Record<S, T> {
+    pub(super) fn new(scope: S, key: Bytes) -> Self {
+        Record { scope, key, kind: PhantomData }
+    }
+
+    /// Issues an operation that returns nothing.
+    pub fn issue(&self, op: T::Op) -> S::Void {
+        self.scope.void(self.key.clone(), Operation::new::<T>(op))
+    }
+
+    /// Issues an operation that returns an `R`.
+    pub fn run<R: FromReply>(&self, op: T::Op) -> AnswerIn<S, R> {
+        self.read(op, Decode::plain())
+    }
+
+    pub(super) fn read<R: 'static>(&self, op: T::Op, read: Decode<R>) -> AnswerIn<S, R> {
+        self.scope.answer(self.key.clone(), Operation::new::<T>(op), read)
+    }
+
+    // --- with values ---
+
+    pub(super) fn issue_checked(&self, op: Result<T::Op, ValueError>) -> S::Void {
+        match op {
+            Ok(op) => self.issue(op),
+            Err(error) => self.scope.refuse_void(self.key.clone(), error),
+        }
+    }
+
+    pub(super) fn run_checked<R: FromReply>(&self, op: Result<T::Op, ValueError>) -> AnswerIn<S, R> {
+        self.read_checked(op, Decode::plain())
+    }
+
+    pub(super) fn read_checked<R: 'static>(
+        &self,
+        op: Result<T::Op, ValueError>,
+        read: Decode<R>,
+    ) -> AnswerIn<S, R> {
+        match op {
+            Ok(op) => self.read(op, read),
+            Err(error) => self.scope.refuse(self.key.clone(), error),
+        }
+    }
+
+    /// One operation for all that is given; none for nothing.
+    pub(super) fn issue_many<V>(
+        &self,
+        given: Result<Few<V>, ValueError>,
+        op: impl FnOnce(Few<V>) -> T::Op,
+    ) -> S::Void {
+        match given {
+            Ok(given) if given.is_empty() => self.scope.void_many(Vec::new()),
+            given => self.issue_checked(given.map(op)),
+        }
+    }
+
+    /// The same with an answer; that of nothing is an empty array.
+    pub(super) fn read_many<V, R: 'static>(
+        &self,
+        given: Result<Few<V>, ValueError>,
+        op: impl FnOnce(Few<V>) -> T::Op,
+        read: Decode<R>,
+    ) -> AnswerIn<S, R> {
+        match given {
+            Ok(given) if given.is_empty() => self.scope.answer_many(Vec::new(), read),
+            given => self.read_checked(given.map(op), read),
+        }
+    }
+}
+
+impl<S: TxScope, T: DataType> Record<S, T> {
+    pub(super) fn read_for_update<R: 'static>(&self, op: T::Op, read: Decode<R>) -> AnswerIn<S, R> {
+        self.scope.answer_for_update(self.key.clone(), Operation::new::<T>(op), read)
+    }
+}
 
 /// A place where operations are issued: a store (each is a transaction of one), a transaction, a batch, and their
 /// blocking mirrors. Nobody outside this crate can name it, and so implement it: users see it as `Records`.

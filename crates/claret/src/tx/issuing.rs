@@ -1,13 +1,13 @@
-//! Operations that a transaction issues: kept for the commit, or under way to their shards.
+//! Operations that a transaction issues: let in, and kept for the commit, or under way to their shards.
 
-use claret_types::{Bytes, Claims, Mode as LockMode, Operation, Reply};
+use claret_types::{Access, Bytes, Claims, Mode as LockMode, OpError, Operation, Reply};
 
-use super::Tx;
+use super::{State, Tx};
 use crate::answer::{Answer, Started};
-use crate::backend::InstantOutcome;
+use crate::backend::{Backend, InstantOutcome};
 use crate::call::Call;
 use crate::decode::{Decode, Keys};
-use crate::error::Error;
+use crate::error::{BeginError, Error, ExecuteError};
 
 /// Operations.
 impl Tx {
@@ -106,4 +106,52 @@ impl Tx {
             None => Started::Waits { tx: self.clone(), no, timer: None },
         }
     }
+
+    /// Lets an operation in: the attempt runs, the operation is well-formed, and there are not too many.
+    pub(super) fn admit(&self, state: &mut State, key: Bytes, mut op: Operation) -> Result<Call, Error> {
+        self.check_open(state)?;
+        if op.is_timed() {
+            self.shared.backend.resolve(&mut op);
+        }
+        let limit = self.shared.backend.limits().calls_max;
+        let error = match check(&*self.shared.backend, &key, &op) {
+            _ if self.shared.backend.is_closed() => Error::Begin(BeginError::Closed),
+            Ok(()) if state.issued.add(limit, writes(&op)) => return Ok(Call { key, op }),
+            Ok(()) => Error::Execute(ExecuteError::TooManyCalls { limit }),
+            Err(error) => Error::invalid(key, error),
+        };
+        self.shared.doom(state, error.clone());
+        Err(error)
+    }
+}
+
+impl State {
+    /// Keeps a call for the commit.
+    pub(super) fn keep(&mut self, call: Call) {
+        match &mut self.optimistic {
+            Some(optimistic) if !optimistic.observations.is_locked_alone(&call.key) => {
+                optimistic.observations.add(call.key, call.op);
+            }
+            _ => self.buffered.push(call),
+        }
+    }
+}
+
+/// Whether an operation may change its record. What only reads leaves nothing that could be unknown (P65).
+pub(crate) fn writes(op: &Operation) -> bool {
+    op.method().access == Access::Write
+}
+
+/// Checks an operation and its key before anything is locked.
+pub(crate) fn check(backend: &dyn Backend, key: &Bytes, op: &Operation) -> Result<(), OpError> {
+    if key.is_empty() {
+        return Err(OpError::EmptyKey);
+    }
+    let limits = backend.limits();
+    if key.len() > limits.key_bytes_max {
+        return Err(OpError::TooLarge { what: "key".into(), size: key.len(), limit: limits.key_bytes_max });
+    }
+    backend.knows(op)?;
+    op.check(limits.value_bytes_max)?;
+    backend.schema().map_or(Ok(()), |schema| schema.check(key, op))
 }

@@ -5,8 +5,8 @@ use claret_core::message::{Refusal, Seen};
 use claret_core::{CallNo, Cause, Event};
 use claret_types::{Bytes, Claims, Operation, Reply};
 
+use super::committing::{Ending, Settling};
 use super::observed::Optimistic;
-use super::waiting::{Ending, Settling};
 use super::{End, Shared, State, Tx, as_error};
 use crate::answer::Started;
 use crate::call::Call;
@@ -117,16 +117,6 @@ impl State {
             return Some(Ok(reply));
         }
         self.optimistic.as_mut()?.error_of(no).map(Err)
-    }
-
-    /// Keeps a call for the commit.
-    pub(super) fn keep(&mut self, call: Call) {
-        match &mut self.optimistic {
-            Some(optimistic) if !optimistic.observations.is_locked_alone(&call.key) => {
-                optimistic.observations.add(call.key, call.op);
-            }
-            _ => self.buffered.push(call),
-        }
     }
 
     /// Brings what is to be committed, or only checked, to the other calls that are. Whether it is only checked.

@@ -1,4 +1,5 @@
-//! The steps of a transaction that wait for its end, or for word of who is in the way. Other tasks may share it meanwhile.
+//! The steps of a transaction whose deadline passed: word of who is in the way, and the end of a commit that was not done. Other tasks
+//! may share it meanwhile.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,6 +10,7 @@ use claret_core::Cause;
 use claret_types::Bytes;
 use futures_timer::Delay;
 
+use super::committing::Ending;
 use super::{End, State, Tx, key_of};
 use crate::deadline::Deadline;
 use crate::error::{CommitError, Error};
@@ -36,30 +38,10 @@ impl Tx {
         }
     }
 
-    /// Fails if what was issued would wait for the transaction in whose closure this one is.
-    pub(super) fn check_nested(&self) {
-        if let Some(nested) = &self.shared.nested
-            && let Err(error) = nested.check_commit(&self.shared.backend)
-        {
-            self.shared.end_by(&mut self.shared.state.lock(), End::Failed(error));
-        }
-    }
-
     /// Whether this attempt waits for other transactions, as far as it has heard.
     pub(crate) fn is_blocked(&self) -> bool {
         let state = self.shared.state.lock();
         state.attempt == self.attempt && state.driver.as_ref().is_some_and(|driver| driver.is_blocked())
-    }
-
-    /// Ends the attempt by committing it. Returns how it ended; `None` if the store was closed meanwhile.
-    pub(crate) async fn commit(&self) -> Option<End> {
-        self.check_nested();
-        // The application may have dropped an answer that is not there yet (`select!`, a timeout), and another of its
-        // tasks may ask for one meanwhile.
-        while !self.begin_commit() {
-            Settling { tx: self, timer: None }.await;
-        }
-        Ending { tx: self, timer: None, while_open: true }.await
     }
 
     /// The deadline has passed: that, or what is known to be in the way. Where another process has to be asked, that takes a
@@ -135,45 +117,5 @@ impl Future for Hearing<'_> {
         let heard =
             |state: &mut State| (state.end.is_some() || state.behind.is_some() || is_closed()).then_some(());
         tx.shared.poll(cx, &mut self.timer, None, heard)
-    }
-}
-
-/// Waits until every operation is answered, or the attempt has ended.
-pub(super) struct Settling<'a> {
-    pub(super) tx: &'a Tx,
-    pub(super) timer: Option<Delay>,
-}
-
-impl Future for Settling<'_> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let tx = self.tx;
-        let is_closed = || tx.shared.backend.is_closed();
-        let settled = |state: &mut State| {
-            (state.end.is_some() || state.answers.are_complete() || is_closed()).then_some(())
-        };
-        tx.shared.poll(cx, &mut self.timer, None, settled)
-    }
-}
-
-/// Waits for the end of an attempt that is committing.
-pub(super) struct Ending<'a> {
-    pub(super) tx: &'a Tx,
-    pub(super) timer: Option<Delay>,
-    /// No longer than the store is open: then it is `None`.
-    pub(super) while_open: bool,
-}
-
-impl Future for Ending<'_> {
-    type Output = Option<End>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<End>> {
-        let (tx, while_open) = (self.tx, self.while_open);
-        let gives_up = || while_open && tx.shared.backend.is_closed();
-        tx.shared.poll(cx, &mut self.timer, None, |state| match &state.end {
-            Some(end) => Some(Some(end.clone())),
-            None => gives_up().then_some(None),
-        })
     }
 }

@@ -12,29 +12,31 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `transactions` | the table: a coordinator for each transaction, used again and again; or the way that has them all |
+//! | `transactions` | all transactions: who keeps them, the table or a way |
+//! | `table` | the table: a coordinator for each transaction, used again and again |
+//! | `entry` | a transaction in the table |
 //! | `keeper` | what the table and such a way have in common |
-//! | `ways` | the ways that can have them all; looks (`check_only`), the shards' clocks (`ordered`), when batches leave (`batch`) |
+//! | `ways` | the ways that can have them all; looks (`check_only`), the shards' clocks (`ordered`), those that leave together (`batch`) |
 //! | `process` | what all transactions share: numbers, what is hot, what is known of shards |
 //! | `session` | numbers of transactions, and which are open |
 //! | `unheard` | what can be asked about those whose outcome nobody knows |
 //! | `by_sequence` | a table by the numbers of transactions |
 //! | `behind` | whom a transaction waits for, if its caller asks |
-//! | `outbox` | what waits for a shard, what is on its way, and when a frame leaves |
+//! | `frames` | of one connection: what waits for a shard, and when a frame leaves; what was written, is answered in order, or refused as a whole |
 //! | `pacing` | when frames and heartbeats leave |
 //! | `routes` | which shard serves which slot; removed shards |
-//! | `pipeline` | the frames of one connection: written, answered in order, refused as a whole |
 //! | `timers` | when transactions are due |
 
 mod behind;
 mod by_sequence;
+mod entry;
+mod frames;
 mod keeper;
-mod outbox;
 mod pacing;
-mod pipeline;
 mod process;
 mod routes;
 mod session;
+mod table;
 mod timers;
 mod transactions;
 mod unheard;
@@ -54,10 +56,10 @@ use crate::planted::{Bug, is_planted};
 use crate::switches::Switches;
 
 use behind::Asking;
+use frames::Outbox;
+pub use frames::{Pipeline, Unexpected};
 use keeper::When;
-use outbox::Outbox;
 pub use pacing::Pacing;
-pub use pipeline::{Pipeline, Unexpected};
 use routes::Routes;
 pub use routes::{Node, SlotRange};
 pub use session::Session;
@@ -351,9 +353,9 @@ impl Client {
     /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.
     pub fn commit(&mut self, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
         self.suggest(now);
-        match self.transactions.may_gather(now, tx) {
+        match self.transactions.table.may_gather(now, tx) {
             Some(shards) if self.outputs.gather(&shards, self.may_leave()) => {
-                self.transactions.gather(tx.0);
+                self.transactions.table.gather(tx.0);
                 Ok(())
             }
             _ => {
@@ -684,7 +686,7 @@ impl Client {
             }
             keeper.drain(process, now, &mut self.outputs);
         }
-        if self.transactions.has_gathered() && self.may_leave() {
+        if self.transactions.table.batches.has_gathered() && self.may_leave() {
             self.outputs.tell_of_gathered();
         }
         if self.stamps.were_needed {

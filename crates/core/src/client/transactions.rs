@@ -5,14 +5,9 @@
 //! old one's name are not taken: each call names the transaction, by a handle that is never given twice, and the
 //! attempt (P61).
 
-mod entry;
-mod table;
-mod ways;
-
-use smallvec::SmallVec;
-
 use super::keeper::Keeper;
 use super::process::Process;
+use super::table::Table;
 use super::ways::Ways;
 use crate::asked::Asked;
 use crate::coordinator::Closed;
@@ -21,14 +16,12 @@ use crate::limits::Limits;
 use crate::message::KeyedCall;
 use crate::switches::Switches;
 
-use table::Table;
-
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub(super) struct Transactions {
-    process: Process,
-    /// Of transactions that no way has.
-    table: Table,
+    pub(super) process: Process,
+    /// Of transactions that no way has. Batches are its alone.
+    pub(super) table: Table,
     ways: Ways,
 }
 
@@ -103,42 +96,5 @@ impl Transactions {
             entry.ended = true;
         }
         Ok(())
-    }
-}
-
-/// Batches (docs/batches.md): of the table alone.
-impl Transactions {
-    /// A transaction is to commit and may wait for others to do so with (B1): its shards.
-    pub(super) fn may_gather(
-        &mut self,
-        now: Time,
-        (tx, attempt): (TxHandle, u32),
-    ) -> Option<SmallVec<[ShardId; 4]>> {
-        if attempt == 1 { self.table.may_gather(now, tx) } else { None }
-    }
-
-    /// Whether those that are gathered may leave.
-    pub(super) fn may_leave(&self) -> bool {
-        self.table.batches.may_leave()
-    }
-
-    /// Whether some are gathered.
-    pub(super) fn has_gathered(&self) -> bool {
-        self.table.batches.has_gathered()
-    }
-
-    /// It waits until a frame leaves.
-    pub(super) fn gather(&mut self, tx: TxHandle) {
-        self.table.gather(tx);
-    }
-
-    /// A frame leaves: those that are gathered leave in batches.
-    pub(super) fn leave(&mut self, now: Time) {
-        self.table.leave(&mut self.process, now);
-    }
-
-    /// Those that are gathered leave, each by itself.
-    pub(super) fn disband(&mut self, now: Time) {
-        self.table.disband(&mut self.process, now);
     }
 }

@@ -1,7 +1,7 @@
-//! The coordinator as a whole: its parts, what comes in, and what goes out.
+//! The coordinator as a whole: its parts, what time brings, and what goes out.
 //!
 //! The parts know their own rules; here and in the files below stands what takes several of them: the application's calls (`calling`),
-//! the round of votes (`committing`), and how attempts end (`ending`). Nobody else sees the fields.
+//! the commit and what shards answer (`committing`), and how attempts end (`ending`). Nobody else sees the fields.
 
 mod calling;
 mod committing;
@@ -13,10 +13,10 @@ use super::blocked::Blocked;
 use super::calls::Calls;
 use super::closing::Closings;
 use super::out::Out;
-use super::participants::{Participant, Participants, Placed};
+use super::participants::{Participant, Participants};
 use super::retries::Retries;
 use super::round::Round;
-use super::ways::{Again, Heard, Ways};
+use super::ways::{Again, Ways};
 use super::{Event, Waits};
 use crate::asked::Asked;
 use crate::coordinator::ways::in_turn::Turns;
@@ -24,7 +24,7 @@ use crate::coordinator::ways::ordered::Stamp;
 use crate::digest::digest;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, ShardId, Time, Timestamp};
 use crate::limits::Limits;
-use crate::message::{KeyedCall, Refusal, Request, Response, Status};
+use crate::message::{KeyedCall, Request};
 use crate::planted::{Bug, is_planted};
 use crate::switches::Switches;
 
@@ -228,76 +228,7 @@ impl Coordinator {
         }
     }
 
-    // --- the shards' responses ---
-
-    /// Takes one response. Late, doubled and reordered ones are told by their attempt and the state.
-    pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
-        if response.attempt() != Some(self.attempt()) || self.is_idle() {
-            self.closing.handle_response(from, &response);
-            if response.attempt().is_some() && self.is_over() {
-                self.retries.clear_resend();
-            }
-            return;
-        }
-        if self.participants.find(from).is_none() {
-            return; // Nobody asked it: whatever it says is of nothing that it has.
-        }
-        if self.is_heard_by_way(from, &response) {
-            return;
-        }
-        match response {
-            Response::Granted { no, reply, granted, incarnation, .. } => {
-                self.on_granted(now, from, no, reply, (granted, incarnation));
-            }
-            Response::Queued { no, .. } => self.on_queued(now, from, no),
-            Response::Busy { .. } => self.on_busy(now, from),
-            Response::Elder { birth, .. } => {
-                // It counts whether or not the attempt is blocked by now (P20).
-                if !is_planted(Bug::ElderForgotten) || self.may_give_way() {
-                    self.blocked.hear_elder(birth);
-                }
-                self.consider_giving_way(now);
-            }
-            Response::Voted { replies, .. } => self.on_vote(now, from, replies, false),
-            Response::Committed { replies, .. } => self.on_vote(now, from, replies, true),
-            Response::Refused { refusal, since, .. } => self.on_refused(now, from, refusal, since),
-            Response::Applied { .. } => self.on_applied(from),
-            Response::Asked { status, since, .. } => self.on_asked(now, from, status, since),
-            Response::Placed { at, behind, replies, is_tentative, .. } => {
-                self.on_placed(now, from, Placed { at, behind, replies, is_tentative }, false);
-            }
-            Response::Done { at, behind, replies, .. } => {
-                self.on_placed(now, from, Placed { at, behind, replies, is_tentative: false }, true);
-            }
-            // Only closed attempts are aborted; who is in the way is for whoever asked.
-            Response::Aborted { .. }
-            | Response::Behind { .. }
-            | Response::Ticked { .. }
-            | Response::Looked { .. } => {}
-        }
-    }
-
-    /// Whether the way of this attempt has heard all of what a participant says.
-    fn is_heard_by_way(&mut self, from: ShardId, response: &Response) -> bool {
-        let is_voting = matches!(self.state, State::Preparing | State::Withdrawing(_));
-        let listed = self.round.listed();
-        let (participants, calls) = (&mut self.participants, &self.calls);
-        self.ways.hear(Heard { from, response, is_voting, listed, participants, calls })
-    }
-
-    fn on_asked(&mut self, now: Time, from: ShardId, status: Status, since: Incarnation) {
-        match status {
-            Status::Prepared | Status::Applied => self.on_vote(now, from, Vec::new(), false),
-            // Its answers are still to come, with the acknowledgement of the apply.
-            Status::PreparedAt(at) | Status::AppliedAt(at) => {
-                let placed = Placed { at, behind: Timestamp::MAX, replies: None, is_tentative: false };
-                self.on_placed(now, from, placed, false);
-            }
-            Status::Refused => self.on_refused(now, from, Refusal::Recovered, since),
-            Status::Lost => self.on_refused(now, from, Refusal::Unknown, since),
-            Status::Forgotten => {}
-        }
-    }
+    // --- time ---
 
     /// Sends again what was not answered, tries refused locks again, gives way.
     pub fn handle_timeout(&mut self, now: Time) {

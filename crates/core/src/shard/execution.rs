@@ -1,6 +1,5 @@
-//! How the calls of one attempt are executed: as far as locks and the input's share (P38) let them.
-//!
-//! A prepare locks its records in the order of its calls, and stops at the first for which it has to wait (P47).
+//! How an attempt executes calls before its prepare, and goes on with calls that waited or were put off. How calls that have come are
+//! locked, record after record, is in `preparing.rs`.
 //!
 //! One input executes at most [`Limits::at_once_max`](crate::Limits) calls. An attempt with more is **put off**, and
 //! goes on with a later timeout, in turn with others (P38). Until then it is like a waiter, but waits for nobody.
@@ -8,7 +7,6 @@
 //! Nothing ends here: who fails or has everything is told so, and the [step](super::step) refuses it or lets it vote.
 
 use std::collections::VecDeque;
-use std::vec;
 
 use claret_types::{Bytes, Reply};
 use smallvec::SmallVec;
@@ -17,7 +15,7 @@ use super::accounts::{Accounts, Taken};
 use super::budget::Budget;
 use super::config::Config;
 use super::key_hash;
-use super::lock_table::{Answers, LockTable, Owner, RecordIx, Stop, Woken};
+use super::lock_table::{LockTable, Owner, RecordIx, Stop, Woken};
 use super::outputs::Outputs;
 use super::participant::{Blocked, Calls, Heard, Participant, Stage};
 use super::picture::Stats;
@@ -36,9 +34,6 @@ pub(super) enum Ran {
     Failed(Refusal),
 }
 
-/// Whoever was put off executes at least one call for so many that it made on the record before.
-const BEGIN_AGAIN: usize = 8;
-
 /// One attempt that executes calls, and the parts of the shard that this concerns.
 pub(super) struct Execution<'a> {
     pub(super) now: Time,
@@ -53,30 +48,9 @@ pub(super) struct Execution<'a> {
     pub(super) stats: &'a mut Stats,
 }
 
-/// On one record.
+/// Calls that are left.
 impl Execution<'_> {
-    /// Locks and executes calls on one record, as far as they go. What is left is kept with the participant. `in_order`: what
-    /// [`Self::is_in_order`] says of them.
-    pub(super) fn run(&mut self, key: &Bytes, record: RecordIx, calls: Calls, in_order: bool) -> Ran {
-        if self.participant.undone.is_some() {
-            return self.run_in_parts(key, record, calls.into_iter().collect());
-        }
-        // Mostly.
-        if let [call] = &calls[..] {
-            return match self.run_one(record, call, in_order) {
-                Ok(()) => Ran::All,
-                Err(stop) => self.keep_rest(key, record, calls.into_iter().collect(), stop),
-            };
-        }
-        let (granted, stop) = self.run_some(record, &calls, in_order);
-        if granted == calls.len() {
-            return Ran::All;
-        }
-        let rest = calls.into_iter().skip(granted).collect();
-        self.keep_rest(key, record, rest, stop)
-    }
-
-    /// The same for those that were left.
+    /// [`Self::run`] for calls that were left.
     fn run_rest(&mut self, key: &Bytes, record: RecordIx, mut calls: VecDeque<Call>) -> Ran {
         if self.participant.undone.is_some() {
             return self.run_in_parts(key, record, calls);
@@ -85,63 +59,6 @@ impl Execution<'_> {
         let (granted, stop) = self.run_some(record, calls.make_contiguous(), in_order);
         calls.drain(..granted);
         if calls.is_empty() { Ran::All } else { self.keep_rest(key, record, calls, stop) }
-    }
-
-    /// [`Self::run_some`] for a single call.
-    fn run_one(&mut self, record: RecordIx, call: &Call, in_order: bool) -> Result<(), Stop> {
-        let before = self.table.dearness();
-        let answer = self.table.request_one(self.now, record, self.owner, call, in_order);
-        let begun_again = (self.table.dearness() - before).saturating_sub(u64::from(answer.is_ok()));
-        self.budget.charge(1);
-        self.budget.charge(begun_again as usize);
-        let (reply, first) = answer?;
-        self.note_grant(record, first, call.no, call.op.returns(), reply);
-        Ok(())
-    }
-
-    /// Executes as many as may be executed at once; how many were granted, and why no more.
-    pub(super) fn run_some(&mut self, record: RecordIx, calls: &[Call], in_order: bool) -> (usize, Stop) {
-        if in_order {
-            return self.run_in_line(record, calls);
-        }
-        // To begin again costs as much as the attempt did on the record before, so with that there are more at once.
-        let before = self.table.calls_of(record, self.owner.attempt);
-        let some = &calls[..calls.len().min(self.budget.left().max(before / BEGIN_AGAIN + 1))];
-        let mut answers = Answers::new();
-        let (dearness, enough) =
-            (self.table.dearness(), before.saturating_add(some.len()).saturating_add(self.budget.left()));
-        let stop = self.table.request(self.now, record, self.owner, some, enough as u64, &mut answers);
-        let granted = answers.len();
-        // One effect of each call is what it costs to go on to the next one.
-        let begun_again = (self.table.dearness() - dearness).saturating_sub(granted as u64);
-        self.budget.charge(some.len());
-        self.budget.charge(begun_again as usize);
-        for ((reply, first), call) in answers.into_iter().zip(some) {
-            self.note_grant(record, first, call.no, call.op.returns(), reply);
-        }
-        (granted, stop)
-    }
-
-    /// Whether these calls, which come together, claim the record in order (P80): only a stamped prepare's do.
-    fn is_in_order(&self, record: RecordIx, calls: &[Call]) -> bool {
-        if !self.config.can_order() || !self.table.may_be_in_order(record) {
-            return false; // Mostly.
-        }
-        let Stage::Preparing(round) = &self.participant.stage else { return false };
-        round.orders && self.table.is_in_order(record, self.owner, calls)
-    }
-
-    /// [`Self::run_some`] for calls that claim the record in order.
-    fn run_in_line(&mut self, record: RecordIx, calls: &[Call]) -> (usize, Stop) {
-        let some = &calls[..calls.len().min(self.budget.left().max(1))];
-        for (granted, call) in some.iter().enumerate() {
-            self.budget.charge(1);
-            match self.table.request_one(self.now, record, self.owner, call, true) {
-                Ok((reply, first)) => self.note_grant(record, first, call.no, call.op.returns(), reply),
-                Err(stop) => return (granted, stop),
-            }
-        }
-        (some.len(), Stop::All)
     }
 
     /// Calls are left: they wait, are put off, or have failed.
@@ -176,35 +93,9 @@ impl Execution<'_> {
     }
 
     /// Gives the attempt a turn after all others.
-    fn put_off(&mut self) {
+    pub(super) fn put_off(&mut self) {
         let is_news = self.budget.put_off(self.owner.attempt, self.participant);
         self.stats.put_off += u64::from(is_news);
-    }
-
-    /// Notes a granted call, and answers it if somebody waits for the answer.
-    fn note_grant(&mut self, record: RecordIx, first: bool, no: CallNo, returns: bool, reply: Option<Reply>) {
-        let keep = !self.config.is_direct();
-        let participant = &mut *self.participant;
-        participant.granted += 1;
-        if first {
-            participant.held.push(record);
-        }
-        let open = matches!(participant.stage, Stage::Open);
-        let (mut heard, mut kept) = (Heard::Granted, 0);
-        if let Some(reply) = reply.as_ref().filter(|_| returns && (keep || !open)) {
-            heard = Heard::Answered(participant.replies.len() as u32);
-            kept = if keep { size_of::<CallNo>() + reply.size() } else { 0 };
-            participant.bytes += kept;
-            participant.replies.push((no, reply.clone()));
-        }
-        if let Some(known) = participant.seen.get_mut(&no) {
-            *known = heard;
-        }
-        // It is executed already; only the next call may be too much.
-        self.accounts.recount(participant.account, 0, kept);
-        if let Some(reply) = reply.filter(|_| returns && open) {
-            self.say_granted(no, reply);
-        }
     }
 
     pub(super) fn say_granted(&mut self, no: CallNo, reply: Reply) {
@@ -214,7 +105,7 @@ impl Execution<'_> {
     }
 }
 
-/// From record to record.
+/// Calls come, or go on.
 impl Execution<'_> {
     /// Calls came, before the prepare. Those that came before are answered again, the others are executed.
     pub(super) fn execute(&mut self, key: &Bytes, mut calls: Calls, undone: &[Undone]) -> Ran {
@@ -255,34 +146,6 @@ impl Execution<'_> {
         }
         let record = self.table.ensure(key_hash(key), key);
         self.run(key, record, fresh, false)
-    }
-
-    /// Locks and executes, record after record. Later ones are not held while it waits for an earlier one.
-    pub(super) fn run_all(&mut self, mut groups: vec::IntoIter<(Bytes, Calls)>) -> Ran {
-        let mut ran = Ran::All;
-        loop {
-            if self.budget.is_spent() && groups.len() > 0 {
-                self.put_off();
-                self.participant.behind = groups;
-                return Ran::PutOff;
-            }
-            let Some((key, mut calls)) = groups.next() else { break };
-            let record = self.table.ensure(key_hash(&key), &key);
-            let in_order = self.is_in_order(record, &calls);
-            if !in_order {
-                self.table.reserve_for_all(&mut calls);
-            }
-            match self.run(&key, record, calls, in_order) {
-                Ran::All => {}
-                Ran::Busy => ran = Ran::Busy,
-                stopped @ (Ran::Waits | Ran::PutOff) => {
-                    self.participant.behind = groups;
-                    return stopped;
-                }
-                failed @ Ran::Failed(_) => return failed,
-            }
-        }
-        ran
     }
 
     /// The records that stood behind the one for which it waited.

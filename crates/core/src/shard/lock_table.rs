@@ -14,7 +14,6 @@ mod executor;
 mod footprint;
 mod hot;
 mod idle;
-mod instant;
 mod lock;
 mod locking;
 mod outbox;

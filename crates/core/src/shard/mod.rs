@@ -13,7 +13,7 @@
 //! | to find | look at |
 //! |---|---|
 //! | parts | `config`, `lock_table` with `phaser`, `attempts`, `accounts`, `memory`, `budget`, `ways` (the clocks among them), `outputs` |
-//! | what an input does | `step` routes it; `execution` runs calls, `preparing` votes, `ending` ends; `ways/ordered` places |
+//! | what an input does | `step` routes it; `preparing` runs calls and votes, `execution` goes on with those that waited, `ending` ends; `ways/ordered` places |
 //! | what a host asks | `hosting` for records, `ways/ordered` for timestamps, `lives` for replicas and restarts |
 //! | one attempt | `participant`; in doubt: `recovery`; what it has undone: `undoing` |
 

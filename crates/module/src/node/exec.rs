@@ -92,6 +92,23 @@ impl Node {
             self.come(ctx, keys.iter().map(|key| (key, tx)));
         }
     }
+
+    /// The heartbeat of the module's own session.
+    pub(super) fn beat(&mut self) {
+        let (now, link) = (self.now(), self.one_shots.link());
+        if let Some(shard) = &mut self.shard
+            && let Some(request) = self.one_shots.heartbeat()
+        {
+            shard.handle(now, link, request);
+        }
+    }
+
+    /// Lets clients go whose transactions of one go have ended.
+    pub(super) fn release_one_shots(&mut self) {
+        while let Some((client, number)) = self.one_shots.poll_released() {
+            client.release(number);
+        }
+    }
 }
 
 /// Whether all keys are of this node; if they are of another one, that is said as the server says it.

@@ -1,18 +1,18 @@
-//! What client processes send: hellos, frames, and polls for later responses.
+//! What comes to the shard, which is frames of client processes, messages of other shards, and time; and what it says then.
 
-use claret_core::message::{Call, PeerMessage, Refusal, Request, Response};
-use claret_core::{AttemptId, Incarnation, SessionId, Shard, ShardId, Time};
-use claret_identity::{Challenge, Signature};
+use claret_core::message::{Call, Output, PeerMessage, Refusal, Request, Response, Status};
+use claret_core::{AttemptId, SessionId, Shard, ShardId, Time, wire};
 use claret_planted::{Bug, is_planted};
 use claret_types::Operation;
 
 use super::keyspace::Keyspace;
-use super::{Caller, Node, settings, unix_time};
-use crate::ffi::{Blocked, Ctx, Denial};
+use super::peers::Sent;
+use super::{BARRED_MS, Caller, Node, settings, unix_time};
+use crate::ffi::Ctx;
 use crate::parts::error::Error;
+use crate::parts::one_shots::Next;
 use crate::parts::queue::OWN;
-use crate::parts::sessions::{Handshake, SessionBounds, Way};
-use crate::parts::slots::Slots;
+use crate::parts::sessions::{Delivery, OutboxBounds};
 
 /// How old a transaction may say that it is (P51), in microseconds.
 const BIRTH_AGE_US_MAX: u64 = 60_000_000;
@@ -20,101 +20,7 @@ const BIRTH_AGE_US_MAX: u64 = 60_000_000;
 /// For so many answers room is made before they are there.
 const ANSWERS_MAX: usize = 1_024;
 
-/// What a client says with a hello.
-pub(crate) struct Hello<'a> {
-    pub(crate) handshake: Handshake<'a>,
-    pub(crate) way: Option<Way>,
-    pub(crate) proof: Option<Signature>,
-}
-
-/// What is answered to a hello.
-pub(crate) enum Welcome {
-    /// Sign this.
-    Prove { shard: ShardId, challenge: Challenge },
-    /// The connection speaks for its session.
-    In { shard: ShardId, bears: ShardId, incarnation: Incarnation, pushes: bool },
-}
-
-/// What is answered to a poll.
-pub(crate) enum Polled {
-    /// This waited, or nothing, and the client does not wait for more.
-    There(Vec<Response>),
-    /// Nothing: the client is to wait, with [`Node::poller_waits`].
-    Waits,
-}
-
 impl Node {
-    /// Takes a hello.
-    pub(crate) fn hello(&mut self, ctx: Ctx, caller: &Caller, hello: Hello<'_>) -> Result<Welcome, Error> {
-        let Hello { handshake, way, proof } = hello;
-        if self.shard.is_none() {
-            self.look_around(ctx);
-        }
-        let session = handshake.key.session();
-        if [OWN, self.one_shots.session()].contains(&session) {
-            return Err(Error::OwnSession);
-        }
-        self.shard.as_ref().ok_or(Error::NotReady)?;
-        // What is signed names the node, and not the shard that it bears: whoever claims to bear another's gains nothing by it.
-        let name = self.keyspace.view(Slots::own_name).flatten().ok_or(Error::NotReady)?;
-        let Some(proof) = proof else {
-            let challenge = Challenge(ctx.random_bytes());
-            self.sessions.ask(handshake.client, challenge)?;
-            return Ok(Welcome::Prove { shard: name, challenge });
-        };
-        self.sessions
-            .prove(&handshake, name, &proof)
-            .inspect_err(|_| caller.log_denial(ctx, b"claret.hello", Denial::Login))?;
-        let pushes = matches!(way, Some(Way::Push(_)));
-        let is_known = self.sessions.is_known(session);
-        let bounds = SessionBounds {
-            sessions_max: settings::SESSIONS_MAX.get(),
-            user_sessions_max: settings::USER_SESSIONS_MAX.get(),
-        };
-        self.sessions.hello(&handshake, way, bounds)?;
-        let incarnation = match is_known {
-            true => self.shard.as_ref().map(|shard| shard.incarnation_to(session)),
-            false => self.greet(session, handshake.user),
-        };
-        // From now on there are transactions at this node.
-        self.plain.blocked.come();
-        let bears = self.shard.as_ref().map_or(name, Shard::id);
-        Ok(Welcome::In { shard: name, bears, incarnation: incarnation.ok_or(Error::NotReady)?, pushes })
-    }
-
-    /// Takes a poll of a connection, of this client. `may_wait`: it can be made to wait.
-    pub(crate) fn poll(
-        &mut self,
-        client: u64,
-        session: SessionId,
-        caller: &Caller,
-        may_wait: bool,
-    ) -> Result<Polled, Error> {
-        self.sessions.may_poll(client, session, caller.name())?;
-        self.counts.polls += 1;
-        let waiting = self.sessions.take(session);
-        Ok(if waiting.is_empty() && may_wait { Polled::Waits } else { Polled::There(waiting) })
-    }
-
-    /// The client of a poll waits from now on, for so many milliseconds.
-    pub(crate) fn poller_waits(&mut self, ctx: Ctx, session: SessionId, poller: Blocked, millis: u64) {
-        let until = self.now().plus(millis * 1_000);
-        if let Some(before) = self.sessions.wait(session, poller, until) {
-            before.release(session.0);
-        }
-        self.tick_soon(ctx);
-    }
-
-    /// What there is for the client of a poll that was let go.
-    pub(crate) fn polled(&mut self, session: SessionId) -> Vec<Response> {
-        self.sessions.take(session)
-    }
-
-    /// The client of a poll is gone. Whether it still waited.
-    pub(crate) fn poller_left(&mut self, poller: Blocked) -> bool {
-        self.sessions.stop_waiting(poller)
-    }
-
     /// Takes a frame of a client, of so many bytes; what can be said at once.
     pub(crate) fn frame(
         &mut self,
@@ -203,7 +109,116 @@ impl Node {
         }
         self.carry_out(ctx, None);
     }
+}
 
+/// What the shard wants said.
+impl Node {
+    /// Carries out what the shard wants, and sets the timer. Answers to `own` go where it says, those to others into
+    /// their outboxes, and from there to whoever listens.
+    pub(crate) fn carry_out(&mut self, ctx: Ctx, own: Option<(SessionId, &mut Vec<Response>)>) {
+        if own.is_none() {
+            self.plain.blocked.stir();
+        }
+        let now = self.now();
+        self.refuse_late(now);
+        if let Some(shard) = &mut self.shard {
+            self.keyspace.tell(ctx, now, shard);
+        }
+        self.seek_safe_time(ctx);
+        self.say(ctx, own);
+        // Some have got what they waited for, and now wait for that to be settled.
+        if !self.safe_time.is_sought() && (self.plain.queue.settles() || self.one_shots.settles()) {
+            self.safe_time.seek_if(true);
+            self.seek_safe_time(ctx);
+            self.say(ctx, None);
+        }
+        self.tell_replicas(ctx);
+        self.set_timer(ctx);
+    }
+
+    /// Says what the shard wants said.
+    pub(super) fn say(&mut self, ctx: Ctx, mut own: Option<(SessionId, &mut Vec<Response>)>) {
+        while let Some(output) = self.shard.as_mut().and_then(Shard::poll_output) {
+            match output {
+                Output::Respond { session, response } if session == self.one_shots.session() => {
+                    self.hear(ctx, response);
+                }
+                Output::Respond { session, response } => {
+                    self.counts.elders_told += u64::from(matches!(response, Response::Elder { .. }));
+                    match &mut own {
+                        Some((asking, reply)) if *asking == session => reply.push(response),
+                        _ if session == OWN => self.hear_own(response),
+                        _ => self.sessions.put(session, response, outbox_bounds()),
+                    }
+                }
+                Output::Tell { shard, message } => self.tell_peer(ctx, shard, &message),
+            }
+        }
+        while let Some((session, delivery)) = self.sessions.next_delivery() {
+            match delivery {
+                Delivery::Wake(poller) => poller.release(session.0),
+                Delivery::Push(channel, responses) => {
+                    self.counts.pushes += 1;
+                    if ctx.publish(&channel, &wire::encode_responses(&responses)) == 0 {
+                        self.counts.pushes_unheard += 1;
+                        let is_lost = is_planted(Bug::UnheardPushLost);
+                        let unheard = if is_lost { Vec::new() } else { responses };
+                        self.sessions.put_back(session, unheard);
+                    }
+                }
+            }
+        }
+    }
+
+    fn tell_peer(&mut self, ctx: Ctx, shard: ShardId, message: &PeerMessage) {
+        match self.send(ctx, shard, message) {
+            Sent::Yes => self.counts.peer_messages_out += 1,
+            Sent::No => self.counts.peer_messages_unsent += 1,
+            Sent::ToNobody => self.answer_for_the_gone(shard, message),
+        }
+    }
+
+    /// A shard whose memory is gone would say so, if there was one (P56).
+    fn answer_for_the_gone(&mut self, from: ShardId, message: &PeerMessage) {
+        let now = self.now();
+        if let (Some(shard), PeerMessage::Inquire { attempt, .. }) = (&mut self.shard, message) {
+            shard.handle_peer(now, PeerMessage::Answer { attempt: *attempt, from, status: Status::Lost });
+        }
+    }
+
+    /// A response to one of the node's own attempts: a plain command that waits.
+    fn hear_own(&mut self, response: Response) {
+        self.with_queue(|queue, now, shard| {
+            if let Some(shard) = shard {
+                queue.hear(now, shard, response);
+            }
+        });
+    }
+
+    /// An answer to a transaction of one go.
+    fn hear(&mut self, ctx: Ctx, response: Response) {
+        let safe_time = self.shard.as_ref().map(Shard::safe_time).unwrap_or_default();
+        let next = self.one_shots.hear(response, safe_time, settings::PLAIN_WAIT_MS.get());
+        self.safe_time.seek_if(self.one_shots.settles());
+        self.release_one_shots();
+        match next {
+            None => {}
+            Some(Next::Prepare(number)) => self.prepare_one(ctx, number),
+            Some(Next::Withdraw(attempt)) => {
+                let (now, link) = (self.now(), self.one_shots.link());
+                if let Some(shard) = &mut self.shard {
+                    shard.handle(now, link, Request::Withdraw { attempt });
+                }
+            }
+        }
+        if self.one_shots.is_low_water_due() {
+            self.beat();
+        }
+    }
+}
+
+/// Time, and who is gone.
+impl Node {
     /// A client's connection closed. What follows may write, and so waits for a timer.
     pub(crate) fn closed(&mut self, ctx: Ctx, client: u64) {
         self.plain.open_multis.end(Some(client).filter(|_| !is_planted(Bug::ClosedMultiStays)));
@@ -231,6 +246,35 @@ impl Node {
             shard.handle_timeout(now);
         }
         self.carry_out(ctx, None);
+    }
+
+    /// Sets the timer for what is due next.
+    pub(super) fn set_timer(&mut self, ctx: Ctx) {
+        self.check_again(ctx, settings::TOPOLOGY_MS.get());
+        let Some(due) = self.shard.as_ref().and_then(Shard::poll_timeout) else { return };
+        self.timers.set_deadline(ctx, due, || self.clock.now());
+    }
+
+    pub(crate) fn come_back(&mut self, ctx: Ctx, millis: u64) {
+        self.timers.set_soon(ctx, millis);
+    }
+
+    /// The timer for the shard's next deadline.
+    pub(crate) fn deadline_fired(&mut self, ctx: Ctx) {
+        self.timers.deadline_fired();
+        self.due_unless_barred(ctx);
+    }
+
+    /// The timer for what an event left to do.
+    pub(crate) fn soon_fired(&mut self, ctx: Ctx) {
+        self.timers.soon_fired();
+        self.write_backup(ctx);
+        self.due_unless_barred(ctx);
+    }
+
+    /// While nothing can be written: later, then.
+    fn due_unless_barred(&mut self, ctx: Ctx) {
+        if self.keyspace.is_barred(ctx) { self.come_back(ctx, BARRED_MS) } else { self.due(ctx) }
     }
 
     /// Refuses transactions of one go whose clients wait no more: before anything comes into the shard that could grant
@@ -284,5 +328,13 @@ fn resolve(request: &mut Request) -> u64 {
             calls.len() as u64
         }
         _ => 0,
+    }
+}
+
+fn outbox_bounds() -> OutboxBounds {
+    OutboxBounds {
+        count_max: settings::OUTBOX_MAX.get(),
+        bytes_max: settings::OUTBOX_BYTES_MAX.get(),
+        all_bytes_max: settings::OUTBOXES_BYTES_MAX.get(),
     }
 }

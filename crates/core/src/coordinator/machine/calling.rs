@@ -1,24 +1,23 @@
-//! The application's calls: operations, savepoints, the commit, the abort, the next attempt.
+//! The application's calls: operations, savepoints, the abort. The commit is `committing`'s.
 //!
 //! User code may do anything between two calls, and may keep handles to attempts that are over. So each call names
 //! its attempt, and is taken only while that attempt runs; otherwise nothing is done, and the caller hears [`Closed`]
 //! (P61).
 
 use claret_types::{Bytes, Claims, Operation, Reply};
-use smallvec::SmallVec;
 
 use super::{Coordinator, Goal, State};
 use crate::coordinator::calls::{Sent, ToSend};
 use crate::coordinator::{Cause, Closed, Event};
 use crate::ids::{AttemptId, CallNo, Incarnation, Member, ShardId, Time};
-use crate::message::{KeyedCall, Members, Refusal, Request, Undone};
+use crate::message::{KeyedCall, Refusal, Request, Undone};
 use crate::planted::{Bug, is_planted};
 
 /// Operations.
 impl Coordinator {
     /// Lets in what names the attempt that runs, and nothing else (P61).
     #[inline]
-    fn check_running(&self, attempt: AttemptId) -> Result<(), Closed> {
+    pub(super) fn check_running(&self, attempt: AttemptId) -> Result<(), Closed> {
         let running = self.attempt();
         let is_tx = attempt.tx == running.tx || is_planted(Bug::RenewedTakesStale);
         let is_attempt = attempt.attempt == running.attempt || is_planted(Bug::EarlierTakenForThis);
@@ -27,7 +26,7 @@ impl Coordinator {
 
     /// Lets in what is of the attempt that runs.
     #[inline]
-    fn check_open(&self) -> Result<(), Closed> {
+    pub(super) fn check_open(&self) -> Result<(), Closed> {
         if self.is_running() || is_planted(Bug::ClosedTakesCalls) { Ok(()) } else { Err(Closed) }
     }
 
@@ -287,48 +286,8 @@ impl Coordinator {
     }
 }
 
-/// The end of an attempt, as its user wants it.
+/// The end of an attempt, as its user wants it, but for the commit.
 impl Coordinator {
-    /// Starts the commit: one message with one participant (P9), otherwise round one (P1), in which `hot` shards are
-    /// asked last, in this order (P22): see [`Contention`](crate::Contention).
-    ///
-    /// # Errors
-    /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.
-    pub fn commit(&mut self, now: Time, attempt: AttemptId, hot: &[ShardId]) -> Result<(), Closed> {
-        self.check_commit(attempt)?;
-        self.begin_round(now, hot)
-    }
-
-    /// As [`Self::commit`], of calls that are executed and not carried out: [`Event::Committed`] says that all of them can be done
-    /// together, in real time, and nothing is done (O5).
-    ///
-    /// # Errors
-    /// As of [`Self::commit`].
-    pub fn check(&mut self, now: Time, attempt: AttemptId, hot: &[ShardId]) -> Result<(), Closed> {
-        self.check_commit(attempt)?;
-        let nobody = Members::Only(SmallVec::new());
-        self.round.commit_for(if is_planted(Bug::ChecksApplied) { Members::All } else { nobody });
-        self.begin_round(now, hot)
-    }
-
-    /// Starts the commit of those who are members now.
-    ///
-    /// # Errors
-    /// [`Closed`] when no attempt runs, or calls of it are not answered: then it is aborted.
-    pub fn commit_for(&mut self, now: Time, members: Members, hot: &[ShardId]) -> Result<(), Closed> {
-        self.check_open()?;
-        self.round.commit_for(members);
-        self.begin_round(now, hot)
-    }
-
-    /// Whether a commit in the name of this attempt is taken: to be asked before [`Contention::arrange`](crate::Contention).
-    ///
-    /// # Errors
-    /// [`Closed`] when that attempt does not run (any more).
-    pub fn check_commit(&self, attempt: AttemptId) -> Result<(), Closed> {
-        if is_planted(Bug::ClosedCommits) { Ok(()) } else { self.check_running(attempt) }
-    }
-
     /// A member leaves before the prepare: nothing of it counts any more. What it asked for and was not
     /// granted is given up with the prepare, which names the members that stay.
     pub fn leave(&mut self, member: Member) {

@@ -1,4 +1,4 @@
-//! The round of votes: prepares leave, votes come, and what all agree on is carried out (P1 to P9, P73 to P78).
+//! The commit: prepares leave, what shards answer comes, and what all agree on is carried out (P1 to P9, P73 to P78).
 //!
 //! ```text
 //! Preparing --all yes--> Committed: Apply, or ApplyAt with the final timestamp, leaves
@@ -6,18 +6,63 @@
 //! ```
 
 use claret_types::Reply;
+use smallvec::SmallVec;
 
 use super::{Coordinator, Goal, State};
 use crate::coordinator::participants::Placed;
-use crate::coordinator::ways::Again;
+use crate::coordinator::ways::{Again, Heard};
 use crate::coordinator::{Cause, Closed, Event};
-use crate::ids::{CallNo, Incarnation, ShardId, Time};
-use crate::message::{Refusal, Request};
+use crate::ids::{AttemptId, CallNo, Incarnation, ShardId, Time, Timestamp};
+use crate::message::{Members, Refusal, Request, Response, Status};
+use crate::planted::{Bug, is_planted};
+
+/// The commit, as the user asks for it.
+impl Coordinator {
+    /// Starts the commit: one message with one participant (P9), otherwise round one (P1), in which `hot` shards are
+    /// asked last, in this order (P22): see [`Contention`](crate::Contention).
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.
+    pub fn commit(&mut self, now: Time, attempt: AttemptId, hot: &[ShardId]) -> Result<(), Closed> {
+        self.check_commit(attempt)?;
+        self.begin_round(now, hot)
+    }
+
+    /// As [`Self::commit`], of calls that are executed and not carried out: [`Event::Committed`] says that all of them can be done
+    /// together, in real time, and nothing is done (O5).
+    ///
+    /// # Errors
+    /// As of [`Self::commit`].
+    pub fn check(&mut self, now: Time, attempt: AttemptId, hot: &[ShardId]) -> Result<(), Closed> {
+        self.check_commit(attempt)?;
+        let nobody = Members::Only(SmallVec::new());
+        self.round.commit_for(if is_planted(Bug::ChecksApplied) { Members::All } else { nobody });
+        self.begin_round(now, hot)
+    }
+
+    /// Starts the commit of those who are members now.
+    ///
+    /// # Errors
+    /// [`Closed`] when no attempt runs, or calls of it are not answered: then it is aborted.
+    pub fn commit_for(&mut self, now: Time, members: Members, hot: &[ShardId]) -> Result<(), Closed> {
+        self.check_open()?;
+        self.round.commit_for(members);
+        self.begin_round(now, hot)
+    }
+
+    /// Whether a commit in the name of this attempt is taken: to be asked before [`Contention::arrange`](crate::Contention).
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more).
+    pub fn check_commit(&self, attempt: AttemptId) -> Result<(), Closed> {
+        if is_planted(Bug::ClosedCommits) { Ok(()) } else { self.check_running(attempt) }
+    }
+}
 
 /// Round one.
 impl Coordinator {
     /// The commit of the attempt that runs.
-    pub(super) fn begin_round(&mut self, now: Time, hot: &[ShardId]) -> Result<(), Closed> {
+    fn begin_round(&mut self, now: Time, hot: &[ShardId]) -> Result<(), Closed> {
         if self.calls.outstanding_mut().forget_stale() {
             self.participants.recount(self.calls.outstanding());
         }
@@ -95,15 +140,84 @@ impl Coordinator {
             }
         }
     }
+}
 
+/// What shards answer, of whatever it is.
+impl Coordinator {
+    /// Takes one response. Late, doubled and reordered ones are told by their attempt and the state.
+    pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
+        if response.attempt() != Some(self.attempt()) || self.is_idle() {
+            self.closing.handle_response(from, &response);
+            if response.attempt().is_some() && self.is_over() {
+                self.retries.clear_resend();
+            }
+            return;
+        }
+        if self.participants.find(from).is_none() {
+            return; // Nobody asked it: whatever it says is of nothing that it has.
+        }
+        if self.is_heard_by_way(from, &response) {
+            return;
+        }
+        match response {
+            Response::Granted { no, reply, granted, incarnation, .. } => {
+                self.on_granted(now, from, no, reply, (granted, incarnation));
+            }
+            Response::Queued { no, .. } => self.on_queued(now, from, no),
+            Response::Busy { .. } => self.on_busy(now, from),
+            Response::Elder { birth, .. } => {
+                // It counts whether or not the attempt is blocked by now (P20).
+                if !is_planted(Bug::ElderForgotten) || self.may_give_way() {
+                    self.blocked.hear_elder(birth);
+                }
+                self.consider_giving_way(now);
+            }
+            Response::Voted { replies, .. } => self.on_vote(now, from, replies, false),
+            Response::Committed { replies, .. } => self.on_vote(now, from, replies, true),
+            Response::Refused { refusal, since, .. } => self.on_refused(now, from, refusal, since),
+            Response::Applied { .. } => self.on_applied(from),
+            Response::Asked { status, since, .. } => self.on_asked(now, from, status, since),
+            Response::Placed { at, behind, replies, is_tentative, .. } => {
+                self.on_placed(now, from, Placed { at, behind, replies, is_tentative }, false);
+            }
+            Response::Done { at, behind, replies, .. } => {
+                self.on_placed(now, from, Placed { at, behind, replies, is_tentative: false }, true);
+            }
+            // Only closed attempts are aborted; who is in the way is for whoever asked.
+            Response::Aborted { .. }
+            | Response::Behind { .. }
+            | Response::Ticked { .. }
+            | Response::Looked { .. } => {}
+        }
+    }
+
+    /// Whether the way of this attempt has heard all of what a participant says.
+    fn is_heard_by_way(&mut self, from: ShardId, response: &Response) -> bool {
+        let is_voting = matches!(self.state, State::Preparing | State::Withdrawing(_));
+        let listed = self.round.listed();
+        let (participants, calls) = (&mut self.participants, &self.calls);
+        self.ways.hear(Heard { from, response, is_voting, listed, participants, calls })
+    }
+
+    fn on_asked(&mut self, now: Time, from: ShardId, status: Status, since: Incarnation) {
+        match status {
+            Status::Prepared | Status::Applied => self.on_vote(now, from, Vec::new(), false),
+            // Its answers are still to come, with the acknowledgement of the apply.
+            Status::PreparedAt(at) | Status::AppliedAt(at) => {
+                let placed = Placed { at, behind: Timestamp::MAX, replies: None, is_tentative: false };
+                self.on_placed(now, from, placed, false);
+            }
+            Status::Refused => self.on_refused(now, from, Refusal::Recovered, since),
+            Status::Lost => self.on_refused(now, from, Refusal::Unknown, since),
+            Status::Forgotten => {}
+        }
+    }
+}
+
+/// Votes.
+impl Coordinator {
     /// A yes. It may have been the last one, and is carried out there already.
-    pub(super) fn on_vote(
-        &mut self,
-        now: Time,
-        from: ShardId,
-        mut replies: Vec<(CallNo, Reply)>,
-        applied: bool,
-    ) {
+    fn on_vote(&mut self, now: Time, from: ShardId, mut replies: Vec<(CallNo, Reply)>, applied: bool) {
         self.calls.keep_own(from, self.participants.len() > 1, &mut replies);
         if !matches!(self.state, State::Preparing | State::Withdrawing(_)) {
             return;
@@ -130,7 +244,7 @@ impl Coordinator {
     }
 
     /// A vote with a timestamp; `done`: it has been carried out there, too.
-    pub(super) fn on_placed(&mut self, now: Time, from: ShardId, mut placed: Placed, done: bool) {
+    fn on_placed(&mut self, now: Time, from: ShardId, mut placed: Placed, done: bool) {
         if let Some(replies) = &mut placed.replies {
             self.calls.keep_own(from, self.participants.len() > 1, replies);
         }
@@ -191,7 +305,7 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn on_applied(&mut self, from: ShardId) {
+    fn on_applied(&mut self, from: ShardId) {
         if self.state != State::Committed {
             return;
         }
@@ -226,7 +340,7 @@ impl Coordinator {
 
 /// What ends an attempt whose prepares have left (P6, P21, P26, P55, traps 1, 3, 8, 9).
 impl Coordinator {
-    pub(super) fn on_refused(&mut self, now: Time, from: ShardId, refusal: Refusal, since: Incarnation) {
+    fn on_refused(&mut self, now: Time, from: ShardId, refusal: Refusal, since: Incarnation) {
         let goal = match self.state {
             State::Withdrawing(goal) => Some(goal),
             State::Running | State::Preparing => None,

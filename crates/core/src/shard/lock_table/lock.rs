@@ -1,7 +1,7 @@
 //! The lock of one record: who holds it and what they claim, and who waits for it.
 //!
 //! A record is claimed by one of two disciplines, and one decision about a call stands above both: it is granted, it waits, or it
-//! fails ([`Verdict`], in `lock/deciding.rs`).
+//! fails ([`Verdict`], in `lock/asking.rs`).
 //!
 //! - **Claims in phases**: a call is executed, and its claims commute with the sum of all others ([`Held`]) or it waits (P11 to P20).
 //! - **The timestamp queue** ([`Line`]): a call claims its footprint and is executed later, in the order of timestamps (P73 to P77).
@@ -15,10 +15,10 @@
 //! conflict, but where one stands behind the other (`order`); nobody waits for a lock that nobody holds; nobody waits twice.
 
 mod admitting;
-mod deciding;
+mod asking;
 mod expiring;
-mod granting;
 mod holder;
+mod instant;
 mod leaving;
 mod order;
 mod replicating;
@@ -33,10 +33,11 @@ use std::fmt::Debug;
 use claret_types::{Bytes, Held, State, TypeInfo};
 use indexmap::IndexMap;
 
-pub(super) use deciding::Verdict;
-pub(crate) use granting::{Answer, Answers, Stop};
+pub(super) use asking::Verdict;
+pub(crate) use asking::{Answer, Answers, Stop};
 pub(super) use holder::Holder;
 pub(crate) use holder::Item;
+pub(super) use instant::Instantly;
 pub(crate) use ways::Pass;
 pub(crate) use ways::ordered::line::Carried;
 use ways::ordered::line::Line;

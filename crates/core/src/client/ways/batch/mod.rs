@@ -1,11 +1,126 @@
-//! When those that are gathered may leave, and that they do (docs/batches.md, B1, B2, B8, B9).
+//! Batches: one-shot transactions of a process that leave for the shards together commit as one attempt
+//! (docs/batches.md, B1 to B11).
+//!
+//! A one-shot transaction that commits is *gathered* until a frame leaves for one of its shards. All that are gathered by
+//! then are carried by one more transaction, the *leader*: their calls, one transaction's after the other's, are its
+//! calls. It commits: so do they, each with its own answers. It is refused: each of them commits alone, as if it had
+//! never been carried.
 
-use crate::client::outbox::Outbox;
+pub(in crate::client) mod membership;
+mod trial;
+
+use claret_types::Reply;
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use self::membership::{Left, Membership};
+use self::trial::{Size, Trial, Window};
+use crate::client::entry::Entry;
+use crate::client::frames::Outbox;
+use crate::client::process::Process;
+use crate::client::table::Table;
 use crate::client::{Client, Outputs};
-use crate::ids::{ShardId, Time};
+use crate::coordinator::Event;
+use crate::ids::{CallNo, ShardId, Time, TxHandle};
+use crate::planted::{Bug, is_planted};
+use crate::switches::Switches;
 
 /// Who needs a shard that owes an answer for so long goes alone, in microseconds (B1): others would wait for it, too.
 const SILENT_US: u64 = 100_000;
+
+/// A transaction of more calls goes alone: others would wait for it, and it has little to save.
+const CALLS_OF_ONE_MAX: usize = 16;
+
+/// Calls of one batch at one shard, at most: it executes more than twice as many at once, and those of the batch before come in the same frame.
+const CALLS_AT_A_SHARD_MAX: u32 = 400;
+
+/// Bytes of operations in one batch, at most, but for those of one transaction.
+const BYTES_MAX: usize = 1 << 20;
+
+/// After answers of more bytes batches are smaller.
+const ANSWERS_BYTES_MAX: usize = 1 << 19;
+
+/// A transaction that is carried.
+#[derive(Clone, Copy, Debug)]
+struct Carried {
+    tx: u64,
+    /// The leader's number of its first call.
+    first: u32,
+    /// It is to end without a trace, if that is still possible.
+    regrets: bool,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(in crate::client) struct Batches {
+    is_on: bool,
+    gathered: Vec<u64>,
+    /// By who carries them, in the order of their calls.
+    carried: HashMap<u64, Vec<Carried>, foldhash::fast::FixedState>,
+    /// Lists that are empty, for others.
+    spare: Vec<Vec<Carried>>,
+    /// So many that left have not heard their end.
+    under_way: u32,
+    window: Window,
+    size: Size,
+    trial: Trial,
+}
+
+impl Batches {
+    pub(in crate::client) fn new(switches: Switches) -> Self {
+        Batches {
+            is_on: switches.batches(),
+            gathered: Vec::new(),
+            carried: HashMap::default(),
+            spare: Vec::new(),
+            under_way: 0,
+            window: Window::default(),
+            size: Size::default(),
+            trial: Trial::default(),
+        }
+    }
+
+    /// Whether more may leave.
+    pub(in crate::client) fn may_leave(&self) -> bool {
+        self.under_way < self.window.most()
+    }
+
+    /// Whether some are gathered.
+    pub(in crate::client) fn has_gathered(&self) -> bool {
+        !self.gathered.is_empty()
+    }
+
+    /// One leaves.
+    fn leaving(&mut self) -> Left {
+        self.under_way += 1;
+        Left::Moves(self.window.halved())
+    }
+
+    /// One is told something: if it left, that is its end.
+    pub(in crate::client) fn note_end(&mut self, left: &mut Left) {
+        match std::mem::replace(left, Left::No) {
+            Left::No => return,
+            Left::Moves(_) => self.window.grow(),
+            Left::Waited => {}
+        }
+        self.under_way -= 1;
+    }
+
+    /// A one-shot transaction committed, in so many microseconds.
+    pub(in crate::client) fn note_time(&mut self, us: u64) {
+        self.trial.note(us);
+    }
+
+    /// A batch waited for so long that it was given up.
+    pub(in crate::client) fn note_broken(&mut self) {
+        self.trial.part();
+    }
+}
+
+/// Whether answers of one attempt are so long that fewer calls should go together: a shard keeps only so much of them.
+fn is_heavy(replies: &[(CallNo, Reply)]) -> bool {
+    replies.iter().map(|(_, reply)| reply.size()).sum::<usize>() > ANSWERS_BYTES_MAX
+}
 
 impl Outputs {
     /// A transaction is to wait until a frame leaves for one of these shards. Whether one can.
@@ -46,12 +161,14 @@ impl Outputs {
 impl Client {
     /// Whether those that are gathered may leave. The window does not count while a shard is silent (B9).
     pub(in crate::client) fn may_leave(&self) -> bool {
-        self.transactions.may_leave() || self.outputs.silent_at().is_some_and(|at| at <= self.outputs.now)
+        self.transactions.table.batches.may_leave()
+            || self.outputs.silent_at().is_some_and(|at| at <= self.outputs.now)
     }
 
     /// When those that are held by the window may leave because a shard is silent by then.
     pub(in crate::client) fn released_at(&self) -> Option<Time> {
-        if !self.transactions.has_gathered() || self.transactions.may_leave() {
+        let batches = &self.transactions.table.batches;
+        if !batches.has_gathered() || batches.may_leave() {
             return None; // Mostly: then nobody need know who is silent.
         }
         self.outputs.silent_at().filter(|at| *at > self.outputs.now)
@@ -62,7 +179,7 @@ impl Client {
         let now = self.outputs.now;
         self.outputs.outboxes.iter_mut().for_each(Outbox::left);
         self.suggest(now);
-        self.transactions.leave(now);
+        self.transactions.table.leave(&mut self.transactions.process, now);
         let (keeper, process) = self.transactions.keeper_mut();
         keeper.drain(process, now, &mut self.outputs);
     }
@@ -70,6 +187,282 @@ impl Client {
     /// Places or connections are not what they were: those that are gathered leave, each by itself (B8).
     pub(in crate::client) fn disband(&mut self) {
         self.outputs.outboxes.iter_mut().for_each(Outbox::left);
-        self.transactions.disband(self.outputs.now);
+        self.transactions.table.disband(&mut self.transactions.process, self.outputs.now);
+    }
+}
+
+impl Table {
+    /// A transaction is to commit: where it may wait for others to do so with, and its shards; `None`: it goes alone.
+    pub(in crate::client) fn may_gather(
+        &mut self,
+        now: Time,
+        (tx, attempt): (TxHandle, u32),
+    ) -> Option<SmallVec<[ShardId; 4]>> {
+        if attempt != 1 {
+            return None;
+        }
+        let entry = self.entries.get_mut(tx.0).filter(|_| self.batches.is_on)?;
+        let is_fresh = entry.membership == Membership::Alone && !entry.ended;
+        let calls =
+            entry.coordinator.one_shot().filter(|calls| is_fresh && calls.len() <= CALLS_OF_ONE_MAX)?;
+        entry.committing_since = Some(now);
+        if !self.batches.trial.is_together() {
+            return None;
+        }
+        let mut shards = SmallVec::new();
+        for (shard, _) in calls {
+            if !shards.contains(shard) {
+                shards.push(*shard);
+            }
+        }
+        Some(shards)
+    }
+
+    /// It waits until a frame leaves.
+    pub(in crate::client) fn gather(&mut self, tx: TxHandle) {
+        if let Some(entry) = self.entries.get_mut(tx.0) {
+            entry.membership = Membership::Gathered;
+            self.batches.gathered.push(tx.0);
+        }
+    }
+
+    /// A frame leaves: all that are gathered leave, in batches.
+    pub(in crate::client) fn leave(&mut self, process: &mut Process, now: Time) {
+        let gathered = std::mem::take(&mut self.batches.gathered);
+        // Those of one shard with those of the same one alone (B3).
+        let mut gathered: Vec<(Option<ShardId>, u64)> =
+            gathered.into_iter().map(|tx| (self.only_shard(tx), tx)).collect();
+        gathered.sort_unstable();
+        for alike in gathered.chunk_by(|one, next| one.0 == next.0) {
+            let alike: SmallVec<[u64; 32]> = alike.iter().map(|(_, tx)| *tx).collect();
+            let mut rest = &alike[..];
+            while !rest.is_empty() {
+                let together = self.first_batch(rest);
+                match rest[..together] {
+                    [tx] => self.go_alone(process, now, tx),
+                    _ => self.carry(process, now, &rest[..together]),
+                }
+                rest = &rest[together..];
+            }
+        }
+    }
+
+    /// The shard of a one-shot transaction, if it is one.
+    fn only_shard(&self, tx: u64) -> Option<ShardId> {
+        let calls = self.entries.get(tx)?.coordinator.one_shot()?;
+        let (first, _) = calls.first()?;
+        calls.iter().all(|(shard, _)| shard == first).then_some(*first)
+    }
+
+    /// All that are gathered leave, each by itself.
+    pub(in crate::client) fn disband(&mut self, process: &mut Process, now: Time) {
+        let mut gathered = std::mem::take(&mut self.batches.gathered);
+        gathered.sort_unstable();
+        gathered.into_iter().for_each(|tx| self.go_alone(process, now, tx));
+    }
+
+    /// How many of them make the first batch: one at least.
+    fn first_batch(&self, gathered: &[u64]) -> usize {
+        let (mut calls, mut bytes) = (0, 0);
+        let mut at_shards: SmallVec<[(ShardId, u32); 8]> = SmallVec::new();
+        let is_too_much = |tx: &u64| {
+            let own =
+                self.entries.get(*tx).and_then(|entry| entry.coordinator.one_shot()).unwrap_or_default();
+            calls += own.len() as u32;
+            let mut is_crowded = false;
+            for (shard, call) in own {
+                bytes += call.key.len() + call.call.op.size();
+                let known = at_shards.iter().position(|(known, _)| known == shard);
+                let at = known.unwrap_or_else(|| {
+                    at_shards.push((*shard, 0));
+                    at_shards.len() - 1
+                });
+                at_shards[at].1 += 1;
+                is_crowded |= at_shards[at].1 > CALLS_AT_A_SHARD_MAX;
+            }
+            calls > self.batches.size.calls_max() || bytes > BYTES_MAX || is_crowded
+        };
+        gathered.iter().position(is_too_much).unwrap_or(gathered.len()).max(1)
+    }
+
+    fn go_alone(&mut self, process: &mut Process, now: Time, tx: u64) {
+        let Some(entry) = self.entries.get_mut(tx) else { return };
+        entry.membership = Membership::Alone;
+        entry.left = self.batches.leaving();
+        self.commit_entry(process, now, tx);
+    }
+
+    fn carry(&mut self, process: &mut Process, now: Time, together: &[u64]) {
+        let (leader, mut entry) = self.begin_entry(process, now, 0);
+        entry.membership = Membership::Carries;
+        entry.left = self.batches.leaving();
+        let mut carried = self.batches.spare.pop().unwrap_or_default();
+        let mut first = 0;
+        for tx in together {
+            let Some(member) = self.entries.get_mut(*tx) else { continue };
+            member.membership = Membership::In(leader);
+            carried.push(Carried { tx: *tx, first, regrets: false });
+            first = entry.coordinator.buffer_all_of(&member.coordinator);
+        }
+        #[cfg(feature = "planted-bugs")]
+        if is_planted(Bug::BatchReversed) {
+            entry.coordinator.reverse_buffered();
+        }
+        self.batches.carried.insert(leader, carried);
+        self.entries.insert(leader, entry);
+        self.commit_entry(process, now, leader);
+    }
+
+    /// The user of a transaction that is gathered or carried wants its end, or has left. Whether that is all that is to be
+    /// done for now.
+    pub(in crate::client) fn regret(&mut self, now: Time, tx: u64) -> bool {
+        let Some(entry) = self.entries.get_mut(tx) else { return true };
+        match entry.membership {
+            Membership::Alone => false,
+            Membership::Carries => true,
+            Membership::Gathered => {
+                entry.membership = Membership::Alone;
+                self.batches.gathered.retain(|gathered| *gathered != tx);
+                false
+            }
+            Membership::In(_) if is_planted(Bug::RegretToldAtOnce) => {
+                entry.membership = Membership::Alone;
+                false
+            }
+            Membership::In(leader) => {
+                let Some(carried) = self.batches.carried.get_mut(&leader) else { return true };
+                carried.iter_mut().filter(|it| it.tx == tx).for_each(|it| it.regrets = true);
+                if carried.iter().all(|it| it.regrets)
+                    && let Some(coordinator) = self.make_ready(leader)
+                {
+                    coordinator.abort(now);
+                }
+                true
+            }
+        }
+    }
+
+    /// A leader is told the end of its attempt.
+    pub(in crate::client) fn unload(
+        &mut self,
+        process: &mut Process,
+        now: Time,
+        leader: u64,
+        event: Event,
+        outputs: &mut Outputs,
+    ) {
+        let Some(mut members) = self.batches.carried.remove(&leader) else { return };
+        match event {
+            Event::Committed { replies } => {
+                match is_heavy(&replies) {
+                    true => self.batches.size.shrink(),
+                    false => self.batches.size.grow(),
+                }
+                self.unload_committed(process, now, &members, replies, outputs);
+            }
+            Event::Unknown if !is_planted(Bug::BatchUnknownAgain) => {
+                let asked = process.take_unknown(TxHandle(leader));
+                for it in &members {
+                    asked.iter().for_each(|asked| process.note_unknown(now, TxHandle(it.tx), asked.clone()));
+                    self.close_carried(process, it.tx, Event::Unknown, outputs);
+                }
+            }
+            event => {
+                // Who only had to give way, or was withdrawn, says nothing about the next one.
+                if matches!(event, Event::Failed { .. }) {
+                    self.batches.size.shrink();
+                }
+                for it in &members {
+                    match it.regrets {
+                        true => self.close_carried(process, it.tx, Event::Aborted, outputs),
+                        false => self.go_alone(process, now, it.tx),
+                    }
+                }
+            }
+        }
+        members.clear();
+        self.batches.spare.push(members);
+    }
+
+    /// Each has the answers to its own calls, by its own numbers.
+    fn unload_committed(
+        &mut self,
+        process: &mut Process,
+        now: Time,
+        carried: &[Carried],
+        mut replies: Vec<(CallNo, Reply)>,
+        outputs: &mut Outputs,
+    ) {
+        replies.sort_unstable_by_key(|(no, _)| *no);
+        let mut replies = replies.into_iter().peekable();
+        for (at, it) in carried.iter().enumerate() {
+            let behind = carried.get(at + 1).map_or(u32::MAX, |next| next.first);
+            let mut own = Vec::new();
+            while let Some((no, reply)) = replies.next_if(|(no, _)| no.0 < behind) {
+                // As its transaction numbers it, whose first call in the batch has the number `it.first` (B4).
+                let own_no = if is_planted(Bug::BatchNumbersShared) { no } else { CallNo(no.0 - it.first) };
+                own.push((own_no, reply));
+            }
+            let since = self.entries.get(it.tx).and_then(|entry| entry.committing_since);
+            since.into_iter().for_each(|since| self.batches.note_time(now.since(since)));
+            self.close_carried(process, it.tx, Event::Committed { replies: own }, outputs);
+        }
+    }
+
+    /// One that left waits for a lock. A batch is given up if that takes long, so that who is in nobody's way waits for nobody
+    /// (B11).
+    pub(in crate::client) fn note_wait(batches: &mut Batches, entry: &mut Entry, now: Time) {
+        if entry.left == Left::No {
+            return;
+        }
+        if entry.membership == Membership::Carries {
+            entry.breaks_at.get_or_insert(now.plus(batches.trial.patience_us()));
+        }
+        if let Left::Moves(halved) = std::mem::replace(&mut entry.left, Left::Waited) {
+            batches.window.shrink(halved);
+        }
+    }
+
+    /// A batch has had its time to wait: it is given up if it still waits.
+    pub(in crate::client) fn end_patience(batches: &mut Batches, entry: &mut Entry, now: Time) {
+        if entry.breaks_at.take_if(|at| *at <= now).is_some() && entry.coordinator.is_blocked() {
+            entry.coordinator.abort(now);
+            batches.note_broken();
+        }
+    }
+
+    /// The end of a transaction that was carried.
+    fn close_carried(&mut self, process: &mut Process, tx: u64, event: Event, outputs: &mut Outputs) {
+        let Some(mut entry) = self.entries.remove(tx) else { return };
+        if !entry.ended {
+            outputs.tell(TxHandle(tx), event);
+        }
+        process.end(entry.coordinator.birth().tx);
+        entry.coordinator.close_carried();
+        self.recycle(entry);
+    }
+
+    /// # Panics
+    /// When somebody is gathered or carried, and nobody knows of it, or the other way round.
+    pub(in crate::client) fn check_batches(&self) {
+        let Batches { gathered, carried, under_way, .. } = &self.batches;
+        let left = self.entries.iter().filter(|(_, entry)| entry.left != Left::No).count();
+        assert_eq!(*under_way as usize, left, "how many are under way");
+        let is_gathered =
+            |tx: &u64| self.entries.get(*tx).is_some_and(|it| it.membership == Membership::Gathered);
+        assert!(gathered.iter().all(is_gathered), "who is gathered");
+        // In any order: all must hold.
+        for (leader, members) in carried {
+            let is_in = |tx| self.entries.get(tx).is_some_and(|it| it.membership == Membership::In(*leader));
+            assert!(members.iter().all(|it| is_in(it.tx)), "who is carried");
+        }
+        let mut waiting_in = 0;
+        // In any order: a sum.
+        for (_, members) in carried {
+            waiting_in += members.len();
+        }
+        let is_waiting = |entry: &Entry| matches!(entry.membership, Membership::Gathered | Membership::In(_));
+        let waiting = self.entries.iter().filter(|(_, entry)| is_waiting(entry)).count();
+        assert_eq!(waiting, gathered.len() + waiting_in, "who waits for others");
     }
 }

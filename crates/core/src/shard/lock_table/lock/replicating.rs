@@ -2,7 +2,7 @@
 
 use claret_types::{Claims, Mode, State};
 
-use super::deciding::Grant;
+use super::asking::Grant;
 use super::{Item, Lock, Owner};
 use crate::backup::{Granted, HeldRecord};
 use crate::ids::{AttemptId, CallNo};

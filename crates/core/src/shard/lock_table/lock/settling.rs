@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::deciding::Verdict;
+use super::asking::Verdict;
 use super::{Owner, Pass};
 use crate::ids::Time;
 use crate::planted::{Bug, is_planted};

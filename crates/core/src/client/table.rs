@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use claret_types::{Bytes, Operation};
 use smallvec::SmallVec;
 
+use super::Outputs;
+use super::by_sequence::BySequence;
 use super::entry::Entry;
+use super::keeper::{Act, Keeper, Kept, Speaker, When};
+use super::process::Process;
+use super::timers::Timers;
 use super::ways::batch::Batches;
 use super::ways::batch::membership::Membership;
-use crate::client::Outputs;
-use crate::client::by_sequence::BySequence;
-use crate::client::keeper::{Act, Keeper, Kept, Speaker, When};
-use crate::client::process::Process;
-use crate::client::timers::Timers;
 use crate::coordinator::{Closed, Coordinator, Event};
 use crate::ids::{
     AttemptId, CallNo, Incarnation, Member, Sequence, ShardId, Time, Timestamp, TxHandle, TxId,
@@ -29,7 +29,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// See the module's text.
 #[derive(Clone, Debug)]
-pub(in crate::client) struct Table {
+pub(super) struct Table {
     /// Of transactions that are over: room for others.
     #[expect(clippy::vec_box, reason = "an entry is large and stays where it is")]
     spare: Vec<Box<Entry>>,
