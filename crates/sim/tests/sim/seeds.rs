@@ -86,7 +86,7 @@ fn those_in_a_batch_keep_their_order_when_one_of_their_users_leaves() {
     for seed in [29356, 77662] {
         let mut config = without_added_types(seed);
         // There are batches with abstract locks and phases alone.
-        config.set("ordering=1,reader_writer=false,phasing=true").expect("settings");
+        config.set("ordering=2,reader_writer=false,phasing=true").expect("settings");
         assert!(
             config.switches().batches() && config.programs.abandon_permille > 0,
             "seed {seed} draws something else"
