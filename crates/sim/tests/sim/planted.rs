@@ -20,6 +20,8 @@ const STARTS: [u64; 3] = [0, 100_000, 200_000];
 
 const NOTICED_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sim/noticed.txt");
 
+const NOTICED_HEAD: &str = "# The seed that noticed each planted bug last, which tests/sim/planted.rs tries first and UPDATE=1 writes anew";
+
 /// A bug, the script that shows it, and how it plants it.
 pub(crate) type Scripted = (&'static str, &'static str, &'static str);
 
@@ -81,24 +83,23 @@ fn every_planted_bug_is_noticed() {
     }
     let is_hunted = |bug: &Bug| scripted().all(|(name, ..)| *name != bug.name());
     let bugs: Vec<Bug> = Bug::all().into_iter().filter(is_hunted).collect();
-    let noticed_by = hunt::silently(|| seeds_that_notice(&bugs));
+    let known = known_seeds();
+    let noticed_by = hunt::silently(|| seeds_that_notice(&bugs, &known));
     let missed: Vec<&str> =
         bugs.iter().map(|bug| bug.name()).filter(|name| !noticed_by.contains_key(name)).collect();
     assert!(missed.is_empty(), "nobody noticed {missed:?}");
 
-    let known = known_seeds();
     let others = noticed_by.iter().filter(|(name, seed)| known.get(**name) != Some(*seed)).count();
     if std::env::var_os("UPDATE").is_some() {
         let lines: String = noticed_by.iter().map(|(name, seed)| format!("{name} {seed}\n")).collect();
-        std::fs::write(NOTICED_FILE, lines).expect("the folder is there");
+        std::fs::write(NOTICED_FILE, format!("{NOTICED_HEAD}\n{lines}")).expect("the folder is there");
     } else if others > 0 {
         println!("{others} bugs were noticed by other seeds than noticed.txt has: UPDATE=1 writes them");
     }
 }
 
 /// The first seed found for each bug that one notices. Two threads take the next bug as they come free.
-fn seeds_that_notice(bugs: &[Bug]) -> BTreeMap<&'static str, u64> {
-    let known = known_seeds();
+fn seeds_that_notice(bugs: &[Bug], known: &BTreeMap<String, u64>) -> BTreeMap<&'static str, u64> {
     let next = Mutex::new(bugs.iter());
     let noticed_by = Mutex::new(BTreeMap::new());
     let hunt = || {
