@@ -13,7 +13,7 @@ pub enum Engine {
     Sqlite,
     /// The store, in one of its modes; in the model with locks alone.
     Store(Mode),
-    /// The store as it ships. In the model that is a cluster's default: batches, and calls in an order on hot records. On any other
+    /// The store as it ships. In the model that is a cluster's default: batches, and calls in an order where that pays. On any other
     /// store [`BenchMode::on_a_store`] says which mode it is.
     Claret,
     /// The store, as `claret` has it, whose transactions look without locks.

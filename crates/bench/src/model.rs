@@ -275,7 +275,7 @@ impl Assumed {
 fn ordering_name(ordering: Ordered) -> &'static str {
     match ordering {
         Ordered::Never => "never",
-        Ordered::Hot => "hot",
+        Ordered::Adaptive => "adaptive",
         Ordered::Always => "always",
     }
 }

@@ -77,13 +77,15 @@ pub struct Limits {
     /// How far ahead of its own time a shard tells its replicas that timestamps may be used, in microseconds.
     // S17.
     pub told_ahead_us: u64,
-    /// How many calls on a record meet others within `ordered_period_us`, for it to be ordered from then on; with a quarter of
-    /// that it stays so. 0: every record is ordered.
+    /// Whether a shard asks for timestamps. `None`: while it carries out more with than without.
     // P87.
-    pub ordered_meets_min: u32,
-    /// How long meetings on records are counted, in microseconds.
+    pub asks_for_timestamps: Option<bool>,
+    /// How long a shard does one of the two at least before it tries the other one, in microseconds; in time up to 32 times as long.
     // P87.
-    pub ordered_period_us: u64,
+    pub order_trial_us: u64,
+    /// How many calls have to be carried out in a twentieth of that for it to be tried at all.
+    // P87.
+    pub order_trial_calls_min: u64,
     /// How long a coordinator waits for an answer before it sends again, in microseconds.
     pub resend_us: u64,
     /// Without phases: the shortest pause before a refused lock is asked for again, in microseconds.
@@ -130,8 +132,9 @@ impl Default for Limits {
             skew_us_max: 10_000_000,
             passed_us: u64::MAX,
             told_ahead_us: 1_000_000,
-            ordered_meets_min: 32,
-            ordered_period_us: 100_000,
+            asks_for_timestamps: None,
+            order_trial_us: 1_000_000,
+            order_trial_calls_min: 64,
             resend_us: 50_000,
             backoff_us_min: 50,
             backoff_us_max: 10_000,

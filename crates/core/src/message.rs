@@ -373,7 +373,7 @@ pub enum Refusal {
         /// How much may be.
         limit: u64,
     },
-    /// Calls are ordered here, and it is not stamped (P87).
+    /// It is not stamped, and the shard asks for timestamps or has something that is not settled (P87).
     #[error("calls are ordered there, and it has no timestamp")]
     Unstamped,
     /// As `Operation`, where calls are ordered: the error tells of a state that is behind this timestamp (P78).
@@ -633,7 +633,7 @@ pub enum Response {
         now: Time,
         /// Up to here no vote comes any more, from any shard: it is long ago (P79).
         passed: Timestamp,
-        /// Calls on some of its records are ordered, or what was ordered is not settled yet (P87).
+        /// It asks for timestamps (P87).
         orders: bool,
         /// A digest of the shards that own keys, as far as it knows (P79). See [`owners_digest`].
         owners: u64,

@@ -33,9 +33,9 @@ impl Discipline {
 pub enum Ordered {
     /// Never.
     Never,
-    /// On records for which many wait (P87).
-    Hot,
-    /// On every record, wherever a call can be.
+    /// While more is carried out so (P87).
+    Adaptive,
+    /// Wherever a call can be.
     Always,
 }
 

@@ -49,7 +49,7 @@ pub struct Config {
     pub programs: ProgramConfig,
     /// How long everything may take once faults have stopped, in microseconds of virtual time.
     pub finish_us_max: u64,
-    /// Whether calls are ordered, as `claret.ordering` says it: 0 never, 1 on records where many meet, 2 on every record.
+    /// Whether calls are ordered, as `claret.ordering` says it: 0 never, 1 while that carries out more, 2 always.
     pub ordering: u32,
     /// Whether shards have replicas, one of which is promoted where a shard would restart. Not with direct delivery.
     pub replicated: bool,
@@ -237,8 +237,10 @@ impl Config {
     /// Ordered calls.
     fn draw_ordering(&mut self, random: &mut Random) {
         self.ordering = *random.pick(&[0, 0, 0, 2, 1]);
-        self.limits.ordered_meets_min = *random.pick(&[0, 1, 2, 4]);
-        self.limits.ordered_period_us = *random.pick(&[500, 5_000, 100_000]);
+        // Of those that ask as they find it, few carry out much within a run: so a quarter of them always do.
+        self.limits.asks_for_timestamps = *random.pick(&[Some(true), None, None, None]);
+        self.limits.order_trial_us = *random.pick(&[2_000, 20_000, 200_000]);
+        self.limits.order_trial_calls_min = 0;
         self.limits.skew_us_max = *random.pick(&[0, 10_000_000]);
         if self.faults.clocks {
             self.limits.skew_us_max = SKEW_US_MAX;
@@ -348,7 +350,7 @@ impl Config {
     pub fn switches(&self) -> Switches {
         let ordering = match self.ordering {
             _ if !self.is_ordered() => Ordered::Never,
-            1 => Ordered::Hot,
+            1 => Ordered::Adaptive,
             _ => Ordered::Always,
         };
         let (ways, process_way) = (self.ways.switches(), self.ways.process_way());

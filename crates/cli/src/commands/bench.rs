@@ -37,8 +37,8 @@ Modes:
   boost                locks that commuting operations share, retry with backoff
   boost+phase          the same, waiters queue in phases
   boost+phase+combine  the same, transactions share locks and answers
-  claret               what Claret does by default: boost+phase; a cluster orders calls as its claret.ordering says, sim on
-                       hot records, as a cluster does by default
+  claret               what Claret does by default: boost+phase; a cluster orders calls as its claret.ordering says, sim
+                       where that pays, as a cluster does by default
   optimistic           the same, but transactions of several stages look without locks (--check)
   chain                boost+phase, but transactions over several shards commit in chains (docs/chains.md); not embedded
   hot-chain            the same, where they use records for which many wait

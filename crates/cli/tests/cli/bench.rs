@@ -72,7 +72,7 @@ fn what_cannot_be_run_is_refused_by_name() {
         (&["hot", "--store", "sim", "--backoff", "9..3"], &["--backoff", "the shorter one first"]),
         (&["hot", "--store", "sim", "--backoff", "9"], &["--backoff", "MIN..MAX"]),
         (&["hot", "--store", "sim", "--window", "0"], &["--window 0"]),
-        (&["hot", "--store", "sim", "--ordering", "often"], &["'often'", "never, hot"]),
+        (&["hot", "--store", "sim", "--ordering", "often"], &["'often'", "never, adaptive"]),
         (&["hot", "--ordering", "always"], &["--ordering", "--store sim", "embedded"]),
         (&["hot", "--store", "cluster", "--ordering", "always"], &["--ordering", "--store sim"]),
         (&["hot", "--rtt", "100"], &["--rtt", "--store sim", "embedded"]),

@@ -49,7 +49,7 @@ use smallvec::SmallVec;
 
 use crate::asked::Asked;
 use crate::coordinator::{Closed, Event, Waits};
-use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp, TxHandle};
+use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, TxHandle};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Refusal, Request, Response};
 use crate::planted::{Bug, is_planted};
@@ -526,8 +526,7 @@ impl Client {
         let Some(outbox) = self.outbox(shard, connection) else { return true };
         outbox.take(&pacing, requests);
         let is_over = requests.is_empty() && outbox.is_closing && outbox.is_quiet();
-        let ticks = self.stamps.are_needed || self.stamps.want > Timestamp::default();
-        if ticks && !requests.is_empty() {
+        if self.stamps.listen() && !requests.is_empty() {
             requests.retain(|request| !matches!(request, Request::Tick { .. }));
             requests.push(Request::Tick { want: self.stamps.want });
         }
@@ -576,7 +575,7 @@ impl Client {
                 self.stamps.hear(now, from, Ticked { clock, now: *its_time, passed, orders, owners });
                 return self.hear_safe_time(now, owners);
             }
-            Response::Refused { refusal: Refusal::Unstamped, .. } => self.stamps.begin(from),
+            Response::Refused { refusal: Refusal::Unstamped, .. } => self.stamps.begin(now),
             // Its caller waits for a clock, though nothing of it had a timestamp.
             Response::Refused { refusal: Refusal::OperationBehind { .. }, .. } => {
                 self.stamps.were_needed = true;

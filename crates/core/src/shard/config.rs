@@ -47,14 +47,14 @@ impl Config {
 
     /// Takes over the bounds that may change while the shard runs.
     pub(super) fn set_bounds(&mut self, limits: Limits) {
-        let Limits { calls_max, user_bytes_max, shard_bytes_max, strangers_max, ordered_meets_min, .. } =
+        let Limits { calls_max, user_bytes_max, shard_bytes_max, strangers_max, asks_for_timestamps, .. } =
             limits;
         self.limits = Limits {
             calls_max,
             user_bytes_max,
             shard_bytes_max,
             strangers_max,
-            ordered_meets_min,
+            asks_for_timestamps,
             ..self.limits
         };
     }

@@ -55,6 +55,10 @@ impl Step<'_> {
         let participant = self.attempts.remove(attempt);
         if let Some(participant) = &participant {
             self.safe_time.note_end(participant.is_stamped());
+            if matches!(decided, Decided::Applied { .. }) && self.config.can_order() {
+                let (limits, is_stamped) = (self.config.limits(), participant.is_stamped());
+                self.adaptive.note_done(self.now, limits, participant.calls, is_stamped);
+            }
             self.accounts.recount(participant.account, participant.bytes, 0);
         }
         let had_voted = participant.as_ref().is_some_and(|it| it.is_prepared());

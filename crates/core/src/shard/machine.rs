@@ -20,6 +20,7 @@ use crate::ids::{AttemptId, Incarnation, SessionId, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::{Link, Output, PeerMessage, Refusal, Request, Status};
 use crate::records::{External, Records};
+use crate::shard::ways::ordered::adaptive::Adaptive;
 use crate::shard::ways::ordered::safe_time::SafeTime;
 use crate::switches::Switches;
 
@@ -41,6 +42,8 @@ pub struct Shard {
     budget: Budget,
     /// The clocks.
     safe_time: SafeTime,
+    /// Whether it asks for timestamps.
+    adaptive: Adaptive,
     /// What the ways to commit keep.
     ways: Ways,
     out: Outputs,
@@ -74,6 +77,7 @@ impl Shard {
             memory: Memory::since(config.incarnation()),
             budget: Budget::default(),
             safe_time: SafeTime::default(),
+            adaptive: Adaptive::default(),
             ways: Ways::default(),
             out: Outputs::of(config.id()),
             stats: Stats::default(),
@@ -115,6 +119,7 @@ impl Shard {
             memory: &mut self.memory,
             budget: &mut self.budget,
             safe_time: &mut self.safe_time,
+            adaptive: &mut self.adaptive,
             ways: &mut self.ways,
             out: &mut self.out,
             stats: &mut self.stats,
@@ -166,7 +171,6 @@ impl Shard {
     /// Other bounds from now on: of calls, of bytes, and of strangers.
     pub fn set_bounds(&mut self, limits: Limits) {
         self.config.set_bounds(limits);
-        self.table.set_meets_min(limits.ordered_meets_min);
     }
 }
 
@@ -404,15 +408,26 @@ impl Shard {
 
     /// The same for shards that behave alike.
     pub fn digest(&self) -> u64 {
-        let Shard { config, table, attempts, accounts: _, memory, budget, safe_time, ways, out, stats: _ } =
-            self;
+        let Shard {
+            config,
+            table,
+            attempts,
+            accounts: _,
+            memory,
+            budget,
+            safe_time,
+            adaptive,
+            ways,
+            out,
+            stats: _,
+        } = self;
         digest(&(
             (config.id(), config.incarnation()),
             table.content(),
             attempts.content(table),
             memory.content(),
             budget.content(),
-            (safe_time, ways, out.content()),
+            (safe_time, adaptive, ways, out.content()),
         ))
     }
 
@@ -421,8 +436,19 @@ impl Shard {
     /// # Panics
     /// When an invariant does not hold.
     pub fn check_invariants(&self) {
-        let Shard { config: _, table, attempts, accounts, memory, budget, safe_time, ways: _, out, stats: _ } =
-            self;
+        let Shard {
+            config: _,
+            table,
+            attempts,
+            accounts,
+            memory,
+            budget,
+            safe_time,
+            adaptive: _,
+            ways: _,
+            out,
+            stats: _,
+        } = self;
         table.check_invariants();
         let is_turn_of = |turn, attempt| budget.is_turn_of(turn, attempt);
         attempts.check(is_turn_of, |attempt| memory.decided(attempt).is_some());

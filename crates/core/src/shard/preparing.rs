@@ -109,7 +109,7 @@ impl Step<'_> {
         if self.is_stamped_in_vain(asks) {
             return Err(Refusal::ReadOnly);
         }
-        if !matches!(asks, Asks::Place(_)) && !self.takes_unstamped(&records) {
+        if !matches!(asks, Asks::Place(_)) && !self.takes_unstamped() {
             self.ask_clocks(false);
             return Err(Refusal::Unstamped);
         }
@@ -134,17 +134,14 @@ impl Step<'_> {
             && (!is_single || participant.held.is_empty() && self.table.may_order_all(records))
     }
 
-    /// Whether a prepare without a timestamp, of these calls, is taken: all that has one is settled, and none of its records is ordered
-    /// (P87).
-    fn takes_unstamped(&mut self, records: &[(Bytes, Calls)]) -> bool {
+    /// Whether a prepare without a timestamp is taken: the shard asks for none, and all that has one is settled (P87).
+    fn takes_unstamped(&mut self) -> bool {
         match self.config.switches().ordering() {
             _ if !self.config.can_order() => true,
             Ordered::Never => true,
-            Ordered::Hot => {
+            Ordered::Adaptive => {
                 self.safe_time.pass(self.now, self.config);
-                self.table.roll_heat(self.now);
-                self.safe_time.may_vote_unstamped(self.config, self.table)
-                    && !self.table.is_any_ordered(records)
+                !self.asks_for_timestamps() && self.safe_time.may_vote_unstamped(self.config, self.table)
             }
             Ordered::Always => false,
         }
@@ -352,11 +349,10 @@ impl Execution<'_> {
 
     /// Whether these calls, which come together, claim the record in order (P80): only a stamped prepare's do.
     pub(super) fn is_in_order(&self, record: RecordIx, calls: &[Call]) -> bool {
-        if !self.config.can_order() || !self.table.may_be_in_order(record) {
-            return false; // Mostly.
+        match &self.participant.stage {
+            Stage::Preparing(round) if round.orders => self.table.is_in_order(record, self.owner, calls),
+            _ => false, // Mostly.
         }
-        let Stage::Preparing(round) = &self.participant.stage else { return false };
-        round.orders && self.table.is_in_order(record, self.owner, calls)
     }
 
     /// [`Self::run_some`] for calls that claim the record in order.

@@ -22,6 +22,7 @@ use super::ways::{Heard, Occasion, Vote, Ways};
 use crate::ids::{AttemptId, Birth, Incarnation, ShardId, Time, Timestamp};
 use crate::message::{Link, PeerMessage, Refusal, Request, Response, Seen, Undone};
 use crate::planted::{Bug, is_planted};
+use crate::shard::ways::ordered::adaptive::Adaptive;
 use crate::shard::ways::ordered::safe_time::SafeTime;
 
 /// So many of those who hold a record are looked through for one who has voted.
@@ -43,6 +44,7 @@ pub(super) struct Step<'a> {
     pub(super) memory: &'a mut Memory,
     pub(super) budget: &'a mut Budget,
     pub(super) safe_time: &'a mut SafeTime,
+    pub(super) adaptive: &'a mut Adaptive,
     pub(super) ways: &'a mut Ways,
     pub(super) out: &'a mut Outputs,
     pub(super) stats: &'a mut Stats,
@@ -184,9 +186,9 @@ impl Step<'_> {
     /// A client process wants the clock (P79).
     fn tick(&mut self, link: Link, want: Timestamp) {
         let clock = self.safe_time.raise_clock(self.now, self.config, self.table, want);
-        self.table.roll_heat(self.now);
-        let orders = self.safe_time.orders(self.config, self.table);
-        if orders && !self.safe_time.has_stamped() && !self.table.orders_any() || clock < want {
+        let orders = self.asks_for_timestamps();
+        let is_unsettled = !self.safe_time.has_stamped() && !self.safe_time.is_settled(self.table);
+        if is_unsettled && !orders || clock < want {
             self.ask_clocks(clock < want);
         }
         let (passed, owners) = self.safe_time.passed_and_owners();

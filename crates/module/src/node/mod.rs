@@ -65,7 +65,7 @@ use safe_time::SafeTime;
 use timers::Timers;
 use told_versions::Told;
 
-use crate::node::ways::ordered::meets_min;
+use crate::node::ways::ordered::asks_for_timestamps;
 pub(crate) use exec::{Begun, check_placement};
 pub(crate) use hello::{Hello, Polled, Welcome};
 pub(crate) use leaving::Taking;
@@ -263,7 +263,7 @@ pub(crate) fn limits() -> Limits {
         ahead_us_max: AHEAD_US_MAX,
         skew_us_max: settings::CLOCK_SKEW_MS.get() * 1_000,
         passed_us: settings::CLOCK_SKEW_MS.get() * 1_000,
-        ordered_meets_min: meets_min(),
+        asks_for_timestamps: asks_for_timestamps(),
         ..Limits::default()
     }
 }

@@ -228,7 +228,7 @@ pub(crate) static ORDERING: Setting = Setting::new(
     1,
     (0, 2),
     false,
-    "calls are ordered instead of locked where they can be: 0 on no record of this node, 1 on those where many meet, 2 on all",
+    "calls are ordered instead of locked where they can be: 0 never by itself, 1 while that carries out more, which it tries, 2 always",
 );
 pub(crate) static CLOCK_SKEW_MS: Setting = Setting::new(
     "clock-skew-ms",

@@ -21,7 +21,7 @@ pub enum Mode {
     Commuting,
     /// Abstract locks with phases.
     CommutingPhased,
-    /// The same, and calls on hot records are ordered: what a cluster does by default.
+    /// The same, and calls are ordered where that pays: what a cluster does by default.
     Claret,
     /// As [`Mode::CommutingPhased`], and transactions commit in these ways.
     InWay(WaySwitches),
@@ -139,7 +139,7 @@ impl Setup {
             | Mode::ReaderWriter
             | Mode::ReaderWriterPhased
             | Mode::Commuting => Ordered::Never,
-            Mode::Claret => self.ordering.unwrap_or(Ordered::Hot),
+            Mode::Claret => self.ordering.unwrap_or(Ordered::Adaptive),
             Mode::CommutingPhased | Mode::InWay(_) | Mode::InProcessWay(_) => {
                 self.ordering.unwrap_or(Ordered::Never)
             }

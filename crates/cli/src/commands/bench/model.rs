@@ -77,7 +77,7 @@ pub(in crate::commands) struct ModelArgs {
     #[arg(long, value_name = "N")]
     phase_joins: Option<u32>,
     /// Whether calls that come with the prepare are ordered by timestamps instead of locked, in the modes with
-    /// abstract locks and phases: never, hot or always (default: hot in mode claret, never in the others).
+    /// abstract locks and phases: never, adaptive or always (default: adaptive in mode claret, never in the others).
     #[arg(long, value_name = "never|hot|always", value_parser = ordering)]
     ordering: Option<Ordered>,
 }
@@ -307,9 +307,9 @@ fn print_table(
 fn ordering(text: &str) -> Result<Ordered, String> {
     match text {
         "never" => Ok(Ordered::Never),
-        "hot" => Ok(Ordered::Hot),
+        "adaptive" => Ok(Ordered::Adaptive),
         "always" => Ok(Ordered::Always),
-        _ => Err("calls are ordered never, hot (on hot records) or always".into()),
+        _ => Err("calls are ordered never, adaptive (while many wait) or always".into()),
     }
 }
 

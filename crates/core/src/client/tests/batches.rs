@@ -95,6 +95,21 @@ fn what_leaves_together_is_one_attempt_and_each_hears_its_own_answers() {
     assert!(client.is_over());
 }
 
+/// Nothing failed, so they need not pay for going alone.
+#[test]
+fn a_batch_that_lacks_a_timestamp_goes_again_as_a_batch() {
+    let mut client = batching();
+    let all = [1, 2, 3].map(|now| adding(&mut client, now, &[SLOT, OTHER_SLOT]));
+    let (attempt, calls) = prepare(&mut client, 4, SHARD);
+    prepare(&mut client, 4, OTHER);
+    client.abort(Time(5), all[1]);
+    refuses(&mut client, 6, SHARD, attempt, Refusal::Unstamped);
+    let events = told(&mut client, 6);
+    assert_eq!(events, [(all[1], Event::Aborted)], "who wanted its end has it");
+    let (again, fewer) = prepare(&mut client, 7, SHARD);
+    assert!(again.tx != attempt.tx && fewer.len() == calls.len() - 1);
+}
+
 /// Its commit is one message (P9), and no other shard's silence concerns it.
 #[test]
 fn who_needs_one_shard_is_in_a_batch_with_those_of_that_shard_alone() {

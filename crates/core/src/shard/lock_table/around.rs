@@ -5,7 +5,6 @@ use super::executor::Executor;
 use super::hot::Hot;
 use super::idle::IdleLocks;
 use super::lock::ways::ordered::clocks::Clocks;
-use super::lock::ways::ordered::heat::Heat;
 use super::outbox::Outbox;
 use crate::limits::Limits;
 use crate::switches::Switches;
@@ -17,7 +16,6 @@ pub(super) struct Around<'a> {
     pub(super) executor: &'a mut Executor,
     pub(super) idle: &'a mut IdleLocks,
     pub(super) clocks: &'a mut Clocks,
-    pub(super) heat: &'a mut Heat,
     pub(super) hot: &'a mut Hot,
     pub(super) outbox: &'a mut Outbox,
     pub(super) counts: &'a mut Counts,

@@ -46,7 +46,7 @@ pub(super) use ways::ordered::used::Used;
 pub(super) use ways::ordered::used::used_by;
 
 use super::Owner;
-use crate::ids::{AttemptId, Birth, SessionId};
+use crate::ids::{AttemptId, Birth};
 use crate::planted::{Bug, is_planted};
 use crate::shard::phaser::Phaser;
 use ways::ordered::clocks::Clocks;
@@ -118,12 +118,6 @@ impl Lock {
     /// The eldest waiter that a holder was told of.
     pub(super) fn told(&self, attempt: AttemptId) -> Option<Birth> {
         self.holders.get(&attempt)?.told
-    }
-
-    /// Whether another process holds some of it, as far as those tell that came first and last.
-    fn is_held_by_another(&self, session: SessionId) -> bool {
-        let mut ends = self.holders.first().into_iter().chain(self.holders.last());
-        ends.any(|(attempt, _)| attempt.tx.session != session)
     }
 
     /// Whether who asks for more of the record is not to wait behind others: it holds some of it (P16).

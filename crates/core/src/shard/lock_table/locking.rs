@@ -204,15 +204,9 @@ impl LockTable {
     // --- standing in line ---
 
     /// An attempt votes with this timestamp on a record that it holds. Whether nobody who conflicts claims it in order.
-    pub(crate) fn take_place(
-        &mut self,
-        now: Time,
-        record: RecordIx,
-        attempt: AttemptId,
-        at: Timestamp,
-    ) -> bool {
+    pub(crate) fn take_place(&mut self, record: RecordIx, attempt: AttemptId, at: Timestamp) -> bool {
         let held = self.at(record);
-        held.is_none_or(|(record, mut around)| record.take_place(&mut around, now, attempt, at))
+        held.is_none_or(|(record, around)| record.take_place(around.clocks, attempt, at))
     }
 
     /// The final timestamp of who holds a record by a lock is known.

@@ -14,7 +14,6 @@ use super::footprint::reserve_for_all;
 use super::hot::Hot;
 use super::idle::IdleLocks;
 use super::lock::ways::ordered::clocks::Clocks;
-use super::lock::ways::ordered::heat::Heat;
 use super::lock::{Instantly, Lock, Verdict, may_order};
 use super::outbox::Outbox;
 use super::records::{Record, RecordIx, Records};
@@ -40,8 +39,6 @@ pub(crate) struct LockTable {
     idle: IdleLocks,
     executor: Executor,
     clocks: Clocks,
-    /// On which records calls are ordered.
-    heat: Heat,
     /// Where operations had to wait lately.
     hot: Hot,
     outbox: Outbox,
@@ -57,7 +54,6 @@ impl LockTable {
             idle: IdleLocks::default(),
             executor: Executor::new(unique_base, limits.versions_bytes_max),
             clocks: Clocks::default(),
-            heat: Heat::new(switches.ordering(), &limits),
             hot: Hot::default(),
             outbox: Outbox::default(),
             counts: Counts::default(),
@@ -83,8 +79,8 @@ impl LockTable {
     /// A record and what is around it; `None`: it is gone.
     #[inline]
     pub(super) fn at(&mut self, record: RecordIx) -> Option<(&mut Record, Around<'_>)> {
-        let LockTable { switches, limits, records, idle, executor, clocks, heat, hot, outbox, counts } = self;
-        let around = Around { switches, limits, executor, idle, clocks, heat, hot, outbox, counts };
+        let LockTable { switches, limits, records, idle, executor, clocks, hot, outbox, counts } = self;
+        let around = Around { switches, limits, executor, idle, clocks, hot, outbox, counts };
         Some((records.get_mut(record)?, around))
     }
 
@@ -95,8 +91,8 @@ impl LockTable {
         record: RecordIx,
         change: impl FnOnce(&mut Record, &mut Around<'_>) -> T,
     ) -> T {
-        let LockTable { switches, limits, records, idle, executor, clocks, heat, hot, outbox, counts } = self;
-        let mut around = Around { switches, limits, executor, idle, clocks, heat, hot, outbox, counts };
+        let LockTable { switches, limits, records, idle, executor, clocks, hot, outbox, counts } = self;
+        let mut around = Around { switches, limits, executor, idle, clocks, hot, outbox, counts };
         records.change(record, |record| change(record, &mut around))
     }
 
@@ -214,47 +210,16 @@ impl LockTable {
 
     // --- what is ordered ---
 
-    /// So many have to meet on a record from now on, for it to be ordered.
-    pub(crate) fn set_meets_min(&mut self, meets_min: u32) {
-        self.limits.ordered_meets_min = meets_min;
-        self.heat.set_meets_min(meets_min);
-    }
-
-    /// Ends a period in which it is counted who meets, if its time is over.
-    #[inline]
-    pub(crate) fn roll_heat(&mut self, now: Time) {
-        self.heat.roll(now, &self.limits);
-    }
-
-    /// Whether any record is ordered.
-    #[inline]
-    pub(crate) fn orders_any(&self) -> bool {
-        self.heat.has_any()
-    }
-
-    /// Whether some of these calls, each group on one record, are to be ordered.
-    pub(crate) fn is_any_ordered(&self, groups: &[(Bytes, SmallVec<[Call; 1]>)]) -> bool {
-        self.heat.has_any() && groups.iter().any(|(key, _)| self.heat.is_ordered(key_hash(key)))
-    }
-
-    /// Whether anybody claims this record in order, or may begin to.
-    #[inline]
-    pub(crate) fn may_be_in_order(&self, record: RecordIx) -> bool {
-        let Record { hash, lock, .. } = &self.records[record];
-        self.heat.orders(*hash) || lock.as_ref().is_some_and(|lock| lock.has_line())
-    }
-
     /// Whether calls on a record that come together claim it in order.
     pub(crate) fn is_in_order(&self, record: RecordIx, owner: Owner, calls: &[Call]) -> bool {
-        self.records[record].is_in_order(&self.heat, &self.executor, owner, calls)
+        self.records[record].is_in_order(&self.executor, owner, calls)
     }
 
     /// Whether calls that come together, each group on one record, can all be ordered.
     pub(crate) fn may_order_all(&self, groups: &[(Bytes, SmallVec<[Call; 1]>)]) -> bool {
         groups.iter().all(|(key, calls)| {
-            let hash = key_hash(key);
-            let record = self.find(hash, key).map(|record| &self.records[record]);
-            self.heat.orders(hash) && may_order(key, record, calls, &self.executor)
+            let record = self.find(key_hash(key), key).map(|record| &self.records[record]);
+            may_order(key, record, calls, &self.executor)
         })
     }
 
@@ -327,8 +292,8 @@ impl LockTable {
 
     /// All that counts for what comes next: for digests.
     pub(crate) fn content(&self) -> impl std::fmt::Debug + '_ {
-        let LockTable { records, executor, clocks, heat, outbox, .. } = self;
-        (records.content(), executor.content(), outbox.content(), clocks.content(), heat.content())
+        let LockTable { records, executor, clocks, outbox, .. } = self;
+        (records.content(), executor.content(), outbox.content(), clocks.content())
     }
 
     /// Checks each part.
@@ -339,7 +304,6 @@ impl LockTable {
         self.records.check();
         self.idle.check();
         self.executor.check();
-        self.heat.check();
         self.hot.check();
         self.outbox.check();
     }

@@ -17,7 +17,7 @@ use claret_types::{Operation, Reply};
 use super::ordered::{ALWAYS, placed, told};
 use crate::harness::{Kind, Tx, World, incr_returning, sadd, sadd_returning, scard};
 
-const HOT: Switches = Switches::claret(Ordered::Hot, false, WaySwitches::ROUNDS);
+const HOT: Switches = Switches::claret(Ordered::Adaptive, false, WaySwitches::ROUNDS);
 
 const OWNERS: [ShardId; 2] = [ShardId(0), ShardId(1)];
 
@@ -210,7 +210,7 @@ fn beside_clocks_of_other_owners() -> bool {
 
 // --- going over (P87) ---
 
-/// A shard whose records are ordered after so many meetings, and what it refused last.
+/// A shard, and what it refused last.
 struct Hot {
     shard: Shard,
     sequence: u64,
@@ -220,8 +220,8 @@ struct Hot {
 }
 
 impl Hot {
-    fn new(ordered_meets_min: u32) -> Self {
-        let limits = Limits { ordered_meets_min, ordered_period_us: 100, ..Limits::default() };
+    fn new(asks_for_timestamps: Option<bool>) -> Self {
+        let limits = Limits { asks_for_timestamps, ..Limits::default() };
         let mut shard = Shard::new(OWNERS[0], Incarnation(1), HOT, limits);
         shard.know_owners(OWNERS);
         let mut hot = Hot { shard, sequence: 1, refused: None, is_placed: false };
@@ -268,44 +268,38 @@ impl Hot {
         }
     }
 
-    /// Whether the record is ordered: an attempt without a timestamp is refused.
-    fn is_ordered(&mut self, now: u64) -> bool {
-        self.attempt(now, 99, sadd("b"), Asks::Vote);
-        assert!(matches!(self.refused, None | Some(Refusal::Unstamped)), "{:?}", self.refused);
-        self.refused.is_some()
+    /// Whether the shard asks for timestamps: an attempt of this process without one is refused.
+    fn asks(&mut self, now: u64, process: u64) -> bool {
+        let attempt = self.attempt(now, process, sadd("b"), Asks::Vote);
+        let refused = self.refused.clone();
+        assert!(matches!(refused, None | Some(Refusal::Unstamped)), "{refused:?}");
+        if refused.is_none() {
+            self.abort(now, attempt);
+        }
+        refused.is_some()
     }
 }
 
-/// Transactions of one process leave together, and need no order.
+/// What has no timestamp comes after all that has one: it is refused while the shard asks for them, and as long as that is not settled.
 #[test]
-fn records_are_ordered_where_processes_meet_and_not_where_one_meets_itself() {
-    for (process, is_ordered) in [(2, true), (1, false)] {
-        let mut hot = Hot::new(1);
-        hot.attempt(1, 1, sadd("a"), Asks::Vote);
-        hot.attempt(2, process, scard(), Asks::Vote);
-        assert_eq!(hot.is_ordered(3), is_ordered);
-    }
+fn what_has_no_timestamp_is_refused_where_it_is_asked_for_and_before_all_is_settled() {
+    assert!(Hot::new(Some(true)).asks(10, 1));
+    let mut hot = Hot::new(Some(false));
+    assert!(!hot.asks(10, 1));
+    let stamped = hot.attempt(11, 2, sadd("a"), Asks::Place(Timestamp(11)));
+    assert!(hot.is_placed && hot.asks(12, 1), "it is here");
+    hot.abort(13, stamped);
+    assert!(hot.asks(14, 1), "what another shard voted meanwhile is not known");
 }
 
+/// An attempt with a timestamp pays for the order: it is ordered wherever it comes, and locks nothing beside that.
 #[test]
-fn records_stay_ordered_while_processes_meet() {
-    for (process, is_ordered) in [(8, true), (7, false)] {
-        let mut hot = Hot::new(4);
-        let mut all = vec![hot.attempt(1, 1, sadd("a"), Asks::Vote)];
-        all.extend((2..6).map(|process| hot.attempt(1, process, scard(), Asks::Vote)));
-        assert!(hot.is_ordered(2));
-        all.into_iter().for_each(|attempt| hot.abort(3, attempt));
-        // The next period begins.
-        hot.handle(149, 7, Request::Tick { want: Timestamp(0) });
-        let first = hot.attempt(150, 7, sadd("a"), Asks::Place(Timestamp(150)));
-        let second = hot.attempt(150, process, scard(), Asks::Place(Timestamp(150)));
-        [first, second].into_iter().for_each(|attempt| hot.abort(151, attempt));
-        hot.handle(260, 7, Request::Tick { want: Timestamp(0) });
-        // Whoever conflicts gets a place beside it, or waits.
-        hot.attempt(261, 20, sadd("a"), Asks::Place(Timestamp(261)));
-        hot.attempt(261, 21, scard(), Asks::Place(Timestamp(261)));
-        assert_eq!(hot.is_placed, is_ordered);
-    }
+fn who_has_a_timestamp_is_ordered_whether_or_not_the_shard_asks_for_it() {
+    let mut hot = Hot::new(Some(false));
+    hot.attempt(10, 1, sadd("a"), Asks::Place(Timestamp(10)));
+    assert!(hot.is_placed);
+    hot.attempt(11, 2, scard(), Asks::Place(Timestamp(11)));
+    assert!(hot.is_placed, "it does not wait for the other one");
 }
 
 /// An attempt without a timestamp waits for a lock. Meanwhile somebody votes with one. Whether the attempt votes beside that.

@@ -14,14 +14,15 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use self::membership::{Left, Membership};
-use self::trial::{Size, Trial, Window};
+use self::trial::{Learned, Size};
 use crate::client::entry::Entry;
 use crate::client::frames::Outbox;
 use crate::client::process::Process;
 use crate::client::table::Table;
 use crate::client::{Client, Outputs};
-use crate::coordinator::Event;
+use crate::coordinator::{Cause, Event};
 use crate::ids::{CallNo, ShardId, Time, TxHandle};
+use crate::message::Refusal;
 use crate::planted::{Bug, is_planted};
 use crate::switches::Switches;
 
@@ -37,6 +38,9 @@ const CALLS_AT_A_SHARD_MAX: u32 = 400;
 /// Bytes of operations in one batch, at most, but for those of one transaction.
 const BYTES_MAX: usize = 1 << 20;
 
+/// Who was so often refused for lack of a timestamp goes alone.
+const UNSTAMPED_MAX: u8 = 64;
+
 /// After answers of more bytes batches are smaller.
 const ANSWERS_BYTES_MAX: usize = 1 << 19;
 
@@ -48,6 +52,8 @@ struct Carried {
     first: u32,
     /// It is to end without a trace, if that is still possible.
     regrets: bool,
+    /// So many leaders of it were refused for lack of a timestamp.
+    unstamped: u8,
 }
 
 /// See the module's text.
@@ -61,9 +67,11 @@ pub(in crate::client) struct Batches {
     spare: Vec<Vec<Carried>>,
     /// So many that left have not heard their end.
     under_way: u32,
-    window: Window,
     size: Size,
-    trial: Trial,
+    learned: Learned,
+    /// What leaves is stamped, and what was learned while it was the other way.
+    is_stamped: bool,
+    learned_otherwise: Learned,
 }
 
 impl Batches {
@@ -74,15 +82,26 @@ impl Batches {
             carried: HashMap::default(),
             spare: Vec::new(),
             under_way: 0,
-            window: Window::default(),
             size: Size::default(),
-            trial: Trial::default(),
+            learned: Learned::default(),
+            is_stamped: false,
+            learned_otherwise: Learned::default(),
+        }
+    }
+
+    /// What leaves from now on is stamped, or not.
+    #[inline]
+    pub(in crate::client) fn stamp(&mut self, is_stamped: bool) {
+        if self.is_stamped != is_stamped {
+            self.is_stamped = is_stamped;
+            std::mem::swap(&mut self.learned, &mut self.learned_otherwise);
+            self.learned.resume_after(&self.learned_otherwise);
         }
     }
 
     /// Whether more may leave.
     pub(in crate::client) fn may_leave(&self) -> bool {
-        self.under_way < self.window.most()
+        self.under_way < self.learned.window.most()
     }
 
     /// Whether some are gathered.
@@ -93,14 +112,14 @@ impl Batches {
     /// One leaves.
     fn leaving(&mut self) -> Left {
         self.under_way += 1;
-        Left::Moves(self.window.halved())
+        Left::Moves(self.learned.window.halved())
     }
 
     /// One is told something: if it left, that is its end.
     pub(in crate::client) fn note_end(&mut self, left: &mut Left) {
         match std::mem::replace(left, Left::No) {
             Left::No => return,
-            Left::Moves(_) => self.window.grow(),
+            Left::Moves(_) => self.learned.window.grow(),
             Left::Waited => {}
         }
         self.under_way -= 1;
@@ -108,12 +127,12 @@ impl Batches {
 
     /// A one-shot transaction committed, in so many microseconds.
     pub(in crate::client) fn note_time(&mut self, us: u64) {
-        self.trial.note(us);
+        self.learned.trial.note(us);
     }
 
     /// A batch waited for so long that it was given up.
     pub(in crate::client) fn note_broken(&mut self) {
-        self.trial.part();
+        self.learned.trial.part();
     }
 }
 
@@ -206,7 +225,7 @@ impl Table {
         let calls =
             entry.coordinator.one_shot().filter(|calls| is_fresh && calls.len() <= CALLS_OF_ONE_MAX)?;
         entry.committing_since = Some(now);
-        if !self.batches.trial.is_together() {
+        if !self.batches.learned.trial.is_together() {
             return None;
         }
         let mut shards = SmallVec::new();
@@ -238,10 +257,7 @@ impl Table {
             let mut rest = &alike[..];
             while !rest.is_empty() {
                 let together = self.first_batch(rest);
-                match rest[..together] {
-                    [tx] => self.go_alone(process, now, tx),
-                    _ => self.carry(process, now, &rest[..together]),
-                }
+                self.go_together(process, now, rest[..together].iter().map(|tx| (*tx, 0)));
                 rest = &rest[together..];
             }
         }
@@ -292,16 +308,29 @@ impl Table {
         self.commit_entry(process, now, tx);
     }
 
-    fn carry(&mut self, process: &mut Process, now: Time, together: &[u64]) {
+    /// These leave together; of each is said how often it was refused for lack of a timestamp.
+    fn go_together(
+        &mut self,
+        process: &mut Process,
+        now: Time,
+        together: impl ExactSizeIterator<Item = (u64, u8)>,
+    ) {
+        match together.len() {
+            1 => together.for_each(|(tx, _)| self.go_alone(process, now, tx)),
+            _ => self.carry(process, now, together),
+        }
+    }
+
+    fn carry(&mut self, process: &mut Process, now: Time, together: impl Iterator<Item = (u64, u8)>) {
         let (leader, mut entry) = self.begin_entry(process, now, 0);
         entry.membership = Membership::Carries;
         entry.left = self.batches.leaving();
         let mut carried = self.batches.spare.pop().unwrap_or_default();
         let mut first = 0;
-        for tx in together {
-            let Some(member) = self.entries.get_mut(*tx) else { continue };
+        for (tx, unstamped) in together {
+            let Some(member) = self.entries.get_mut(tx) else { continue };
             member.membership = Membership::In(leader);
-            carried.push(Carried { tx: *tx, first, regrets: false });
+            carried.push(Carried { tx, first, regrets: false, unstamped });
             first = entry.coordinator.buffer_all_of(&member.coordinator);
         }
         #[cfg(feature = "planted-bugs")]
@@ -367,6 +396,20 @@ impl Table {
                     self.close_carried(process, it.tx, Event::Unknown, outputs);
                 }
             }
+            Event::Restart { cause: Cause::Refused(Refusal::Unstamped) }
+                if members.iter().all(|it| it.unstamped < UNSTAMPED_MAX) =>
+            {
+                let mut again: SmallVec<[(u64, u8); 32]> = SmallVec::new();
+                for it in &members {
+                    match it.regrets {
+                        true => self.close_carried(process, it.tx, Event::Aborted, outputs),
+                        false => again.push((it.tx, it.unstamped + 1)),
+                    }
+                }
+                if !again.is_empty() {
+                    self.go_together(process, now, again.into_iter());
+                }
+            }
             event => {
                 // Who only had to give way, or was withdrawn, says nothing about the next one.
                 if matches!(event, Event::Failed { .. }) {
@@ -416,10 +459,10 @@ impl Table {
             return;
         }
         if entry.membership == Membership::Carries {
-            entry.breaks_at.get_or_insert(now.plus(batches.trial.patience_us()));
+            entry.breaks_at.get_or_insert(now.plus(batches.learned.trial.patience_us()));
         }
         if let Left::Moves(halved) = std::mem::replace(&mut entry.left, Left::Waited) {
-            batches.window.shrink(halved);
+            batches.learned.window.shrink(halved);
         }
     }
 

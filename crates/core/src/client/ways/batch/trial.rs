@@ -56,6 +56,21 @@ impl Window {
     }
 }
 
+/// What was learned of how transactions leave. What is stamped waits for other things than what is not, so each has its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::client) struct Learned {
+    pub(in crate::client) window: Window,
+    pub(in crate::client) trial: Trial,
+}
+
+impl Learned {
+    /// Goes on after the other. Who left meanwhile, or leaves now, says nothing about this.
+    pub(in crate::client) fn resume_after(&mut self, other: &Learned) {
+        self.window.halved = self.window.halved.max(other.window.halved).wrapping_add(1);
+        (self.trial.ended, self.trial.took_us, self.trial.mixed) = (0, 0, MIXED);
+    }
+}
+
 /// Calls of a batch: at first, at least and at most.
 const CALLS_FIRST: u32 = 512;
 const CALLS_MIN: u32 = 16;

@@ -9,12 +9,11 @@ use crate::message::Request;
 
 /// Clocks (P73, P78, P79).
 impl Client {
-    /// What commits from now on is to have these timestamps.
+    /// What commits from now on is to have these timestamps, or none.
     pub(in crate::client) fn suggest(&mut self, now: Time) {
-        if self.stamps.are_needed {
-            let suggested = self.stamps.suggest(now);
-            self.transactions.process_mut().contention().suggest(suggested);
-        }
+        let suggested = self.stamps.suggest(now);
+        self.transactions.table.batches.stamp(suggested.is_some());
+        self.transactions.process_mut().contention().suggest(suggested);
     }
 
     /// Some clock has come further.
@@ -33,9 +32,6 @@ impl Client {
     /// Asks shards to which nothing else goes for their clocks, if somebody waits for these.
     pub(in crate::client) fn tick(&mut self) {
         let want = self.transactions.keeper().want();
-        if want.is_none() {
-            self.stamps.end_if_unneeded();
-        }
         self.stamps.want = want.unwrap_or_default();
         let (want, now) = (self.stamps.want, self.outputs.now);
         let is_due = |shard: &ShardId| self.stamps.asks_at(*shard).is_some_and(|at| at <= now);

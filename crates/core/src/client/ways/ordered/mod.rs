@@ -24,6 +24,14 @@ const BEYOND_US: u64 = 2_000_000;
 /// How long shards take to hear each other, on some hosts, in microseconds.
 const HEARS_US: u64 = 20_000;
 
+/// How long a process that has stopped to stamp is refused without stamping again, in microseconds: until shards have heard each other,
+/// what others stamped is not settled.
+const SETTLES_US: u64 = 50_000;
+
+/// How long one that had to stamp again does not try to stop, at first and at most, in microseconds.
+const STAYS_US: u64 = 2_000_000;
+const STAYS_US_MAX: u64 = 32_000_000;
+
 /// What one shard said last.
 #[derive(Clone, Debug)]
 struct Heard {
@@ -47,8 +55,14 @@ pub(in crate::client) struct Stamps {
     lead_us: u64,
     /// Every call is ordered that can be, whatever shards say.
     is_always: bool,
-    /// Calls are ordered somewhere.
+    /// What commits is stamped.
     pub(in crate::client) are_needed: bool,
+    /// It has stopped: until then what is refused goes again without.
+    settles_until: Option<Time>,
+    /// It goes on until then at least.
+    stays_until: Time,
+    /// How long it goes on the next time that it has to.
+    stays_us: u64,
     /// Some attempt had a timestamp, and its caller may still wait for a clock.
     pub(in crate::client) were_needed: bool,
     /// The largest timestamp that somebody waits for.
@@ -67,6 +81,9 @@ impl Stamps {
             lead_us: LEAD_US,
             is_always,
             are_needed: is_always,
+            settles_until: None,
+            stays_until: Time::default(),
+            stays_us: STAYS_US,
             were_needed: is_always,
             want: Timestamp::default(),
             passed: Timestamp::default(),
@@ -104,6 +121,34 @@ impl Stamps {
                 self.heard.push(Heard { shard, clock, owners, ahead_us, orders, asked, asks_at });
             }
         }
+        self.follow(now);
+    }
+
+    /// Stamps as long as a shard asks for timestamps (P87).
+    fn follow(&mut self, now: Time) {
+        let is_needed = self.is_always || self.heard.iter().any(|heard| heard.orders);
+        match (is_needed, self.are_needed) {
+            (true, _) => {
+                self.are_needed = true;
+                self.were_needed = true;
+                self.settles_until = None;
+            }
+            (false, true) if now >= self.stays_until => {
+                self.are_needed = false;
+                self.settles_until = Some(now.plus(SETTLES_US));
+            }
+            (false, false) if self.settles_until.is_some_and(|until| until <= now) => {
+                // Nobody had to stamp again.
+                self.settles_until = None;
+                self.stays_us = STAYS_US;
+            }
+            (false, _) => {}
+        }
+    }
+
+    /// Whether it wants to hear with each frame what the shard says.
+    pub(in crate::client) fn listen(&self) -> bool {
+        self.are_needed || self.want > Timestamp::default() || self.settles_until.is_some()
     }
 
     /// When a shard is to be asked for its clock. `None`: it is far enough.
@@ -126,16 +171,19 @@ impl Stamps {
         }
     }
 
-    /// A shard takes nothing without a timestamp (P87).
-    pub(in crate::client) fn begin(&mut self, shard: ShardId) {
-        (self.are_needed, self.were_needed) = (true, true);
-        let heard = self.heard.iter_mut().find(|heard| heard.shard == shard);
-        heard.into_iter().for_each(|heard| heard.orders = true);
-    }
-
-    /// Nobody waits for a clock: as soon as no shard orders calls any more, nothing is stamped.
-    pub(in crate::client) fn end_if_unneeded(&mut self) {
-        self.are_needed = self.is_always || self.heard.iter().any(|heard| heard.orders);
+    /// A shard takes nothing without a timestamp: it asks for them, or what has one is not settled (P87). That will be soon, if all have
+    /// stopped at about the same time.
+    pub(in crate::client) fn begin(&mut self, now: Time) {
+        match self.settles_until {
+            Some(until) if now < until => return,
+            Some(_) => {
+                // Others did not stop.
+                self.stays_until = now.plus(self.stays_us);
+                self.stays_us = (self.stays_us * 2).min(STAYS_US_MAX);
+            }
+            None => {}
+        }
+        (self.are_needed, self.were_needed, self.settles_until) = (true, true, None);
     }
 
     /// A vote was so far above what was suggested: prepares need longer than was thought, or not as long.
@@ -228,5 +276,46 @@ mod tests {
             stamps.hear(Time(100), shard, ticked());
             assert_eq!(stamps.asks_at(shard), Some(Time(100 + waits)));
         }
+    }
+
+    fn hears(stamps: &mut Stamps, now: u64, shard: u32, orders: bool) {
+        let (clock, passed) = (Timestamp(now), Timestamp(0));
+        stamps.hear(Time(now), ShardId(shard), Ticked { clock, now: Time(now), passed, orders, owners: 1 });
+    }
+
+    fn adaptive() -> Stamps {
+        Stamps::new(Switches::claret(Ordered::Adaptive, true, WaySwitches::ROUNDS), 1_000)
+    }
+
+    /// Bug: the last suggestion stayed when a process had stopped to stamp, and all that it committed had that timestamp. Consequence:
+    /// who had stamped once did so for ever, and what it did was never settled for others. Mend: each commit asks anew.
+    #[test]
+    fn a_process_stamps_as_long_as_a_shard_asks_for_it_and_suggests_nothing_afterwards() {
+        let mut stamps = adaptive();
+        assert_eq!(stamps.suggest(Time(1)), None);
+        stamps.begin(Time(1));
+        hears(&mut stamps, 2, 0, true);
+        hears(&mut stamps, 2, 1, false);
+        assert!(stamps.suggest(Time(3)).is_some());
+        hears(&mut stamps, 4, 0, false);
+        assert_eq!(stamps.suggest(Time(5)), None);
+    }
+
+    /// Bug: a process stamped until nothing with a timestamp was left anywhere. Consequence: while processes work there always is, and
+    /// none of them ever stopped. Mend: all stop when no shard asks, and go again without for a while.
+    #[test]
+    fn who_has_stopped_is_refused_for_a_while_before_it_stamps_again_and_then_for_longer() {
+        let mut stamps = adaptive();
+        stamps.begin(Time(1));
+        hears(&mut stamps, 10, 0, false);
+        stamps.begin(Time(10 + SETTLES_US - 1));
+        assert!(!stamps.are_needed && stamps.listen(), "others are about to stop");
+        stamps.begin(Time(10 + SETTLES_US));
+        assert!(stamps.are_needed, "they do not");
+        let stays_until = 10 + SETTLES_US + STAYS_US;
+        hears(&mut stamps, stays_until - 1, 0, false);
+        assert!(stamps.are_needed);
+        hears(&mut stamps, stays_until, 0, false);
+        assert!(!stamps.are_needed);
     }
 }

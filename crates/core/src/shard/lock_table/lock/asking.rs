@@ -249,15 +249,8 @@ impl Record {
         in_order: bool,
     ) -> Stop {
         around.counts.wait();
-        let Record { key, hash, lock, .. } = self;
+        let Record { key, hash, .. } = self;
         around.hot.note(now, *hash, key, call.op.method().name);
-        let meets = |lock: &Lock| lock.is_held_by_another(owner.attempt.tx.session);
-        if around.switches.ordering() == Ordered::Hot
-            && call.op.is_total()
-            && lock.as_deref().is_some_and(meets)
-        {
-            around.heat.note(now, around.limits, *hash);
-        }
         let lock = self.lock_or_take(around.idle);
         if !around.switches.is_phased() {
             return Stop::Busy;

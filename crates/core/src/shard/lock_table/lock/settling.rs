@@ -115,8 +115,7 @@ impl Record {
         let (call, in_order) = (waiter.call.clone(), waiter.in_order);
         let owner = Owner { pass: waiter.pass, ..Owner::of(place.1, place.0) };
         // A call that waits to claim the record in order may not be able to any more: it may be of another type by now.
-        let in_order =
-            in_order && self.is_in_order(around.heat, around.executor, owner, std::slice::from_ref(&call));
+        let in_order = in_order && self.is_in_order(around.executor, owner, std::slice::from_ref(&call));
         let verdict = self.decide(around, owner, &call, in_order);
         if matches!(verdict, Verdict::Wait) {
             return Settled::Stays;

@@ -11,6 +11,24 @@ use crate::shard::history::Decided;
 use crate::shard::lock_table::{Carried, Fate, RecordIx};
 use crate::shard::participant::{Place, Said, Stage};
 use crate::shard::step::Step;
+use crate::switches::Ordered;
+
+/// Asking for timestamps (P87).
+impl Step<'_> {
+    /// Whether everything that commits here is to have a timestamp.
+    #[inline]
+    pub(in crate::shard) fn asks_for_timestamps(&mut self) -> bool {
+        let limits = self.config.limits();
+        match self.config.switches().ordering() {
+            Ordered::Never => false,
+            Ordered::Adaptive => {
+                self.adaptive.pass(self.now, limits);
+                self.adaptive.asks(limits)
+            }
+            Ordered::Always => true,
+        }
+    }
+}
 
 /// Voting.
 impl Step<'_> {
@@ -26,10 +44,12 @@ impl Step<'_> {
         let before = held.iter().map(|record| self.table.clock_before(*record, attempt)).max();
         let before = before.unwrap_or_default();
         let at = self.safe_time.vote_after(self.now, self.config, suggested, before);
-        let mut is_alone = true;
+        let mut met = 0;
         for record in &held {
-            is_alone &= self.table.take_place(self.now, *record, attempt, at);
+            met += usize::from(!self.table.take_place(*record, attempt, at));
         }
+        let is_alone = met == 0;
+        self.adaptive.note_met(in_order, met);
         self.safe_time.keep_up(self.table);
         // The clocks of its records, or everything, if somebody who conflicts is present (P77).
         let is_settled = is_alone || is_planted(Bug::PresentIsSettled);

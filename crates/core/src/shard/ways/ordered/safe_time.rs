@@ -94,15 +94,6 @@ impl SafeTime {
         self.stamped -= usize::from(is_stamped);
     }
 
-    /// Whether clients have to stamp: calls on some records are ordered, or what has a timestamp is not settled.
-    pub(in crate::shard) fn orders(&self, config: &Config, table: &LockTable) -> bool {
-        match config.switches().ordering() {
-            Ordered::Never => false,
-            Ordered::Hot => config.can_order() && (table.orders_any() || !self.is_settled(table)),
-            Ordered::Always => config.can_order(),
-        }
-    }
-
     /// Whether a prepare without a timestamp may vote: all that has one is settled (P87).
     #[inline]
     pub(in crate::shard) fn may_vote_unstamped(&self, config: &Config, table: &LockTable) -> bool {
@@ -122,7 +113,8 @@ impl SafeTime {
             return Refusal::Changed { key };
         }
         let error = Box::new(error);
-        if !config.can_order() || config.switches().ordering() == Ordered::Hot && self.is_settled(table) {
+        if !config.can_order() || config.switches().ordering() == Ordered::Adaptive && self.is_settled(table)
+        {
             return Refusal::Operation { key, error };
         }
         let behind = table.clocks().latest(key_hash(&key));
@@ -265,7 +257,7 @@ impl SafeTime {
         let is_early = |(asked, _): (Time, Timestamp)| now < asked.plus(ASKED_US_MIN);
         // As long as it is in doubt, whatever others say to this incarnation is said to that.
         let is_asking = self.is_in_doubt() || self.asked.is_some_and(is_early);
-        let matters = config.switches().ordering() == Ordered::Hot || is_beyond && config.can_order();
+        let matters = config.switches().ordering() == Ordered::Adaptive || is_beyond && config.can_order();
         if !matters || is_asking {
             return;
         }

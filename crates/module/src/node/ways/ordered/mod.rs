@@ -19,22 +19,19 @@ const AGAIN_MS: u64 = 1;
 /// its memory.
 const CLOCK_SKEWS: u64 = 3;
 
-/// So many meet within a period on a record that is ordered from then on, where that is decided by what meets there.
-const MEETS_MIN: u32 = 32;
-
-/// [`Limits::ordered_meets_min`](claret_core::Limits) as the setting has it.
-pub(crate) fn meets_min() -> u32 {
+/// [`Limits::asks_for_timestamps`](claret_core::Limits) as the setting has it.
+pub(crate) fn asks_for_timestamps() -> Option<bool> {
     match settings::ORDERING.get() {
-        0 => u32::MAX,
-        1 => MEETS_MIN,
-        _ => 0,
+        0 => Some(false),
+        1 => None,
+        _ => Some(true),
     }
 }
 
 /// A node alone carries everything out at once, and has nothing to order. In a cluster every node can take timestamps, whatever it
 /// orders itself: the others may order.
 pub(in crate::node) fn switches(is_clustered: bool, has_secret: bool) -> Switches {
-    let ordering = if is_clustered { Ordered::Hot } else { Ordered::Never };
+    let ordering = if is_clustered { Ordered::Adaptive } else { Ordered::Never };
     Switches::claret(ordering, false, ways::switches(is_clustered, has_secret))
 }
 

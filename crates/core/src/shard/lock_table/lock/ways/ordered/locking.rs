@@ -4,7 +4,6 @@ use claret_types::{Bytes, Claims, Held, Mode, Modes, Reply, State, TypeInfo};
 use smallvec::SmallVec;
 
 use super::clocks::Clocks;
-use super::heat::Heat;
 use super::line::{Carried, Place, Standing};
 use crate::ids::{AttemptId, Birth, CallNo, Time, Timestamp};
 use crate::message::Call;
@@ -18,7 +17,7 @@ use crate::shard::lock_table::lock::Lock;
 use crate::shard::lock_table::lock::holder::Holder;
 use crate::shard::lock_table::outbox::Outbox;
 use crate::shard::lock_table::records::Record;
-use crate::switches::{Ordered, Switches};
+use crate::switches::Switches;
 
 /// Who claims this may set an expiry.
 const SETS_EXPIRY: u16 = 1 << Mode::EXTEND_EXPIRY.0;
@@ -212,11 +211,10 @@ impl Holder {
 impl Record {
     // --- asking ---
 
-    /// Whether calls that come together claim the record in order: it is one for that, they can be done whatever comes before them
-    /// (P82), and their owner holds nothing of it by locks.
+    /// Whether calls that come together claim the record in order: they can be done whatever comes before them (P82), and their owner
+    /// holds nothing of it by locks.
     pub(in crate::shard::lock_table) fn is_in_order(
         &self,
-        heat: &Heat,
         executor: &Executor,
         owner: Owner,
         calls: &[Call],
@@ -224,7 +222,7 @@ impl Record {
         if let Some(own) = self.lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt)) {
             return own.is_in_order();
         }
-        heat.orders(self.hash) && may_order(&self.key, Some(self), calls, executor)
+        may_order(&self.key, Some(self), calls, executor)
     }
 
     // --- voting ---
@@ -242,15 +240,14 @@ impl Record {
     /// An attempt votes with this timestamp on the record that it holds. Whether nobody who conflicts claims it in order.
     pub(in crate::shard::lock_table) fn take_place(
         &mut self,
-        around: &mut Around<'_>,
-        now: Time,
+        clocks: &mut Clocks,
         attempt: AttemptId,
         at: Timestamp,
     ) -> bool {
         let Record { hash, lock: Some(lock), .. } = self else { return true };
         let Lock { kind, line, holders, .. } = &mut **lock;
         let (Some(kind), Some(holder)) = (*kind, holders.get_mut(&attempt)) else { return true };
-        raise(around.clocks, *hash, kind, holder, at);
+        raise(clocks, *hash, kind, holder, at);
         let Some(line) = line else { return true };
         let is_alone = {
             let own = holder.claims();
@@ -260,11 +257,6 @@ impl Record {
         if let Some(in_order) = &mut holder.in_order {
             in_order.place = Some(at);
             line.standing.insert((at, attempt), Standing::default());
-            let is_other = |(_, it): &Place| it.tx.session != attempt.tx.session;
-            let mut ends = line.standing.keys().next().into_iter().chain(line.standing.keys().next_back());
-            if !is_alone && around.switches.ordering() == Ordered::Hot && ends.any(is_other) {
-                around.heat.note(now, around.limits, *hash);
-            }
         }
         is_alone
     }

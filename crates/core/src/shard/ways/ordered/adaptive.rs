@@ -1,0 +1,315 @@
+//! Whether the shard asks for timestamps (P87): it does while it carries out more with than without.
+//!
+//! What order saves is waiting, and what it costs is messages. Which is more depends on the keys, on how many processes there are, and on
+//! whether servers or round trips are what is short. So it is not computed but tried: at the beginning of some *cycles* a shard does
+//! the other thing for three *slots*, and compares what it carried out in two of them with the two before and the two after.
+//!
+//! ```text
+//!   slot   18    19   | 0            1      2    | 3            4      5     | 6 ... 17          of 20 in a cycle
+//!          before     | goes over    trial       | goes back    after        | is it as it was?
+//! ```
+//!
+//! What trials in a row gained is summed up, without [`WORTH`] of each, and at [`ENOUGH`] the shard goes over: one trial that gains
+//! much, or several that gain a little. One trial alone may gain a little by chance. After one that gains nothing the next comes after
+//! twice as many cycles. As soon as more or less is carried out than at the trial, or ordered calls meet more or less often, the next
+//! cycle has one.
+//!
+//! A process stamps everything or nothing, so all shards have to try at the same time: cycles begin by the time of day, and rarer
+//! ones are among the others. Whether what came was stamped a shard sees; where it was not what it tried, nothing is concluded.
+
+use crate::ids::Time;
+use crate::limits::Limits;
+
+/// Slots of a cycle.
+const SLOTS: u64 = 20;
+
+/// The trial, without the slot in which traffic goes over.
+const TRIAL: std::ops::RangeInclusive<u64> = 1..=2;
+
+/// What it is compared with, besides the last two of the cycle before.
+const AFTER: std::ops::RangeInclusive<u64> = 4..=5;
+
+/// Where it is looked at whether it is as it was.
+const STEADY: std::ops::RangeInclusive<u64> = 6..=17;
+
+/// What a trial has to gain to count, and all of those in a row together, in thousandths of what is carried out otherwise.
+const WORTH: u64 = 50;
+const ENOUGH: u64 = 300;
+
+/// A trial that carries out less than so many thousandths of it is lost for longer.
+const LOST: u64 = 700;
+
+/// Before and after are no more apart than this, in parts of a hundred, or the load has changed meanwhile.
+const ALIKE: u64 = 60;
+
+/// A trial comes after 2 to this power cycles at most.
+const RARER_MAX: u32 = 5;
+
+/// Cycles from one change to the next, at least.
+const CHANGES_APART: u64 = 2;
+
+/// Cycles in which nearly nothing is carried out until a shard asks for timestamps no more.
+const IDLE: u64 = 2;
+
+/// What was carried out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    stamped: u64,
+    unstamped: u64,
+    /// So many records took a place, and on so many somebody was met.
+    placed: u64,
+    met: u64,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug, Default)]
+pub(in crate::shard) struct Adaptive {
+    orders: bool,
+    /// A trial comes after 2 to this power cycles.
+    rarer: u32,
+    /// What trials in a row gained.
+    gained: u64,
+    /// The trial of this cycle is on.
+    tries: bool,
+    /// The slot, counted since the time of day began.
+    slot: u64,
+    now: Done,
+    before: Done,
+    tried: Done,
+    after: Done,
+    steady: Done,
+    /// What was steady in the cycle of the last trial.
+    was_steady: Option<Done>,
+    /// In which cycle it began to do what it does.
+    changed_in: u64,
+    idle: u64,
+}
+
+impl Done {
+    fn all(&self) -> u64 {
+        self.stamped + self.unstamped
+    }
+
+    fn add(&mut self, other: &Done) {
+        self.stamped += other.stamped;
+        self.unstamped += other.unstamped;
+        self.placed += other.placed;
+        self.met += other.met;
+    }
+
+    /// Whether nearly all of it was stamped, or nearly nothing.
+    fn is(&self, stamped: bool) -> bool {
+        let other = if stamped { self.unstamped } else { self.stamped };
+        other * 8 <= self.all()
+    }
+
+    /// Whether much less or more is carried out, or met.
+    fn differs(&self, other: &Done) -> bool {
+        let apart = |one: u64, other: u64, percent: u64| one.min(other) * 100 < one.max(other) * percent;
+        let met = |done: &Done| done.met * 1_000 / done.placed.max(1);
+        apart(self.all(), other.all(), 70)
+            || self.placed > 0 && other.placed > 0 && apart(met(self).max(10), met(other).max(10), 50)
+    }
+}
+
+impl Adaptive {
+    /// Whether everything that comes is to have a timestamp.
+    #[inline]
+    pub(in crate::shard) fn asks(&self, limits: &Limits) -> bool {
+        let goes_over = self.tries && self.slot % SLOTS <= *TRIAL.end();
+        limits.asks_for_timestamps.unwrap_or(self.orders != goes_over)
+    }
+
+    /// An attempt with so many calls was carried out.
+    #[inline]
+    pub(in crate::shard) fn note_done(&mut self, now: Time, limits: &Limits, calls: usize, stamped: bool) {
+        self.pass(now, limits);
+        match stamped {
+            true => self.now.stamped += calls as u64,
+            false => self.now.unstamped += calls as u64,
+        }
+    }
+
+    /// An attempt took its place on so many records, and on so many of them met another one with which it conflicts.
+    #[inline]
+    pub(in crate::shard) fn note_met(&mut self, placed: usize, met: usize) {
+        self.now.placed += placed as u64;
+        self.now.met += met as u64;
+    }
+
+    /// Time passes.
+    #[inline]
+    pub(in crate::shard) fn pass(&mut self, now: Time, limits: &Limits) {
+        let slot = now.0 / (limits.order_trial_us / SLOTS).max(1);
+        if slot > self.slot {
+            self.end_slot(slot, limits);
+        }
+    }
+
+    #[cold]
+    fn end_slot(&mut self, next: u64, limits: &Limits) {
+        let (ended, done) = (self.slot, std::mem::take(&mut self.now));
+        let at = ended % SLOTS;
+        if at == 18 {
+            self.before = done;
+        } else if at > 18 {
+            self.before.add(&done);
+        } else if TRIAL.contains(&at) {
+            self.tried.add(&done);
+        } else if AFTER.contains(&at) {
+            self.after.add(&done);
+        } else if STEADY.contains(&at) {
+            self.before = Done::default();
+            self.steady.add(&done);
+        }
+        self.slot = next;
+        if next - ended > SLOTS / 2 {
+            // Nothing came: what was there before says nothing.
+            (self.before, self.tries) = (Done::default(), false);
+        }
+        if self.tries && next % SLOTS > *AFTER.end() {
+            self.conclude(next / SLOTS);
+        }
+        if at <= *STEADY.end() && (next % SLOTS > *STEADY.end() || next / SLOTS > ended / SLOTS) {
+            self.look_back(limits);
+        }
+        if next / SLOTS > ended / SLOTS {
+            self.begin_cycle(next / SLOTS, limits);
+        }
+    }
+
+    /// A trial is over.
+    fn conclude(&mut self, cycle: u64) {
+        self.tries = false;
+        let (before, after, tried) = (self.before.all(), self.after.all(), self.tried.all());
+        let is_alike = before.min(after) * 100 >= before.max(after) * ALIKE;
+        let is_pure =
+            self.tried.is(!self.orders) && self.before.is(self.orders) && self.after.is(self.orders);
+        if !is_alike || !is_pure {
+            return;
+        }
+        self.was_steady = None;
+        let permille = tried * 2 * 1_000 / (before + after).max(1);
+        self.gained = (self.gained + permille).saturating_sub(1_000 + WORTH);
+        if self.gained >= ENOUGH {
+            (self.orders, self.rarer, self.changed_in, self.gained) = (!self.orders, 0, cycle, 0);
+        } else if self.gained > 0 {
+            self.rarer = 0;
+        } else {
+            self.rarer = (self.rarer + if permille < LOST { 2 } else { 1 }).min(RARER_MAX);
+        }
+    }
+
+    /// A cycle is nearly over: is it as it was after the last trial?
+    fn look_back(&mut self, limits: &Limits) {
+        let steady = std::mem::take(&mut self.steady);
+        if steady.all() <= limits.order_trial_calls_min {
+            self.idle += 1;
+            if self.idle >= IDLE {
+                self.orders = false;
+            }
+            return;
+        }
+        self.idle = 0;
+        match &self.was_steady {
+            Some(was) if steady.differs(was) => (self.rarer, self.was_steady) = (0, Some(steady)),
+            Some(_) => {}
+            None => self.was_steady = Some(steady),
+        }
+    }
+
+    fn begin_cycle(&mut self, cycle: u64, limits: &Limits) {
+        (self.tried, self.after) = (Done::default(), Done::default());
+        let is_due = cycle % (1 << self.rarer) == 0 && cycle >= self.changed_in + CHANGES_APART;
+        let enough = self.before.all() > 2 * limits.order_trial_calls_min;
+        self.tries = is_due && enough && self.before.is(self.orders);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CYCLE_US: u64 = 1_000_000;
+
+    /// A shard of which clients get so much in a slot with timestamps and without, from one cycle until another one.
+    #[derive(Default)]
+    struct Driven {
+        adaptive: Adaptive,
+        cycle: u64,
+        /// In so many slots it asked.
+        asked: u64,
+    }
+
+    impl Driven {
+        fn run(&mut self, cycles: u64, with: usize, without: usize) -> &mut Self {
+            let limits = Limits::default();
+            self.asked = 0;
+            for slot in self.cycle * SLOTS..(self.cycle + cycles) * SLOTS {
+                let now = Time(slot * CYCLE_US / SLOTS);
+                self.adaptive.pass(now, &limits);
+                let asks = self.adaptive.asks(&limits);
+                self.asked += u64::from(asks);
+                self.adaptive.note_done(now, &limits, if asks { with } else { without }, asks);
+            }
+            self.cycle += cycles;
+            self
+        }
+    }
+
+    #[test]
+    fn a_shard_does_what_carries_out_more_and_tries_the_other_ever_more_rarely() {
+        for (with, without, orders) in [(3_000, 1_000, true), (1_000, 3_000, false), (1_000, 1_000, false)] {
+            let mut driven = Driven::default();
+            assert_eq!(driven.run(4, with, without).adaptive.orders, orders, "{with} and {without}");
+            driven.run(200, with, without);
+            let others = if orders { 200 * SLOTS - driven.asked } else { driven.asked };
+            // Three slots each: few at first, and then one trial in 32 cycles.
+            assert!((18..36).contains(&others), "{others}");
+        }
+    }
+
+    #[test]
+    fn a_little_more_is_believed_when_it_is_seen_again() {
+        let mut driven = Driven::default();
+        assert!(!driven.run(4, 1_150, 1_000).adaptive.orders, "once or twice that may be chance");
+        assert!(driven.run(4, 1_150, 1_000).adaptive.orders);
+    }
+
+    #[test]
+    fn a_shard_follows_when_things_change() {
+        let mut driven = Driven::default();
+        driven.run(100, 3_000, 1_000).run(3, 2_000, 4_000);
+        assert!(!driven.adaptive.orders, "within three cycles, however rare trials had become");
+        driven.run(100, 2_000, 4_000).run(3, 3_000, 1_000);
+        assert!(driven.adaptive.orders);
+    }
+
+    /// Another shard asks, so all is stamped: it is not its own trial that shows so much.
+    #[test]
+    fn nothing_is_concluded_from_what_another_shard_asked_for() {
+        let limits = Limits::default();
+        let mut adaptive = Adaptive::default();
+        for slot in 0..100 * SLOTS {
+            let at = slot % SLOTS;
+            let others = if (18..).contains(&at) || at <= 5 { 1_000 } else { 3_000 };
+            adaptive.note_done(Time(slot * CYCLE_US / SLOTS), &limits, others, true);
+            assert!(!adaptive.asks(&limits));
+        }
+    }
+
+    #[test]
+    fn a_shard_that_carries_out_nearly_nothing_asks_for_no_timestamps() {
+        let mut driven = Driven::default();
+        assert!(driven.run(6, 3_000, 1_000).adaptive.orders);
+        assert!(!driven.run(4, 1, 1).adaptive.orders);
+    }
+
+    #[test]
+    fn what_the_operator_says_goes_before_what_is_found() {
+        for says in [true, false] {
+            let limits = Limits { asks_for_timestamps: Some(says), ..Limits::default() };
+            assert_eq!(Adaptive::default().asks(&limits), says);
+        }
+    }
+}
