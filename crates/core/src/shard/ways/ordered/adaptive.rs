@@ -220,7 +220,7 @@ impl Adaptive {
 
     fn begin_cycle(&mut self, cycle: u64, limits: &Limits) {
         (self.tried, self.after) = (Done::default(), Done::default());
-        let is_due = cycle % (1 << self.rarer) == 0 && cycle >= self.changed_in + CHANGES_APART;
+        let is_due = cycle.is_multiple_of(1 << self.rarer) && cycle >= self.changed_in + CHANGES_APART;
         let enough = self.before.all() > 2 * limits.order_trial_calls_min;
         self.tries = is_due && enough && self.before.is(self.orders);
     }
