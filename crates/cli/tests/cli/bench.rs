@@ -216,7 +216,7 @@ fn ordered_calls_are_measured_and_checked() {
     let text = String::from_utf8(output.stdout).expect("text");
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let orderings: Vec<&Value> = of_type(&lines, "summary").iter().map(|it| &it["ordering"]).collect();
-    assert_eq!(orderings, ["never", "hot"], "{text}");
+    assert_eq!(orderings, ["never", "adaptive"], "{text}");
 }
 
 /// All keys on one server, beside four shards: the output says so, and what was promised. A transaction that needs an answer first is
