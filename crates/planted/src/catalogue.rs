@@ -388,8 +388,6 @@ bugs! {
         ExpiryBroughtForward ["module/lib an_expiry_that_two_put_off_is_the_later_one"];
         /// A key ends by its time while a vote about its end is not decided.
         EndsPassVotes ["module/lib an_end_that_is_held_is_the_same_to_who_asks"];
-        /// A key ends by its time between a decision about it and what carries that out.
-        EndsWithinEntries ["module/lib what_is_carried_out_on_a_key_that_ends_just_then_begins_no_other_record"];
         /// An end that a transaction sets is not written while others hold the key's.
         HeldEndsUnwritten ["module/lib the_last_of_several_lets_an_end_come"];
         /// A key is removed that came in place of one whose end was held.

@@ -228,14 +228,9 @@ impl Keyspace {
         Sums(self)
     }
 
-    /// Whether a key that was looked at may end before the entry is over, or has ended meanwhile.
-    fn may_end_meanwhile(&self) -> bool {
-        self.expiring.with(|it| !it.is_empty() && it.is_any_by(Ctx::millis() + ENTRY_MS)) == Some(true)
-    }
-
     /// Keeps what is added to a counter. Its end must not be put off: then what is done to it has a place before the end.
     fn keeps(&self, key: &Bytes, effects: &[&Effect]) -> bool {
-        let Some(amount) = amount_of(effects).filter(|_| !self.may_end_meanwhile()) else { return false };
+        let Some(amount) = amount_of(effects) else { return false };
         if self.held_ends.with(|held| held.get(key).is_some()) != Some(false) {
             return false;
         }
@@ -349,10 +344,6 @@ impl Records for Keyspace {
         }
         self.carry_out_sum(key);
         let applied = native::apply(&self.server(), key, effects);
-        if applied == Applied::Ended {
-            // The shard hears of it just now.
-            self.changes.with(|changes| changes.remove(&Change::Record(key.clone())));
-        }
         // Mostly the server has said so; not of an end that was put off.
         self.has_changed(key);
         applied
@@ -413,9 +404,6 @@ fn wait_for_end(key: &Bytes) {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
-
-/// An entry takes less than so many milliseconds, and the server's time of the last command before a timer is no longer ago.
-const ENTRY_MS: i64 = 1_000;
 
 /// The server, within an entry.
 struct KeyspaceServer<'a> {
@@ -507,10 +495,6 @@ impl Server for KeyspaceServer<'_> {
 
     fn has_come_to_its_end(&self, key: &Bytes) -> bool {
         self.keyspace.expiring.with(|expiring| expiring.is_ripe(Ctx::millis(), key)) == Some(true)
-    }
-
-    fn may_end_meanwhile(&self) -> bool {
-        self.keyspace.may_end_meanwhile()
     }
 
     fn held_ends<R>(&self, use_them: impl FnOnce(&mut HeldEnds) -> R) -> R {

@@ -58,11 +58,6 @@ impl Expiring {
         self.by_end.range(..first_after(now)).any(|(_, ripe)| ripe == key)
     }
 
-    /// Whether one of them ends by this time.
-    pub(crate) fn is_any_by(&self, time: i64) -> bool {
-        self.by_end.first().is_some_and(|(end, _)| *end <= time)
-    }
-
     /// Takes those whose time has come and that somebody holds.
     pub(crate) fn take_ripe(&mut self, now: i64, is_held: impl Fn(&Bytes) -> bool) -> Vec<Bytes> {
         let is_ripe = |(end, _): &&(i64, Bytes)| *end <= now;

@@ -112,37 +112,6 @@ fn is_over(end: Expiry, now: i64) -> bool {
     i64::try_from(end.ms()).is_ok_and(|end| end <= now)
 }
 
-/// Carries effects out on a key that may end just now. `None`: it does not, or they are about its end themselves.
-///
-/// The time by which the server lets a key end does not stand still but within a command. In a timer, or when a word of another node
-/// comes, it is that of the last command, which may be long ago (Valkey, Redis 7.2), or goes on (Redis 7.0), and each command that is
-/// run there takes it anew. So the key may be there for who decides, and gone for the command that carries that out, which would
-/// begin another record with it.
-pub(super) fn apply_before_its_end(record: &Record<'_, impl Server>, effects: &[&Effect]) -> Option<Applied> {
-    let (server, now) = (record.server, record.server.now_ms());
-    if effects.iter().any(|effect| effect.keyspace().is_some()) || is_planted(Bug::EndsWithinEntries) {
-        return None;
-    }
-    let Some((_, end)) = open(server, record.key, record.name()) else {
-        // It has ended since: the shard hears of it just now, and they come to nothing.
-        return server.has_come_to_its_end(record.key).then_some(Applied::Ended);
-    };
-    let end = end.filter(|end| *end <= now.saturating_add(HELD_MS))?;
-    if !server.set_end_here(record.name(), later(end, now)) {
-        return Some(Applied::Ended);
-    }
-    carry_out(record, effects);
-    if effects.iter().any(|effect| effect.clears_expiry()) || record.open_any().is_none() {
-        return Some(Applied::Done);
-    }
-    let is_there = server.set_end_here(record.name(), end);
-    if is_there && end > server.now_ms() {
-        return Some(Applied::Done);
-    }
-    record.write(c"DEL", []);
-    Some(Applied::Ended)
-}
-
 /// Carries effects out, and only then lets the key end: if its time is over, it ends behind all of them.
 pub(super) fn apply_and_end(record: &Record<'_, impl Server>, effects: &[&Effect]) -> Applied {
     let end = record.open_any().and_then(|_| record.expiry());

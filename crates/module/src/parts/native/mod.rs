@@ -108,11 +108,6 @@ pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) -> A
     if let Some(end) = server.held_ends(|held| held.get(key)) {
         return ends::apply(&record, effects, end);
     }
-    if server.may_end_meanwhile()
-        && let Some(applied) = ends::apply_before_its_end(&record, effects)
-    {
-        return applied;
-    }
     if keyspace::may_end_it(effects, || server.now_ms()) {
         return ends::apply_and_end(&record, effects);
     }

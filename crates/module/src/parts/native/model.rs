@@ -28,8 +28,6 @@ pub(super) struct Model {
     keys: RefCell<BTreeMap<Bytes, Value>>,
     /// Keys that expire, by the millisecond of their end.
     expiring: RefCell<BTreeMap<Bytes, i64>>,
-    /// By the time of the next command keys that end until then are gone.
-    pub(super) next_command_at: Cell<Option<i64>>,
     held_ends: RefCell<HeldEnds>,
     /// What time it is. Unless a test says so, earlier than all that tests set.
     pub(super) now: Cell<i64>,
@@ -342,11 +340,6 @@ impl Server for Model {
         let words: Vec<String> =
             [command.to_string_lossy().into_owned(), name.to_string()].into_iter().chain(words).collect();
         self.written.borrow_mut().push(words.join(" "));
-        if let Some(now) = self.next_command_at.take() {
-            self.now.set(now);
-            let gone = |key: &Bytes| self.expiring.borrow().get(key).is_some_and(|end| *end <= now);
-            self.keys.borrow_mut().retain(|key, _| !gone(key));
-        }
         self.run(command, name, &arguments)
     }
 
@@ -369,10 +362,6 @@ impl Server for Model {
 
     fn has_come_to_its_end(&self, key: &Bytes) -> bool {
         self.expiring.borrow().get(key).is_some_and(|end| *end <= self.now_ms())
-    }
-
-    fn may_end_meanwhile(&self) -> bool {
-        self.expiring.borrow().values().any(|end| *end <= self.now_ms() + 1_000)
     }
 
     fn held_ends<R>(&self, use_them: impl FnOnce(&mut HeldEnds) -> R) -> R {

@@ -62,9 +62,6 @@ pub(crate) trait Server {
     /// Whether a key that is not there was when somebody looked at it last, and its time has come since.
     fn has_come_to_its_end(&self, key: &Bytes) -> bool;
 
-    /// Whether a key that was looked at may end before what goes on here is over, or has ended meanwhile.
-    fn may_end_meanwhile(&self) -> bool;
-
     /// Lends the notes of ends that are put off.
     fn held_ends<R>(&self, use_them: impl FnOnce(&mut HeldEnds) -> R) -> R;
 

@@ -528,30 +528,6 @@ fn an_end_that_is_held_is_the_same_to_who_asks() {
     assert_eq!(*model.written.borrow(), [] as [String; 0], "replicas hear of nothing");
 }
 
-/// Bug: in a timer the time by which keys end goes on from one command to the next, and in Valkey it was that of the last command
-/// before. Consequence: a transaction was decided on a record that the command which carried it out found gone, and began anew with
-/// the effects alone; an append was answered as the sixth, and stood first. Mend: the end of a key that may come meanwhile is put off.
-#[test]
-fn what_is_carried_out_on_a_key_that_ends_just_then_begins_no_other_record() {
-    let append = || op::<Register>("APPEND", &["er"]);
-    // It ends by the time of the command, or later.
-    for (at, left_then) in [(200, None), (50, Some(100))] {
-        let model = expiring();
-        model.next_command_at.set(Some(at));
-        let applied = apply(&model, &key(), &[&effect_of(&append())]);
-        assert_eq!(applied == Applied::Ended, left_then.is_none());
-        assert_eq!(until(&model), left_then);
-        let ended = *model.written.borrow() == ["APPEND k er", "DEL k"];
-        assert_eq!(ended, left_then.is_none(), "replicas hear how it ended");
-    }
-    // It was gone before that.
-    let model = Model::default();
-    model.expire(KEY, 100);
-    model.now.set(200);
-    assert_eq!(apply(&model, &key(), &[&effect_of(&append())]), Applied::Ended);
-    assert_eq!(*model.written.borrow(), [] as [String; 0]);
-}
-
 #[test]
 fn an_end_comes_in_time_when_nothing_was_carried_out() {
     let model = expiring();
