@@ -309,7 +309,7 @@ fn ordering(text: &str) -> Result<Ordered, String> {
         "never" => Ok(Ordered::Never),
         "adaptive" => Ok(Ordered::Adaptive),
         "always" => Ok(Ordered::Always),
-        _ => Err("calls are ordered never, adaptive (while many wait) or always".into()),
+        _ => Err("calls are ordered never, adaptive (while more is carried out so) or always".into()),
     }
 }
 

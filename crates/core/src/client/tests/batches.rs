@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::coordinator::Cause;
-use crate::message::KeyedCall;
+use crate::ids::Timestamp;
+use crate::message::{Asks, KeyedCall};
 
 /// Connected to both shards, with batches.
 fn batching() -> Client {
@@ -106,8 +107,43 @@ fn a_batch_that_lacks_a_timestamp_goes_again_as_a_batch() {
     refuses(&mut client, 6, SHARD, attempt, Refusal::Unstamped);
     let events = told(&mut client, 6);
     assert_eq!(events, [(all[1], Event::Aborted)], "who wanted its end has it");
-    let (again, fewer) = prepare(&mut client, 7, SHARD);
+    let (mut again, fewer) = prepare(&mut client, 7, SHARD);
     assert!(again.tx != attempt.tx && fewer.len() == calls.len() - 1);
+    // Not without end.
+    for now in 8..71 {
+        prepare(&mut client, now, OTHER);
+        refuses(&mut client, now, SHARD, again, Refusal::Unstamped);
+        (again, _) = prepare(&mut client, now, SHARD);
+    }
+    prepare(&mut client, 71, OTHER);
+    refuses(&mut client, 71, SHARD, again, Refusal::Unstamped);
+    assert_eq!(batch_sizes(&sent_to(&mut client, 72, SHARD)), [1, 1]);
+}
+
+/// Bug: when a process had stopped to stamp, what it had suggested last stayed, and all that it committed had that timestamp.
+/// Consequence: who had stamped once did so for ever, and what it did was never settled for others. Mend: each commit asks anew.
+#[test]
+fn who_has_stopped_to_stamp_commits_without_a_timestamp() {
+    let switches = Switches::claret(Ordered::Adaptive, true, WaySwitches::ROUNDS);
+    let mut client = connect(unconnected_with(switches));
+    let mut is_stamped = |now: u64, response: Response| {
+        client.handle_response(Time(now), SHARD, response);
+        let tx = adding(&mut client, now, &[SLOT, OTHER_SLOT]);
+        let requests = sent_to(&mut client, now, SHARD);
+        client.abort(Time(now), tx);
+        client.settle(Time(now));
+        requests.iter().any(|it| matches!(it, Request::Prepare { asks: Asks::Place(_), .. }))
+    };
+    let refused = Refusal::Unstamped;
+    let refused =
+        Response::Refused { attempt: attempt(99), shard: SHARD, refusal: refused, since: INCARNATION };
+    assert!(is_stamped(1, refused));
+    let ticked = |now, orders| {
+        let (clock, passed) = (Timestamp(now), Timestamp(0));
+        Response::Ticked { clock, now: Time(now), passed, orders, owners: 1 }
+    };
+    assert!(is_stamped(2, ticked(2, true)));
+    assert!(!is_stamped(3, ticked(3, false)));
 }
 
 /// Its commit is one message (P9), and no other shard's silence concerns it.

@@ -287,8 +287,6 @@ mod tests {
         Stamps::new(Switches::claret(Ordered::Adaptive, true, WaySwitches::ROUNDS), 1_000)
     }
 
-    /// Bug: the last suggestion stayed when a process had stopped to stamp, and all that it committed had that timestamp. Consequence:
-    /// who had stamped once did so for ever, and what it did was never settled for others. Mend: each commit asks anew.
     #[test]
     fn a_process_stamps_as_long_as_a_shard_asks_for_it_and_suggests_nothing_afterwards() {
         let mut stamps = adaptive();
