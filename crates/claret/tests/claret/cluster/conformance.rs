@@ -12,7 +12,7 @@ use claret::types::{BuiltIn, DataType, Examples, Native, UidGenerator, builtin_e
 use claret::{Abort, Batch, Bytes, Error, Operation, Reply, Store};
 use claret_redis::{Builder, Cluster, Command};
 
-use super::rig::shared;
+use super::rig::{all_ordered, shared};
 
 /// A small generator: the same cases in every run.
 pub(crate) struct Random(pub(crate) u64);
@@ -282,9 +282,19 @@ pub(crate) fn number(name: &str, default: u64) -> u64 {
 #[tokio::test]
 async fn both_hosts_answer_the_same_and_plain_reads_find_the_same() {
     let _limit = super::limit::of_test();
+    same_on(shared()).await;
+}
+
+#[tokio::test]
+async fn both_hosts_answer_the_same_where_all_is_ordered() {
+    let _limit = super::limit::of_test();
+    same_on(all_ordered()).await;
+}
+
+async fn same_on(cluster: &claret_rig::Cluster) {
     let embedded = Store::in_memory();
-    let cluster = Store::connect(shared().url()).await.expect("a store");
-    let plain = Builder::new(shared().url()).connect().await.expect("plain commands");
+    let plain = Builder::new(cluster.url()).connect().await.expect("plain commands");
+    let cluster = Store::connect(cluster.url()).await.expect("a store");
     let mut counted = Counted::default();
     let (first, cases) = (number("CLARET_SEED", 1), number("CLARET_CASES", 6));
     for seed in first..first + cases {

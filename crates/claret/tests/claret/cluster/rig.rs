@@ -11,10 +11,23 @@ pub(crate) fn fresh(masters: u16) -> Cluster {
     Cluster::options(masters, 0).module(module).start().expect("a cluster")
 }
 
-/// The cluster that all tests share that do it no harm. Its servers end with this process.
+/// The cluster that all tests share that do it no harm. Its servers end with this process. It never asks for timestamps: under the load
+/// of several tests it might try to (P87), what is open then runs again, and these tests know how often their closures run.
 pub(crate) fn shared() -> &'static Cluster {
     static SHARED: OnceLock<Cluster> = OnceLock::new();
-    SHARED.get_or_init(|| fresh(4))
+    SHARED.get_or_init(|| with_ordering(0))
+}
+
+/// The same, where all is ordered that can be: for tests that do not mind how often a closure runs.
+pub(crate) fn all_ordered() -> &'static Cluster {
+    static ALL_ORDERED: OnceLock<Cluster> = OnceLock::new();
+    ALL_ORDERED.get_or_init(|| with_ordering(2))
+}
+
+fn with_ordering(ordering: u8) -> Cluster {
+    let module = Module::of_sources().expect("the module");
+    let options = Cluster::options(4, 0).module(module).config(&format!("claret.ordering {ordering}"));
+    options.start().expect("a cluster")
 }
 
 /// The beginning of keys that no other test uses.

@@ -293,28 +293,66 @@ impl Executor {
         state: &mut Option<State>,
         is_copy: bool,
     ) -> (Vec<(CallNo, Reply)>, SmallVec<[Effect; 4]>) {
-        let (mut replies, mut effects) = (Vec::new(), SmallVec::<[Effect; 4]>::new());
+        if self.external.is_some() && !is_copy {
+            return self.execute_all_outside(counts, key, calls);
+        }
+        let mut replies = Vec::new();
         for call in calls {
             let unique = self.begin(counts);
-            let executed = match self.external.filter(|_| !is_copy) {
-                None => call.op.execute(state.as_ref(), unique),
-                Some(External(records)) => {
-                    let own: SmallVec<[&Effect; 4]> = effects.iter().collect();
-                    let partial = records.partial_state(key, &call.op, &own);
-                    let executed = partial.and_then(|it| call.op.execute_in_partial(it, &own, unique));
-                    executed.map(|(executed, _)| executed)
-                }
-            };
             // A total operation has no errors (P82); if one had, it would have done nothing.
-            let Ok(executed) = executed else { continue };
+            let Ok(executed) = call.op.execute(state.as_ref(), unique) else { continue };
             if call.op.returns() {
                 replies.push((call.no, executed.reply));
             }
-            match (executed.effect, self.external.filter(|_| !is_copy)) {
-                (Some(effect), None) => drop(effect.apply(state)),
-                (Some(effect), Some(_)) => effects.push(effect),
-                (None, _) => {}
+            if let Some(effect) = executed.effect {
+                drop(effect.apply(state));
             }
+        }
+        (replies, SmallVec::new())
+    }
+
+    /// The same on an external record. What is read of it is read for many calls at once: O(calls), not their square.
+    fn execute_all_outside(
+        &mut self,
+        counts: &mut Counts,
+        key: &Bytes,
+        calls: &[Call],
+    ) -> (Vec<(CallNo, Reply)>, SmallVec<[Effect; 4]>) {
+        let (mut replies, mut effects) = (Vec::new(), SmallVec::<[Effect; 4]>::new());
+        let mut rest = calls;
+        while let [first, ..] = rest {
+            if let Some(effect) = first.op.blind_effect().filter(|_| !first.op.returns()) {
+                self.begin(counts);
+                effects.push(effect);
+                rest = &rest[1..];
+                continue;
+            }
+            let alike = |call: &&Call| same(call.op.type_info(), first.op.type_info());
+            let ops: SmallVec<[&Operation; 4]> = rest.iter().take_while(alike).map(|call| &call.op).collect();
+            let seen = {
+                let own: SmallVec<[&Effect; 4]> = effects.iter().collect();
+                self.partial_for_all(counts, key, &ops, &own)
+            };
+            let Ok(Some((mut partial, covered))) = seen else {
+                rest = &rest[1..];
+                continue;
+            };
+            let mut done = 0;
+            for call in &rest[..covered] {
+                done += 1;
+                let unique = self.begin(counts);
+                let Ok(executed) = call.op.execute(partial.as_ref(), unique) else { continue };
+                if call.op.returns() {
+                    replies.push((call.no, executed.reply));
+                }
+                let Some(effect) = executed.effect else { continue };
+                let is_good = call.op.add_to_partial(&mut partial, &[&effect]).is_ok();
+                effects.push(effect);
+                if !is_good {
+                    break;
+                }
+            }
+            rest = &rest[done..];
         }
         (replies, effects)
     }

@@ -208,6 +208,20 @@ impl Holder {
         }
     }
 
+    /// Whether anything that it claims conflicts with these claims. O(these claims), however many calls it made.
+    pub(super) fn is_in_the_way_of(&self, modes: &Modes, claims: &Claims) -> bool {
+        match &self.sums {
+            Some(sums) => !sums.held.admits_modes(modes, claims, std::iter::empty()),
+            None => self.claims().any(|own| own.conflict_with(claims, modes)),
+        }
+    }
+
+    /// Whether anything that it claims conflicts with what the other one does. O(the calls of who made fewer).
+    pub(super) fn conflicts_with(&self, modes: &Modes, other: &Holder) -> bool {
+        let (fewer, more) = if self.items.len() <= other.items.len() { (self, other) } else { (other, self) };
+        fewer.claims().any(|claims| more.is_in_the_way_of(modes, claims))
+    }
+
     /// What a member draws, down and up. O(1).
     pub(super) fn drawn_by(&self, member: Member) -> (u128, u128) {
         match &self.sums {

@@ -80,7 +80,7 @@ fn footprint_of(call: &Call, claims: &Claims) -> Option<Claims> {
 /// Blind calls draw nothing, and draws of others fit or they would not be granted.
 fn conflicts(lock: &Lock, holder: &Holder, claims: &Claims) -> bool {
     let modes = &lock.kind.expect("somebody holds it").modes;
-    holder.claims().any(|held| held.conflict_with(claims, modes))
+    holder.is_in_the_way_of(modes, claims)
 }
 
 /// Whether a holder changes neither the type of the record nor when that ends (K16).

@@ -130,7 +130,8 @@ impl Lock {
             let stands_before = |((_, other), standing): &(&Place, &Standing)| {
                 // They conflict, whether or not its place is final (P75).
                 let passed = if standing.is_final { Bug::PassesFinal } else { Bug::PassesVoted };
-                let goes_first = |other| holder.conflicts_with(self, other);
+                let goes_first =
+                    |other| self.kind.is_none_or(|kind| holder.conflicts_with(&kind.modes, other));
                 self.holders.get(other).is_none_or(|other| goes_first(other) && !is_planted(passed))
             };
             let before = line.standing.range(..place).rev().find(stands_before).map(|(place, _)| *place);
@@ -201,11 +202,6 @@ impl Holder {
     fn stands(&self) -> Option<Timestamp> {
         self.in_order.as_ref()?.place
     }
-
-    pub(in crate::shard::lock_table::lock) fn conflicts_with(&self, lock: &Lock, other: &Holder) -> bool {
-        let Some(kind) = lock.kind else { return true };
-        self.claims().any(|own| other.claims().any(|its| own.conflict_with(its, &kind.modes)))
-    }
 }
 
 impl Record {
@@ -249,11 +245,8 @@ impl Record {
         let (Some(kind), Some(holder)) = (*kind, holders.get_mut(&attempt)) else { return true };
         raise(clocks, *hash, kind, holder, at);
         let Some(line) = line else { return true };
-        let is_alone = {
-            let own = holder.claims();
-            let admits = |claims: &Claims| line.claimed.admits_modes(&kind.modes, claims, own.clone());
-            !holder.is_in_order() || own.clone().all(admits)
-        };
+        let is_met = |claims| !holder.is_alone_in_the_way(&line.claimed, &kind.modes, claims);
+        let is_alone = !holder.is_in_order() || !holder.claims().any(is_met);
         if let Some(in_order) = &mut holder.in_order {
             in_order.place = Some(at);
             line.standing.insert((at, attempt), Standing::default());
