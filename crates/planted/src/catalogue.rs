@@ -567,6 +567,8 @@ bugs! {
             "module/expiry nobody_counts_on_a_key_in_the_millisecond_after_its_end",
             "module/expiry the_earliest_end_of_held_keys_is_not_missed"
         ];
+        /// What an operator decides comes before what has ended, and nobody has seen yet.
+        OperatorOvertakesEnds ["module/expiry nobody_is_let_in_before_it_is_known_what_has_ended"];
         /// A timer's work is no command: keys end in the midst of it.
         TimeGoesOn ["module/expiry a_key_does_not_end_in_the_midst_of_an_entry"];
         /// A user who may only read keeps out other readers.

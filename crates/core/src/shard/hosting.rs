@@ -21,7 +21,7 @@ use super::picture::Wait;
 use super::top::Top;
 use crate::ids::{AttemptId, Birth, Time};
 use crate::journal::Journal;
-use crate::message::Seen;
+use crate::message::{Refusal, Seen};
 use crate::versions::Versions;
 
 /// Of a unique number, what is counted; the shard's number stands above.
@@ -280,8 +280,13 @@ impl Shard {
     /// others gone already, and comes after that. Not to be called for what [`Records::apply`](crate::Records::apply) did, which says
     /// so itself.
     pub fn vanished(&mut self, now: Time, keys: &[Bytes]) {
+        self.vanished_and_left(now, keys, &[]);
+    }
+
+    /// The same, and attempts of clients that wait no more are refused, too. Both before anybody is let in for either reason.
+    pub fn vanished_and_left(&mut self, now: Time, keys: &[Bytes], left: &[AttemptId]) {
         let mut step = self.step(now);
         step.vanish(keys);
-        step.drain();
+        step.refuse_all(left, &Refusal::LostLocks);
     }
 }

@@ -36,7 +36,7 @@ impl Node {
         if !may_wait && self.shard.as_ref().is_some_and(Shard::is_replicated) {
             return Begun::Ended(Err(Error::WaitsForAnswer));
         }
-        self.refuse_late(self.now());
+        self.tell_shard(ctx);
         let number = self.one_shots.begin(unix_time(), calls, (caller.name(), ctx.client()));
         self.prepare_one(ctx, number);
         self.carry_out(ctx, None);

@@ -48,15 +48,13 @@ impl Node {
             return Err(Error::OtherSession);
         }
         self.are_replicas_there()?;
-        let now = self.now();
-        self.drain(now);
+        let now = self.catch_up(ctx);
         self.come_with(ctx, &requests);
         let keyspace = self.keyspace;
         let Some(shard) = &mut self.shard else { return Err(Error::NotReady) };
         self.counts.frames += 1;
         let count = requests.len();
         self.counts.requests += count as u64;
-        keyspace.tell(ctx, now, shard);
         let eldest = Time(unix_time().0.saturating_sub(BIRTH_AGE_US_MAX));
         shard.begin(now);
         let sums = keyspace.keep_sums();
@@ -73,7 +71,7 @@ impl Node {
                     shard.handle_further(now, link, request);
                 }
             }
-            keyspace.tell(ctx, now, shard);
+            keyspace.tell(ctx, now, shard, &[]);
         }
         drop(sums);
         let mut reply = self.sessions.take(link.session);
@@ -85,27 +83,23 @@ impl Node {
 
     /// Takes a message of another shard.
     pub(crate) fn peer(&mut self, ctx: Ctx, message: PeerMessage) {
-        let now = self.now();
-        self.drain(now);
+        let now = self.catch_up(ctx);
         let Some(shard) = &mut self.shard else { return };
         self.counts.peer_messages_in += 1;
-        self.keyspace.tell(ctx, now, shard);
         shard.handle_peer(now, message);
         self.carry_out(ctx, None);
     }
 
     /// Takes messages of another shard that came together.
     pub(crate) fn peers(&mut self, ctx: Ctx, messages: Vec<PeerMessage>) {
-        let now = self.now();
-        self.drain(now);
+        let now = self.catch_up(ctx);
         let keyspace = self.keyspace;
         let Some(shard) = &mut self.shard else { return };
         self.counts.peer_messages_in += messages.len() as u64;
-        keyspace.tell(ctx, now, shard);
         shard.begin(now);
         for message in messages {
             shard.handle_further_peer(now, message);
-            keyspace.tell(ctx, now, shard);
+            keyspace.tell(ctx, now, shard, &[]);
         }
         self.carry_out(ctx, None);
     }
@@ -119,11 +113,7 @@ impl Node {
         if own.is_none() {
             self.plain.blocked.stir();
         }
-        let now = self.now();
-        self.refuse_late(now);
-        if let Some(shard) = &mut self.shard {
-            self.keyspace.tell(ctx, now, shard);
-        }
+        self.tell_shard(ctx);
         self.seek_safe_time(ctx);
         self.say(ctx, own);
         // Some have got what they waited for, and now wait for that to be settled.
@@ -232,11 +222,9 @@ impl Node {
 
     /// Does what events left to do, and what is due.
     pub(super) fn due(&mut self, ctx: Ctx) {
-        let now = self.now();
-        self.drain(now);
+        let now = self.catch_up(ctx);
         let deserted = self.sessions.take_deserted();
         if let Some(shard) = &mut self.shard {
-            self.keyspace.tell(ctx, now, shard);
             for session in deserted {
                 self.counts.deserted += 1;
                 shard.deserted(now, session);
@@ -277,12 +265,12 @@ impl Node {
         if self.keyspace.is_barred(ctx) { self.come_back(ctx, BARRED_MS) } else { self.due(ctx) }
     }
 
-    /// Refuses transactions of one go whose clients wait no more: before anything comes into the shard that could grant
-    /// what they wait for.
-    pub(crate) fn refuse_late(&mut self, now: Time) {
-        let late = self.one_shots.take_late();
-        if let Some(shard) = self.shard.as_mut().filter(|_| !late.is_empty()) {
-            shard.refuse_these(now, &late, &Refusal::LostLocks);
+    /// Tells the shard what has changed behind its back, and of transactions of one go whose clients wait no more: before anything comes
+    /// into it that could grant what they wait for.
+    pub(super) fn tell_shard(&mut self, ctx: Ctx) {
+        let (now, late) = (self.now(), self.one_shots.take_late());
+        if let Some(shard) = &mut self.shard {
+            self.keyspace.tell(ctx, now, shard, &late);
         }
     }
 

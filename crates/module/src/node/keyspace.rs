@@ -13,7 +13,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use claret_core::message::Refusal;
-use claret_core::{Applied, HeldEnd, Incarnation, Read, Records, Shard, ShardId, Time};
+use claret_core::{Applied, AttemptId, HeldEnd, Incarnation, Read, Records, Shard, ShardId, Time};
 use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
 use smallvec::SmallVec;
@@ -175,8 +175,11 @@ impl Keyspace {
             && !is_planted(Bug::FoundGoneTold)
     }
 
-    /// Tells the shard what has changed. Before anything else goes into it, within every entry.
-    pub(super) fn tell(&self, ctx: Ctx, now: Time, shard: &mut Shard) {
+    /// Tells the shard what has changed, and refuses the attempts of clients that left. Before anything else goes into it, within every
+    /// entry ([`Node::catch_up`](super::Node::catch_up)): who is let in may be carried out at once, and on a record that was there when it
+    /// was looked at.
+    pub(super) fn tell(&self, ctx: Ctx, now: Time, shard: &mut Shard, left: &[AttemptId]) {
+        let mut left = left;
         self.touch(ctx, shard);
         // It lets others in, who may write. A timer comes back to it, if they may not.
         let is_any = || self.changes.with(|changes| !changes.is_empty()) == Some(true);
@@ -188,7 +191,7 @@ impl Keyspace {
                 true => shard.held_keys().cloned().collect(),
                 false => changes.into_iter().filter_map(Change::record).collect(),
             };
-            shard.vanished(now, &gone);
+            shard.vanished_and_left(now, &gone, std::mem::take(&mut left));
             // Whoever may not change them may try to.
             if is_of_rights
                 && (self.have_rights_changed(ctx) || is_planted(Bug::RefusedChangeCounts))
@@ -196,6 +199,9 @@ impl Keyspace {
             {
                 shard.refuse_unvoted(now, &Refusal::LostLocks);
             }
+        }
+        if !left.is_empty() {
+            shard.refuse_these(now, left, &Refusal::LostLocks);
         }
     }
 

@@ -176,15 +176,17 @@ impl Node {
         }
     }
 
-    /// What comes before anything else in an entry: whoever waits no more is refused, and from the first look on that sees
-    /// the setting nobody has a lock that it could still vote for.
-    pub(crate) fn drain(&mut self, now: Time) {
-        self.refuse_late(now);
+    /// What comes before anything else in an entry that puts something into the shard: it hears what has changed meanwhile, and from the
+    /// first look on that sees the setting nobody has a lock that it could still vote for. What time it is.
+    pub(crate) fn catch_up(&mut self, ctx: Ctx) -> Time {
+        self.tell_shard(ctx);
+        let now = self.now();
         let is_draining = settings::DRAIN.get() == 1 && !is_planted(Bug::DrainIgnored);
         if let Some(shard) = self.shard.as_mut().filter(|_| is_draining && !self.serving.is_drained) {
             shard.refuse_unvoted(now, &Refusal::ReadOnly);
         }
         self.serving.is_drained = is_draining;
+        now
     }
 
     /// The shard's memory goes. Its sessions have to say hello again.
@@ -252,7 +254,11 @@ impl Node {
             self.quicken_links(ctx);
         }
         self.see_whether_it_writes(ctx);
-        if self.look_at_replicas(ctx) && !self.keyspace.is_barred(ctx) {
+        let is_barred = self.keyspace.is_barred(ctx);
+        if !is_barred {
+            self.catch_up(ctx);
+        }
+        if self.look_at_replicas(ctx) && !is_barred {
             self.carry_out(ctx, None);
         }
         let (now, after_us) = (self.now(), settings::FORGET_MS.get() * 1_000);
@@ -265,8 +271,7 @@ impl Node {
             shard.forget_strangers(now, after_us);
             forgotten.into_iter().for_each(|session| shard.forget(now, session));
         }
-        if !self.keyspace.is_barred(ctx) {
-            self.drain(self.now());
+        if !is_barred {
             self.beat();
             self.carry_out(ctx, None);
         }

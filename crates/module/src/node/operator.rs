@@ -120,8 +120,10 @@ impl Node {
         attempt: AttemptId,
         commits: bool,
     ) -> Outcome {
+        if !is_planted(Bug::OperatorOvertakesEnds) {
+            self.tell_shard(ctx);
+        }
         let now = self.now();
-        self.refuse_late(now);
         let link = self.one_shots.link();
         let shard = self.shard.as_mut().ok_or(Error::NotReady)?;
         let has_voted = shard.written(attempt) == Some(Status::Prepared);
@@ -145,6 +147,7 @@ impl Node {
 
     /// Ends all of a user that have not voted: how many.
     pub(crate) fn resolve_all_of(&mut self, ctx: Ctx, caller: &Caller, user: &Name) -> Result<u64, Error> {
+        self.tell_shard(ctx);
         let now = self.now();
         let shard = self.shard.as_ref().ok_or(Error::NotReady)?;
         let is_of = |attempt: &AttemptId| self.owner_of(*attempt).is_some_and(|owner| owner.user == *user);

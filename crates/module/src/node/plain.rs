@@ -161,7 +161,7 @@ impl Node {
             self.tick_again(ctx);
             return;
         }
-        self.refuse_late(self.now());
+        self.tell_shard(ctx);
         if self.shard.is_some() {
             self.with_queue(|queue, now, shard| shard.map(|shard| queue.end(now, shard, number)));
             self.carry_out(ctx, None);
@@ -278,7 +278,7 @@ impl Node {
             self.tick_again(ctx);
             return Vec::new();
         }
-        self.drain(now);
+        let now = self.catch_up(ctx);
         if self.timers.is_nth_tick(TICKS_BETWEEN_LOOKS) {
             self.look_for_multis(ctx);
             self.ask_back(now);

@@ -57,9 +57,8 @@ impl Node {
         if self.keyspace.is_barred(ctx) {
             return self.look_at_replicas_soon(ctx, BARRED_MS);
         }
+        self.catch_up(ctx);
         if self.look_at_replicas(ctx) {
-            let now = self.now();
-            self.drain(now);
             self.carry_out(ctx, None);
         }
     }

@@ -84,6 +84,34 @@ fn nobody_counts_on_a_key_in_the_millisecond_after_its_end() {
     assert!(refused > 0, "the machine is too slow to see anything");
 }
 
+/// Bug: some entries put something into the shard before it heard what had ended meanwhile: a transaction of one go, the end of a plain
+/// command, a timer, an operator. Consequence: who was let in there had looked at a record that was gone by then, and wrote into the next
+/// one of that name what it had promised of the first: an item that was heard as the sixth stood alone. Mend: all hear it first.
+#[test]
+fn nobody_is_let_in_before_it_is_known_what_has_ended() {
+    let quiet = ["--claret.lease-ms", "60000", "--claret.topology-ms", "60000"];
+    let server = Server::start(&[&["--enable-debug-command", "local"], &quiet[..]].concat());
+    let (mut process, mut other) = (Process::hello(&server, 1), Process::hello(&server, 2));
+    let mut plain = server.connect();
+    ok(&mut plain, "DEBUG SET-ACTIVE-EXPIRE 0");
+    ok(&mut plain, "RPUSH k 1 2 3 4 5");
+    let holder = hold(&mut other, "w", "GETSET x");
+    ok(&mut plain, "PEXPIRE k 1000");
+    let attempt = hold(&mut process, "k", "RPUSH.RETURNING 6");
+    let waits =
+        process.prepare_with(attempt, 1, &[("w", "SET y")], &[(process.shard, Some(process.incarnation))]);
+    let told = process.frame(&[waits]);
+    assert!(matches!(&told[..], [Response::Queued { .. }]), "{told:?}");
+    // Nobody may look for the end: the server would notice it.
+    std::thread::sleep(Duration::from_millis(1_010));
+    ok(&mut plain, &format!("CLARET.RESOLVE {holder} ABORT"));
+    let told = poll(&mut server.connect(), 1, 10_000);
+    let is_vanished =
+        |response: &Response| matches!(response, Response::Refused { refusal: Refusal::Vanished { .. }, .. });
+    assert!(told.iter().any(is_vanished), "{told:?}");
+    assert_eq!(list(&mut plain), [], "what was promised of another record");
+}
+
 /// A change of an idle node's records is told by a timer: nobody else has to come.
 #[test]
 fn an_idle_node_tells_that_a_held_key_is_gone() {
