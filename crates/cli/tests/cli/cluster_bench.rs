@@ -134,6 +134,38 @@ fn batches_are_left_out_of_the_clients_alone() {
 }
 
 #[test]
+fn a_table_of_orders_goes_on_where_it_stopped() {
+    let programs = Programs::new("order", LOADGEN);
+    let file = programs.path("figures");
+    let run = || {
+        let arguments = ["--order", file.to_str().expect("a path of letters")];
+        let output = programs.run(&arguments, &[("ROUNDS", Path::new("1"))]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (programs.asked().len(), text(&output.stdout))
+    };
+    let (asked, whole) = run();
+    assert_eq!(asked, 100, "5 counts of processes, 5 alphas, 4 modes");
+    for row in [
+        "| rawmix --alpha 0 --processes 1 | none | 1,000 | 1.00 | - | - | 600 | 900 | 0 |",
+        "| rawmix --alpha 1.4 --processes 64 | claret-2 | 500 | 0.50 | - | - | 700 | 1,900 | 1 |",
+    ] {
+        assert!(whole.contains(row), "{row} is not in\n{whole}");
+    }
+    let figures = std::fs::read_to_string(&file).expect("the figures");
+    assert!(
+        figures
+            .lines()
+            .all(|line| serde_json::from_str::<Value>(line).is_ok_and(|it| it["load"].is_number()))
+    );
+    let first: Vec<&str> = figures.lines().take(60).collect();
+    std::fs::write(&file, first.join("\n") + "\n").expect("cut off");
+    let (asked, again) = run();
+    assert_eq!((asked, again), (140, whole), "what was there is not measured again");
+    let output = programs.run(&["--order"], &[]);
+    assert!(!output.status.success() && text(&output.stderr).contains("wants the file"));
+}
+
+#[test]
 fn what_the_generator_cannot_do_is_said() {
     let programs = Programs::new("refused", "#!/bin/sh\necho it has no such option\n");
     let loadgen = programs.path("loadgen");
