@@ -73,6 +73,7 @@ pub(in crate::shard) struct Adaptive {
     tries: bool,
     /// The slot, counted since the time of day began.
     slot: u64,
+    slot_ends: Time,
     now: Done,
     before: Done,
     tried: Done,
@@ -140,13 +141,21 @@ impl Adaptive {
     /// Time passes.
     #[inline]
     pub(in crate::shard) fn pass(&mut self, now: Time, limits: &Limits) {
-        let slot = now.0 / (limits.order_trial_us / SLOTS).max(1);
+        if now >= self.slot_ends {
+            self.end_slots(now, limits);
+        }
+    }
+
+    #[cold]
+    fn end_slots(&mut self, now: Time, limits: &Limits) {
+        let slot_us = (limits.order_trial_us / SLOTS).max(1);
+        let slot = now.0 / slot_us;
+        self.slot_ends = Time(slot.saturating_add(1).saturating_mul(slot_us));
         if slot > self.slot {
             self.end_slot(slot, limits);
         }
     }
 
-    #[cold]
     fn end_slot(&mut self, next: u64, limits: &Limits) {
         let (ended, done) = (self.slot, std::mem::take(&mut self.now));
         let at = ended % SLOTS;
