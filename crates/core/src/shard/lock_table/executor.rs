@@ -281,6 +281,11 @@ impl Executor {
     }
 }
 
+/// What calls do of which none looks at the record, nor at what one of the others did; `None` if one does.
+pub(super) fn blind_effects(calls: &[Call]) -> Option<SmallVec<[Effect; 4]>> {
+    calls.iter().map(|call| call.op.blind_effect().filter(|_| !call.op.returns())).collect()
+}
+
 /// Executing in order, and carrying out.
 impl Executor {
     /// Executes calls one on top of the other. In a shard's own memory, and on the copy of a record that has vanished, that
@@ -311,27 +316,28 @@ impl Executor {
         (replies, SmallVec::new())
     }
 
-    /// The same on an external record. What is read of it is read for many calls at once: O(calls), not their square.
+    /// The same on an external record, of which is read what many calls need at once. O(calls) where none looks at it; otherwise each
+    /// time what was done before is added, so there are [few](super::lock::may_order).
     fn execute_all_outside(
         &mut self,
         counts: &mut Counts,
         key: &Bytes,
         calls: &[Call],
     ) -> (Vec<(CallNo, Reply)>, SmallVec<[Effect; 4]>) {
+        if let Some(effects) = blind_effects(calls) {
+            calls.iter().for_each(|_| _ = self.begin(counts));
+            return (Vec::new(), effects);
+        }
         let (mut replies, mut effects) = (Vec::new(), SmallVec::<[Effect; 4]>::new());
         let mut rest = calls;
         while let [first, ..] = rest {
-            if let Some(effect) = first.op.blind_effect().filter(|_| !first.op.returns()) {
-                self.begin(counts);
-                effects.push(effect);
-                rest = &rest[1..];
-                continue;
-            }
             let alike = |call: &&Call| same(call.op.type_info(), first.op.type_info());
             let ops: SmallVec<[&Operation; 4]> = rest.iter().take_while(alike).map(|call| &call.op).collect();
             let seen = {
                 let own: SmallVec<[&Effect; 4]> = effects.iter().collect();
-                self.partial_for_all(counts, key, &ops, &own)
+                // What all of them need may be too much, and each can be done by itself.
+                let all = self.partial_for_all(counts, key, &ops, &own);
+                all.or_else(|_| self.partial_for_all(counts, key, &ops[..1], &own))
             };
             let Ok(Some((mut partial, covered))) = seen else {
                 rest = &rest[1..];

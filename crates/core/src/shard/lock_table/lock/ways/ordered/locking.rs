@@ -11,13 +11,17 @@ use crate::planted::{Bug, is_planted};
 use crate::records::External;
 use crate::shard::lock_table::Owner;
 use crate::shard::lock_table::around::Around;
-use crate::shard::lock_table::executor::Executor;
+use crate::shard::lock_table::executor::{Executor, blind_effects};
 use crate::shard::lock_table::footprint::footprint;
 use crate::shard::lock_table::lock::Lock;
 use crate::shard::lock_table::lock::holder::Holder;
 use crate::shard::lock_table::outbox::Outbox;
 use crate::shard::lock_table::records::Record;
 use crate::switches::Switches;
+
+/// More calls of one attempt on one record are not ordered if one of them looks at it: they are carried out at once, without a bound of
+/// what that costs (P38), and each may see all before it.
+const SEEING_MAX: usize = 1_024;
 
 /// Who claims this may set an expiry.
 const SETS_EXPIRY: u16 = 1 << Mode::EXTEND_EXPIRY.0;
@@ -373,7 +377,9 @@ pub(in crate::shard::lock_table) fn may_order(
 ) -> bool {
     let kind = calls[0].op.type_info();
     let is_total = |call: &Call| call.op.is_total() && call.op.is_builtin();
-    if !calls.iter().all(|call| is_total(call) && call.op.type_info().id == kind.id) {
+    if !calls.iter().all(|call| is_total(call) && call.op.type_info().id == kind.id)
+        || calls.len() > SEEING_MAX && blind_effects(calls).is_none()
+    {
         return false;
     }
     let fits = |state: &State| state.expiry().is_none() && calls.iter().all(|call| call.op.fits(state));
