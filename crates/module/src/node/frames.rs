@@ -193,6 +193,12 @@ impl Node {
         self.release_one_shots();
         match next {
             None => {}
+            // A clock's word is heard while nothing may be written, and may be what it waited for.
+            Some(Next::Prepare(number)) if self.keyspace.is_barred(ctx) => {
+                let why = self.keyspace.may_write(ctx).err().unwrap_or(Error::Paused);
+                self.one_shots.refuse(number, why);
+                self.release_one_shots();
+            }
             Some(Next::Prepare(number)) => self.prepare_one(ctx, number),
             Some(Next::Withdraw(attempt)) => {
                 let (now, link) = (self.now(), self.one_shots.link());
@@ -268,7 +274,10 @@ impl Node {
     /// Tells the shard what has changed behind its back, and of transactions of one go whose clients wait no more: before anything comes
     /// into it that could grant what they wait for.
     pub(super) fn tell_shard(&mut self, ctx: Ctx) {
-        let (now, late) = (self.now(), self.one_shots.take_late());
+        // Whoever is let in for that may write.
+        let may_refuse = self.one_shots.is_any_late() && !self.keyspace.is_barred(ctx);
+        let late = if may_refuse { self.one_shots.take_late() } else { Vec::new() };
+        let now = self.now();
         if let Some(shard) = &mut self.shard {
             self.keyspace.tell(ctx, now, shard, &late);
         }

@@ -281,6 +281,16 @@ impl OneShots {
         is_any
     }
 
+    /// It cannot be tried again now.
+    pub(crate) fn refuse(&mut self, number: u64, error: Error) {
+        self.end(number, Err(error));
+    }
+
+    /// Whether some may be late, and the shard was not told.
+    pub(crate) fn is_any_late(&self) -> bool {
+        self.is_any_late
+    }
+
     /// Those whose client waits no more, and which the shard was not told of.
     pub(crate) fn take_late(&mut self) -> Vec<AttemptId> {
         if !std::mem::take(&mut self.is_any_late) {
