@@ -23,8 +23,8 @@ case "$1 $2" in
     "cluster stop") ;;
     *)
         echo '{"type":"slice","mode":"none","throughput":7.0}'
-        echo '{"type":"summary","mode":"none","throughput":1000.0,"p50_us":600.0,"p99_us":900.0,"aborts":0}'
-        echo '{"type":"summary","mode":"claret","throughput":500.0,"p50_us":700.0,"p99_us":1900.0,"aborts":1}'
+        echo '{"type":"summary","workload":"hot","mode":"none","throughput":1000.0,"p50_us":600.0,"p99_us":900.0,"aborts":0}'
+        echo '{"type":"summary","workload":"hot","mode":"claret","throughput":500.0,"p50_us":700.0,"p99_us":1900.0,"aborts":1}'
         ;;
 esac
 "#;
