@@ -161,8 +161,17 @@ fn a_table_of_orders_goes_on_where_it_stopped() {
     std::fs::write(&file, first.join("\n") + "\n").expect("cut off");
     let (asked, again) = run();
     assert_eq!((asked, again), (140, whole), "what was there is not measured again");
-    let output = programs.run(&["--order"], &[]);
-    assert!(!output.status.success() && text(&output.stderr).contains("wants the file"));
+    let path = file.to_str().expect("a path of letters");
+    let store = [("STORE", Path::new("redis://127.0.0.1:9"))];
+    for (arguments, settings, named) in [
+        (&["--order"][..], &[][..], "wants the file"),
+        (&["--order", path, "hot"], &[], "not 'hot'"),
+        (&["--order", path], &store, "leave STORE out"),
+    ] {
+        let output = programs.run(arguments, settings);
+        let error = text(&output.stderr);
+        assert!(!output.status.success() && error.contains(named), "{named}: {error}");
+    }
 }
 
 #[test]

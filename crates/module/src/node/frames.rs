@@ -196,7 +196,7 @@ impl Node {
             // A clock's word is heard while nothing may be written, and may be what it waited for.
             Some(Next::Prepare(number)) if self.keyspace.is_barred(ctx) => {
                 let why = self.keyspace.may_write(ctx).err().unwrap_or(Error::Paused);
-                self.one_shots.refuse(number, why);
+                self.one_shots.end(number, Err(why));
                 self.release_one_shots();
             }
             Some(Next::Prepare(number)) => self.prepare_one(ctx, number),

@@ -219,7 +219,8 @@ impl OneShots {
         }
     }
 
-    fn end(&mut self, number: u64, ended: Ended) {
+    /// One is over.
+    pub(crate) fn end(&mut self, number: u64, ended: Ended) {
         self.since_low_water += 1;
         let Some(one) = self.open.remove(&number) else { return };
         match one.blocked {
@@ -279,11 +280,6 @@ impl OneShots {
             is_any |= !one.late;
         }
         is_any
-    }
-
-    /// It cannot be tried again now.
-    pub(crate) fn refuse(&mut self, number: u64, error: Error) {
-        self.end(number, Err(error));
     }
 
     /// Whether some may be late, and the shard was not told.

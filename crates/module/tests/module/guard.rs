@@ -131,6 +131,36 @@ fn who_gives_up_while_clients_are_paused_lets_others_in_later() {
     }
 }
 
+/// Bug: a transaction of one go whose client had left was refused with whatever came next, in a pause, too. Consequence: who waited behind it
+/// was let in, and its write ended the server. Mend: it is refused when writes are possible again.
+#[test]
+fn who_waits_behind_one_that_left_in_a_pause_is_let_in_later() {
+    let (mut server, mut process, mut plain) = writing_rig();
+    let holder = hold(&mut process, "b", "GETSET a");
+    let mut other = server.connect();
+    let id = client_id(&mut other);
+    let left = std::thread::spawn(move || run(&mut other, "CLARET.EXEC 3 SET k x 3 SET b x"));
+    wait_until("it waits", || number(&mut plain, "execs_open") == 1);
+    queue_behind(&mut process);
+    let commits = number(&mut plain, "commits");
+    ok(&mut plain, "CLIENT PAUSE 60000 WRITE");
+    ok(&mut plain, &format!("CLIENT KILL ID {id}"));
+    assert!(left.join().expect("no panic").is_err());
+    // It only reads, so it is no concern of the pause, and comes to the shard.
+    let reads = Waits::on(&server, "GET b");
+    reads.still();
+    // No event tells that nothing happens.
+    std::thread::sleep(A_MOMENT);
+    assert!(server.runs());
+    assert_eq!(number(&mut plain, "commits"), commits, "nothing is written yet");
+    ok(&mut plain, "CLIENT UNPAUSE");
+    wait_until("it commits after the pause", || number(&mut plain, "commits") == commits + 1);
+    assert_eq!(ok(&mut plain, "GET other"), bulk("1"));
+    commit(&mut process, holder, 1);
+    assert_eq!(reads.answer(), bulk("a"));
+    wait_until("nothing is held", || number(&mut plain, "held_keys") == 0);
+}
+
 /// Let go by a commit, and before its command runs all are paused.
 #[test]
 fn who_is_let_go_into_a_pause_writes_nothing_in_it() {
