@@ -141,7 +141,11 @@ fn a_table_of_orders_goes_on_where_it_stopped() {
         let arguments = ["--order", file.to_str().expect("a path of letters")];
         let output = programs.run(&arguments, &[("ROUNDS", Path::new("1"))]);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        (programs.asked().len(), text(&output.stdout))
+        let said = text(&output.stdout);
+        // The first line has the machine's load of that moment.
+        let (machine, table) = said.split_once('\n').expect("lines");
+        assert!(serde_json::from_str::<Value>(machine).is_ok_and(|it| it["load"].is_number()), "{machine}");
+        (programs.asked().len(), table.to_owned())
     };
     let (asked, whole) = run();
     assert_eq!(asked, 100, "5 counts of processes, 5 alphas, 4 modes");

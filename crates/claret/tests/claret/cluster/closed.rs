@@ -195,26 +195,6 @@ async fn records_come_expire_and_go_where_all_is_ordered() {
     records_come_expire_and_go(Store::connect(all_ordered().url()).await.expect("a store")).await;
 }
 
-/// Calls that look at what is there are ordered if they are few, and locked otherwise; all are answered, on a record that was there.
-#[tokio::test]
-async fn many_calls_on_one_record_are_answered_where_all_is_ordered() {
-    let _limit = super::limit::of_test();
-    let store = Store::connect(all_ordered().url()).await.expect("a store");
-    let list = format!("{}list", prefix());
-    let mut long = 0;
-    for count in [1, 1_000, 10_000] {
-        let batch = store.batch();
-        let pushed: Vec<_> =
-            (0..count).map(|at| batch.list(&list).push_back_returning(at.to_string())).collect();
-        let committed = batch.commit().await.expect("pushed");
-        for length in pushed {
-            long += 1;
-            assert_eq!(committed.get(length).expect("its own"), long);
-        }
-    }
-    assert_eq!(store.list(&list).len().await.expect("read"), 11_001);
-}
-
 async fn records_come_expire_and_go(store: Store) {
     handles::living::all(&store, &prefix()).await;
     handles::documents::all(&store, &prefix()).await;

@@ -1,14 +1,60 @@
-//! Ordered calls in the durability `strict`: whoever is promoted has the order, too (S8 and S17 of docs/replication.md).
+//! Ordered calls: many on one record (P82), and in the durability `strict`, where whoever is promoted has the order, too (S8 and S17 of
+//! docs/replication.md).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::{Records, Store};
-use claret_rig::Cluster;
+use claret::{Records, Store, types::ScoreBound};
+use claret_rig::{Cluster, Module};
 
+use super::rig::{all_ordered, prefix};
 use super::strict::{number, pause, serves, store, strict_cluster_with, wait_until};
+
+/// Calls that look at what is there are ordered if they are few, and locked otherwise; all are answered, on a record that was there.
+#[tokio::test]
+async fn many_calls_on_one_record_are_answered_where_all_is_ordered() {
+    let _limit = super::limit::of_test();
+    let store = Store::connect(all_ordered().url()).await.expect("a store");
+    let list = format!("{}list", prefix());
+    let mut long = 0;
+    for count in [1, 1_000, 10_000] {
+        let batch = store.batch();
+        let pushed: Vec<_> =
+            (0..count).map(|at| batch.list(&list).push_back_returning(at.to_string())).collect();
+        let committed = batch.commit().await.expect("pushed");
+        for length in pushed {
+            long += 1;
+            assert_eq!(committed.get(length).expect("its own"), long);
+        }
+    }
+    assert_eq!(store.list(&list).len().await.expect("read"), 11_001);
+}
+
+/// Bug: where several calls needed together more of a record than may be read at once, the first of them was not carried out. Each is asked
+/// for by itself then.
+#[tokio::test]
+async fn a_call_is_carried_out_though_those_behind_it_need_more_than_is_read_at_once() {
+    let _limit = super::limit::of_test();
+    let options = Cluster::options(2, 0).module(Module::of_sources().expect("the module"));
+    let cluster = options.config("claret.ordering 2").config("claret.whole-elements-max 1024").start();
+    let cluster = cluster.expect("a cluster");
+    let store = Store::connect(cluster.url()).await.expect("a store");
+    // With more than 256 bytes of memory for each of 1,024.
+    let member = |at: u32| format!("{at}:{}", "x".repeat(4_096));
+    let members = (0..100).map(|at| (member(at), f64::from(at)));
+    store.scored_set("k").add_many(members).await.expect("added");
+    let batch = store.batch();
+    batch.scored_set("k").remove(member(0));
+    let all = (ScoreBound::Included(0.0), ScoreBound::Included(f64::INFINITY));
+    let counted: Vec<_> = (0..10).map(|_| batch.scored_set("k").count(all.0, all.1)).collect();
+    let committed = batch.commit().await.expect("committed");
+    for count in counted {
+        assert_eq!(committed.get(count).expect("its own"), 99);
+    }
+    assert_eq!(store.scored_set("k").len().await.expect("read"), 99);
+}
 
 /// Sets the same two registers to what nobody else writes, and keeps it in a set beside each, until it is told to stop. What was
 /// reported.

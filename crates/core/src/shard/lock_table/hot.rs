@@ -21,7 +21,7 @@ pub(super) const ENTRIES_MAX: usize = 128;
 /// Records with longer keys are not counted one by one: the table must not keep large keys of records that are gone.
 pub(super) const KEY_BYTES_MAX: usize = 1024;
 
-/// Counts are halved this often.
+/// Counts are halved this often, counted from the first wait: one alone is shown for so long, whenever it was.
 const HALVED_US: u64 = 10_000_000;
 
 /// One operation on one record.
@@ -54,8 +54,8 @@ pub(super) struct Hot {
     /// Hashes of records and operations, beside the entries: they are looked through.
     tags: Vec<u64>,
     entries: Vec<Entry>,
-    /// So many periods were over when counts were halved last.
-    halved: u64,
+    /// When counts were halved last, or the first was made.
+    halved: Time,
 }
 
 fn tag_of(hash: u64, method: &str) -> u64 {
@@ -68,9 +68,12 @@ impl Hot {
         if key.len() > KEY_BYTES_MAX {
             return;
         }
-        let periods = now.0 / HALVED_US;
-        if periods > self.halved {
-            self.halve(periods);
+        match self.due(now) {
+            0 => {}
+            times => self.halve(times),
+        }
+        if self.entries.is_empty() {
+            self.halved = now;
         }
         let tag = tag_of(hash, method);
         let is_it = |entry: &Entry| entry.method == method && entry.key == *key;
@@ -99,13 +102,17 @@ impl Hot {
         self.entries.len() - 1
     }
 
-    fn halve(&mut self, periods: u64) {
-        let times = (periods - self.halved).min(63);
+    /// How often counts are to be halved by now.
+    fn due(&self, now: Time) -> u64 {
+        now.0.saturating_sub(self.halved.0) / HALVED_US
+    }
+
+    fn halve(&mut self, times: u64) {
         for entry in &mut self.entries {
-            entry.count >>= times;
-            entry.error >>= times;
+            entry.count >>= times.min(63);
+            entry.error >>= times.min(63);
         }
-        self.halved = periods;
+        self.halved = Time(self.halved.0 + times * HALVED_US);
         // Those of which nothing is left are the last.
         let left = self.entries.partition_point(|entry| entry.count > 0);
         self.entries.truncate(left);
@@ -114,7 +121,7 @@ impl Hot {
 
     /// Everything that is counted as of now, in no useful order.
     pub(super) fn counted(&self, now: Time) -> impl Iterator<Item = (&Entry, Waited)> {
-        let times = (now.0 / HALVED_US).saturating_sub(self.halved).min(63);
+        let times = self.due(now).min(63);
         self.entries.iter().filter_map(move |entry| {
             let recent = (entry.count >> times) - (entry.error >> times);
             let is_left = entry.count >> times > 0;
@@ -183,6 +190,19 @@ mod tests {
         // A clock that stands, or goes back, halves nothing.
         note(&mut hot, 1, "c", "GET");
         assert_eq!(recent(&hot, 1, "c", "GET"), Some((2, 2)));
+    }
+
+    #[test]
+    fn what_had_to_wait_is_shown_for_ten_seconds_whenever_it_was() {
+        for began in [9, 10, 19] {
+            let mut hot = Hot::default();
+            note(&mut hot, began, "a", "GET");
+            assert_eq!(recent(&hot, began + 9, "a", "GET"), Some((1, 1)));
+            assert_eq!(recent(&hot, began + 10, "a", "GET"), None);
+            // Also of the first one after all were gone.
+            note(&mut hot, began + 35, "a", "GET");
+            assert_eq!(recent(&hot, began + 44, "a", "GET"), Some((1, 1)));
+        }
     }
 
     #[test]
