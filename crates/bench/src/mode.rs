@@ -39,13 +39,15 @@ pub enum Scheme {
     Multi,
     /// A script of what is known up front.
     Lua,
+    /// `CLARET.DO` of what is known up front, which any node carries out over all.
+    Errand,
 }
 
 impl Scheme {
     /// Whether it runs on one server that is no part of a cluster.
     pub fn is_single(self) -> bool {
         match self {
-            Scheme::Lock => false,
+            Scheme::Lock | Scheme::Errand => false,
             Scheme::Watch | Scheme::Multi | Scheme::Lua => true,
         }
     }
@@ -54,7 +56,7 @@ impl Scheme {
     pub fn is_interactive(self) -> bool {
         match self {
             Scheme::Lock | Scheme::Watch => true,
-            Scheme::Multi | Scheme::Lua => false,
+            Scheme::Multi | Scheme::Lua | Scheme::Errand => false,
         }
     }
 }
@@ -69,7 +71,7 @@ pub struct BenchMode {
     pub engine: Engine,
 }
 
-const MODES: [BenchMode; 15] = [
+const MODES: [BenchMode; 16] = [
     BenchMode { name: "mutex", engine: Engine::Mutex },
     BenchMode { name: "sqlite", engine: Engine::Sqlite },
     BenchMode { name: "none", engine: Engine::Store(Mode::None) },
@@ -80,6 +82,7 @@ const MODES: [BenchMode; 15] = [
     BenchMode { name: "claret", engine: Engine::Claret },
     BenchMode { name: "optimistic", engine: Engine::Optimistic },
     BenchMode { name: "sinfonia", engine: Engine::Sinfonia },
+    BenchMode { name: "errand", engine: Engine::Redis(Scheme::Errand) },
     BenchMode { name: "redis-lock", engine: Engine::Redis(Scheme::Lock) },
     BenchMode { name: "redis-watch", engine: Engine::Redis(Scheme::Watch) },
     BenchMode { name: "redis-multi", engine: Engine::Redis(Scheme::Multi) },

@@ -74,8 +74,13 @@ impl Mailbox {
     /// Wakes everybody who watches: the transaction's state changed in another of its tasks.
     pub(crate) fn wake(&self) {
         let mut woken = Wakers::new();
-        self.inner.lock().wake_into(&mut woken);
+        self.wake_into(&mut woken);
         woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// The same, later.
+    pub(crate) fn wake_into(&self, woken: &mut Wakers) {
+        self.inner.lock().wake_into(woken);
     }
 
     /// The same where nothing but these answers came: of those who wait for others, nobody is woken.

@@ -57,7 +57,7 @@ pub enum Room {
     Guard,
     /// Native effects, and their way to replicas and the append-only file.
     Records,
-    /// Sessions, rights, keys that expire, and the shard's life.
+    /// Sessions, rights, errands, keys that expire, and the shard's life.
     Sessions,
     /// The durability `strict` of the module.
     Replicas,
@@ -78,7 +78,7 @@ impl Room {
             Room::Client => "The client of a cluster",
             Room::Guard => "The guard",
             Room::Records => "Native effects and replication",
-            Room::Sessions => "Sessions, rights, expiry",
+            Room::Sessions => "Sessions, rights, errands, expiry",
             Room::Replicas => "The durability strict",
             Room::Log => "The log of a store in a folder",
             Room::Gateway => "The gateway",
@@ -92,6 +92,8 @@ bugs! {
         AgeOfCallerForgotten ["claret/lib who_has_tried_for_longest_is_served_first"];
         /// A transaction that waits goes on though its caller has left.
         GoneCallersServed ["gateway/waiting an_exec_that_waits_when_its_client_goes_is_not_done"];
+        /// Of transactions that combine, those that wait do not hear what is due sooner.
+        SoonerUntold ["claret/ways who_waits_hears_of_what_is_due_sooner"];
         /// Nodes may differ in what a failover loses.
         DurabilitiesMixed ["claret/hostile nodes_that_differ_in_durability_are_refused"];
         /// A program takes nodes with another schema than its own.
@@ -573,6 +575,31 @@ bugs! {
         TimeGoesOn ["module/expiry a_key_does_not_end_in_the_midst_of_an_entry"];
         /// A user who may only read keeps out other readers.
         ReadersReserve ["module/participants who_only_reads_keeps_out_no_other_reader"];
+        /// A frame counts though one before it was lost.
+        LetterGapUnseen ["module/lib a_helper_speaks_over_its_newest_connection_without_a_gap"];
+        /// Any node may write in the name of another one's helper.
+        AnyHomeHeard ["module/lib a_helper_speaks_over_its_newest_connection_without_a_gap"];
+        /// A helper takes over the session of a client.
+        HelperIsAnybody ["module/lib a_session_of_a_client_is_no_helpers_and_the_other_way_round"];
+        /// What comes over an earlier connection counts.
+        EarlierConnectionHeard ["module/lib a_connection_that_is_over_begins_anew_and_nothing_of_the_earlier_one_counts"];
+        /// An errand begins before the nodes of its keys have said which shards they are.
+        ErrandBeginsEarly ["module/lib an_errand_leaves_when_every_node_of_its_keys_has_said_welcome"];
+        /// A shard that is silent is waited for without end.
+        SilenceBorne ["module/lib who_is_silent_for_a_second_is_greeted_anew"];
+        /// There may be any number of errands.
+        ErrandsUnbounded ["module/lib there_is_room_for_a_bounded_number_and_who_leaves_makes_room"];
+        /// The errand of a client that is gone goes on to wait.
+        GiverGoneWaits [
+            "module/lib there_is_room_for_a_bounded_number_and_who_leaves_makes_room",
+            "module/errands a_giver_or_a_home_that_dies_leaves_nothing_held"
+        ];
+        /// A user who is off acts by errand.
+        OffUserActs ["module/errands rights_are_those_of_the_node_that_has_the_key"];
+        /// The helpers of a home that is over hold what they held.
+        HelpersOutlive ["module/lib a_helper_speaks_over_its_newest_connection_without_a_gap"];
+        /// Answers stand in the order in which they came.
+        AnswersAsTheyCame ["module/errands any_node_carries_out_operations_on_keys_of_all_or_none"];
         /// The length of a frame is not bounded.
         FramesUnbounded ["module/lives frames_outboxes_and_sessions_have_bounds"];
     }

@@ -44,6 +44,7 @@ Modes:
   hot-chain            the same, where they use records for which many wait
   sinfonia             mini-transactions on the same shards: reads without locks, and a commit that compares every item that was
                        read or is overwritten, under reader/writer locks that refuse at once; again after a pause
+  errand               on a cluster: CLARET.DO of the operations, given to one node by each client (not interactive)
   redis-lock           on a cluster: SET NX PX for each key, the commands, release
   redis-watch          on one server: WATCH, reads, MULTI, writes, EXEC, again when somebody was faster
   redis-multi          on one server: MULTI, the commands, EXEC (not interactive)

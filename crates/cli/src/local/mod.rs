@@ -253,7 +253,7 @@ impl ClusterDir {
         }
     }
 
-    /// The servers with a secret of this cluster's, without which they take no chains and are not strict.
+    /// The servers with a secret of this cluster's, without which they take no chains, no errands, and are not strict.
     fn signing(&self, cluster: ClusterOptions) -> Result<ClusterOptions, String> {
         let file = self.0.join(SECRET);
         let written = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&file);
@@ -261,7 +261,10 @@ impl ClusterDir {
             .and_then(|mut opened| opened.write_all(Password::random().as_str().as_bytes()))
             .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
         let file = file.canonicalize().map_err(|error| format!("cannot find {}: {error}", file.display()))?;
-        Ok(cluster.config(&format!("claret.peer-secret-file {}", file.display())))
+        // Whoever runs it here can reach all of it anyway.
+        Ok(cluster
+            .config(&format!("claret.peer-secret-file {}", file.display()))
+            .config("claret.errands yes"))
     }
 
     /// Ends the cluster here, and removes it; what it was.

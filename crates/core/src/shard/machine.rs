@@ -403,7 +403,12 @@ impl Shard {
 
     /// Counts.
     pub fn stats(&self) -> Stats {
-        self.table.added_to(self.stats)
+        Stats { trials: self.adaptive.trials(), ..self.table.added_to(self.stats) }
+    }
+
+    /// Whether it asks for timestamps now (P87).
+    pub fn asks_for_timestamps(&self) -> bool {
+        self.adaptive.asks(self.config.limits())
     }
 
     /// The same for shards that behave alike.

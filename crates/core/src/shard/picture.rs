@@ -37,6 +37,21 @@ pub struct Stats {
     pub recoveries: u64,
     /// Questions of other shards that were not answered, since there was no room to write a no.
     pub unanswered: u64,
+    /// What became of trials of the other one of locks and order.
+    pub trials: Trials,
+}
+
+/// What became of trials of the other one of locks and order (P87).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trials {
+    /// Those that were compared with what was before and after.
+    pub compared: u64,
+    /// Those that said nothing, since some of what was carried out had a timestamp and some had none.
+    pub mixed: u64,
+    /// Those that said nothing, since much more was carried out before than after, or much less.
+    pub unequal: u64,
+    /// How often the shard began to ask for timestamps, or stopped.
+    pub changes: u64,
 }
 
 /// One record that somebody holds or waits for.

@@ -226,6 +226,29 @@ pub(crate) const COMMANDS: &[Command] = &[
         entry: entry!(exec::exec),
     },
     Command {
+        name: c"claret.do",
+        flags: c"write",
+        categories: c"write blocking",
+        arity: -4,
+        arguments: &[Argument {
+            name: "operation",
+            shape: Shape::Block(&[
+                one("words", Shape::Int),
+                one("method", Shape::Text),
+                one("key", Shape::Text),
+                Argument { name: "argument", shape: Shape::Text, optional: true, repeated: true },
+            ]),
+            optional: false,
+            repeated: true,
+        }],
+        summary: "Runs operations on keys of any nodes as one transaction: all of them, or none. For keys of other nodes it needs \
+                  `claret.peer-secret-file` and `claret.errands yes` ([errands](errands.md)).",
+        complexity: "O(N) with N the operations and the waiters that they let in",
+        answers: "an array with the answer of each operation; or one error, and nothing is done; or `UNKNOWN`",
+        since: "0.1.0",
+        entry: entry!(exec::errand),
+    },
+    Command {
         name: c"claret.outcome",
         flags: c"readonly fast",
         categories: c"read fast",

@@ -1,4 +1,5 @@
-//! `CLARET.EXEC`: a one-shot transaction on keys of this node, for any client and for `redis-cli`.
+//! `CLARET.EXEC`: a one-shot transaction on keys of this node, for any client and for `redis-cli`; and `CLARET.DO`, the same on keys of
+//! any nodes.
 
 use std::ffi::c_int;
 
@@ -8,7 +9,8 @@ use redis_module::raw;
 use super::frame::in_first_database;
 use super::{closed, entry, keyspace, with_node};
 use crate::ffi::{Arg, Ctx, Flag};
-use crate::node::{Begun, check_placement, limits};
+use crate::node::{Begun, Node, check_placement, limits};
+use crate::parts::errands::{BYTES_MAX, CALLS_MAX};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::one_shots::{Calls, Ended};
 
@@ -24,12 +26,51 @@ pub(super) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         None => Err(Error::NotReady),
         Some(Begun::Ended(ended)) => reply(ctx, ended),
         Some(Begun::Waits(number)) => {
-            let client = ctx.block(Some(answer));
-            client.on_disconnect(Some(gone));
-            with_node(|node| node.exec_waits(ctx, number, client));
+            exec_waits(ctx, number);
             Ok(())
         }
     }
+}
+
+/// `CLARET.DO words operation key [argument ...] [words operation key [argument ...] ...]`
+pub(super) fn errand(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+    in_first_database(ctx)?;
+    let calls = parse(&arguments[1..])?;
+    let caller = keyspace().caller(ctx);
+    keyspace().may_write(ctx)?;
+    let is_here = with_node(|node| node.has_all(ctx, &calls)).ok_or(Error::NotReady)?;
+    if !is_here {
+        let bytes: usize = arguments[1..].iter().map(|word| word.bytes().len()).sum();
+        if calls.len() > CALLS_MAX || bytes > BYTES_MAX {
+            let (calls, calls_max, bytes_max) = (calls.len(), CALLS_MAX, BYTES_MAX);
+            return Err(Error::ErrandTooLarge { calls, bytes, calls_max, bytes_max });
+        }
+    }
+    let may_wait = !caller.is(Flag::Multi) && !caller.is(Flag::Lua) && !caller.is(Flag::DenyBlocking);
+    let begun = match is_here {
+        true => with_node(|node| node.exec(ctx, calls, &caller, may_wait)),
+        false => with_node(|node| node.errand(ctx, calls, &caller, may_wait)),
+    };
+    match begun {
+        None => Err(Error::NotReady),
+        Some(Begun::Ended(ended)) => reply(ctx, ended),
+        Some(Begun::Waits(number)) if is_here => {
+            exec_waits(ctx, number);
+            Ok(())
+        }
+        Some(Begun::Waits(number)) => {
+            let client = ctx.block(Some(answer_errand));
+            client.on_disconnect(Some(giver_gone));
+            with_node(|node| node.errand_waits(ctx, number, client));
+            Ok(())
+        }
+    }
+}
+
+fn exec_waits(ctx: Ctx, number: u64) {
+    let client = ctx.block(Some(answer));
+    client.on_disconnect(Some(gone));
+    with_node(|node| node.exec_waits(ctx, number, client));
 }
 
 fn reply(ctx: Ctx, ended: Ended) -> Outcome {
@@ -84,12 +125,33 @@ unsafe extern "C" fn answer(
 ) -> c_int {
     // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
+    answer_with(ctx, Node::exec_ended)
+}
+
+fn answer_with(ctx: Ctx, ended: impl FnOnce(&mut Node, u64) -> Ended) -> c_int {
     let number = ctx.released_with();
-    let ended = entry(ctx, "an answer", |_| with_node(|node| node.exec_ended(number))).flatten();
+    let ended = entry(ctx, "an answer", |_| with_node(|node| ended(node, number))).flatten();
     if let Err(error) = reply(ctx, ended.unwrap_or(Err(Error::NotReady))) {
         ctx.reply_error(&error.line());
     }
     raw::REDISMODULE_OK as c_int
+}
+
+/// The same of an errand.
+unsafe extern "C" fn answer_errand(
+    ctx: *mut raw::RedisModuleCtx,
+    _: *mut *mut raw::RedisModuleString,
+    _: c_int,
+) -> c_int {
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
+    let ctx = unsafe { Ctx::new(ctx) };
+    answer_with(ctx, Node::errand_ended)
+}
+
+/// The connection of whoever gave one closed.
+unsafe extern "C" fn giver_gone(ctx: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
+    // SAFETY: they are what the server just called with, and do not leave this call (context rule).
+    unsafe { closed(ctx, client, "a closing client", |node, ctx, client| node.errand_left(ctx, client)) }
 }
 
 /// Its connection closed.

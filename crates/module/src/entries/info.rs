@@ -111,6 +111,25 @@ const FIELDS: &[Field] = &[
     field("unanswered", "questions of other nodes that were not answered for lack of room", |_, stats| {
         stats.unanswered
     }),
+    field("asks_for_timestamps", "1 while the node asks for timestamps, to order calls", |node, _| {
+        node.shard.as_ref().is_some_and(Shard::asks_for_timestamps).into()
+    }),
+    field("order_trials", "trials of the other one of locks and order that were compared", |_, stats| {
+        stats.trials.compared
+    }),
+    field(
+        "order_trials_mixed",
+        "trials that said nothing, since not everything was locked or ordered as tried",
+        |_, stats| stats.trials.mixed,
+    ),
+    field(
+        "order_trials_unequal",
+        "trials that said nothing, since the load changed meanwhile",
+        |_, stats| stats.trials.unequal,
+    ),
+    field("order_changes", "times that the node began to ask for timestamps, or stopped", |_, stats| {
+        stats.trials.changes
+    }),
     field("looks", "executions to check whether a lock is free", |_, stats| stats.looks),
     field("grants", "operations that got their lock", |_, stats| stats.grants),
     field("waits", "operations that had to wait for their lock", |_, stats| stats.waits),
@@ -160,6 +179,17 @@ const FIELDS: &[Field] = &[
     field("outbox_dropped", "responses dropped from full outboxes", |node, _| node.sessions.dropped),
     field("execs", "transactions by CLARET.EXEC", |node, _| node.one_shots.count),
     field("execs_open", "of these, those that wait", |node, _| node.one_shots.len() as u64),
+    field("errands", "transactions by CLARET.DO with keys at other nodes", |node, _| {
+        node.plain.errands.count
+    }),
+    field("errands_open", "of these, those that have not ended", |node, _| node.plain.errands.len() as u64),
+    field("errands_unknown", "of these, those of which nobody knew whether they were done", |node, _| {
+        node.plain.errands.unknown
+    }),
+    field("letters_in", "frames of errands, and their answers, from other nodes", |node, _| {
+        node.counts.letters_in
+    }),
+    field("letters_out", "the same, to other nodes", |node, _| node.counts.letters_out),
     field(
         "plain_guarded",
         "plain commands that were checked against locks because a key was held",

@@ -111,6 +111,11 @@ impl Node {
     }
 }
 
+/// Whether all keys are of this node.
+pub(super) fn is_here(slots: &Slots, calls: &Calls) -> bool {
+    calls.iter().all(|(key, _)| slots.is_mine(slot_of(key)))
+}
+
 /// Whether all keys are of this node; if they are of another one, that is said as the server says it.
 pub(crate) fn check_placement(slots: &Slots, calls: &Calls) -> Outcome {
     let mut elsewhere = calls

@@ -1,18 +1,20 @@
 //! What comes to the shard, which is frames of client processes, messages of other shards, and time; and what it says then.
 
-use claret_core::message::{Call, Output, PeerMessage, Refusal, Request, Response, Status};
+use claret_core::message::{Call, Link, Output, PeerMessage, Refusal, Request, Response, Status};
 use claret_core::{AttemptId, SessionId, Shard, ShardId, Time, wire};
 use claret_planted::{Bug, is_planted};
 use claret_types::Operation;
 
 use super::keyspace::Keyspace;
 use super::peers::Sent;
+use super::rights::Calling;
 use super::{BARRED_MS, Caller, Node, settings, unix_time};
 use crate::ffi::Ctx;
 use crate::parts::error::Error;
+use crate::parts::letters::{Letter, Says};
 use crate::parts::one_shots::Next;
 use crate::parts::queue::OWN;
-use crate::parts::sessions::{Delivery, OutboxBounds};
+use crate::parts::sessions::{Delivery, OutboxBounds, SessionBounds};
 
 /// How old a transaction may say that it is (P51), in microseconds.
 const BIRTH_AGE_US_MAX: u64 = 60_000_000;
@@ -30,8 +32,25 @@ impl Node {
         bytes: usize,
     ) -> Result<Vec<Response>, Error> {
         let link = self.sessions.link(ctx.client(), caller.name())?;
-        let _calling = self.keyspace.enter(caller);
         self.counts.frame_bytes += bytes as u64;
+        let count = requests.len();
+        let _calling = self.take_requests(ctx, caller, link, requests)?;
+        let mut reply = self.sessions.take(link.session);
+        reply.reserve(count.min(ANSWERS_MAX)); // Mostly each is answered once.
+        self.carry_out(ctx, Some((link.session, &mut reply)));
+        self.counts.replies += reply.len() as u64;
+        Ok(reply)
+    }
+
+    /// Hands requests of a session to the shard; what it wants said then is not said yet. The caller is in as long as what is returned lives.
+    pub(super) fn take_requests(
+        &mut self,
+        ctx: Ctx,
+        caller: Caller,
+        link: Link,
+        requests: Vec<Request>,
+    ) -> Result<Calling, Error> {
+        let calling = self.keyspace.enter(caller);
         let foreign = |request: &Request| match request {
             Request::Heartbeat { live, .. } => live.iter().any(|attempt| attempt.tx.session != link.session),
             Request::Execute { attempt, .. }
@@ -53,8 +72,7 @@ impl Node {
         let keyspace = self.keyspace;
         let Some(shard) = &mut self.shard else { return Err(Error::NotReady) };
         self.counts.frames += 1;
-        let count = requests.len();
-        self.counts.requests += count as u64;
+        self.counts.requests += requests.len() as u64;
         let eldest = Time(unix_time().0.saturating_sub(BIRTH_AGE_US_MAX));
         shard.begin(now);
         let sums = keyspace.keep_sums();
@@ -74,11 +92,7 @@ impl Node {
             keyspace.tell(ctx, now, shard, &[]);
         }
         drop(sums);
-        let mut reply = self.sessions.take(link.session);
-        reply.reserve(count.min(ANSWERS_MAX)); // Mostly each is answered once.
-        self.carry_out(ctx, Some((link.session, &mut reply)));
-        self.counts.replies += reply.len() as u64;
-        Ok(reply)
+        Ok(calling)
     }
 
     /// Takes a message of another shard.
@@ -123,6 +137,9 @@ impl Node {
             self.say(ctx, None);
         }
         self.tell_replicas(ctx);
+        if self.plain.errands.is_any() && self.plain.errands.is_due(self.now()) {
+            self.send_mail_soon(ctx);
+        }
         self.set_timer(ctx);
     }
 
@@ -147,6 +164,10 @@ impl Node {
         while let Some((session, delivery)) = self.sessions.next_delivery() {
             match delivery {
                 Delivery::Wake(poller) => poller.release(session.0),
+                Delivery::Letter { home, link, answered, responses } => {
+                    let says = Says::Answers { answered, responses };
+                    self.answer_letter(ctx, home, Letter { link, says });
+                }
                 Delivery::Push(channel, responses) => {
                     self.counts.pushes += 1;
                     if ctx.publish(&channel, &wire::encode_responses(&responses)) == 0 {
@@ -245,7 +266,8 @@ impl Node {
     /// Sets the timer for what is due next.
     pub(super) fn set_timer(&mut self, ctx: Ctx) {
         self.check_again(ctx, settings::TOPOLOGY_MS.get());
-        let Some(due) = self.shard.as_ref().and_then(Shard::poll_timeout) else { return };
+        let due = self.shard.as_ref().and_then(Shard::poll_timeout);
+        let Some(due) = due.into_iter().chain(self.plain.errands.poll_timeout()).min() else { return };
         self.timers.set_deadline(ctx, due, || self.clock.now());
     }
 
@@ -288,7 +310,9 @@ impl Node {
         for (session, poller) in self.sessions.late(now) {
             poller.release(session.0);
         }
-        self.one_shots.expire(now) || self.sessions.is_polled()
+        let is_any_errand = self.plain.errands.expire(now);
+        self.release_errands();
+        self.one_shots.expire(now) || self.sessions.is_polled() || is_any_errand
     }
 }
 
@@ -325,6 +349,13 @@ fn resolve(request: &mut Request) -> u64 {
             calls.len() as u64
         }
         _ => 0,
+    }
+}
+
+pub(super) fn session_bounds() -> SessionBounds {
+    SessionBounds {
+        sessions_max: settings::SESSIONS_MAX.get(),
+        user_sessions_max: settings::USER_SESSIONS_MAX.get(),
     }
 }
 

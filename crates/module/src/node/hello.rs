@@ -4,11 +4,12 @@ use claret_core::message::Response;
 use claret_core::{Incarnation, SessionId, Shard, ShardId};
 use claret_identity::{Challenge, Signature};
 
-use super::{Caller, Node, settings};
+use super::frames::session_bounds;
+use super::{Caller, Node};
 use crate::ffi::{Blocked, Ctx, Denial};
 use crate::parts::error::Error;
 use crate::parts::queue::OWN;
-use crate::parts::sessions::{Handshake, SessionBounds, Way};
+use crate::parts::sessions::{Handshake, Way};
 use crate::parts::slots::Slots;
 
 /// What a client says with a hello.
@@ -58,11 +59,7 @@ impl Node {
             .inspect_err(|_| caller.log_denial(ctx, b"claret.hello", Denial::Login))?;
         let pushes = matches!(way, Some(Way::Push(_)));
         let is_known = self.sessions.is_known(session);
-        let bounds = SessionBounds {
-            sessions_max: settings::SESSIONS_MAX.get(),
-            user_sessions_max: settings::USER_SESSIONS_MAX.get(),
-        };
-        self.sessions.hello(&handshake, way, bounds)?;
+        self.sessions.hello(&handshake, way, session_bounds())?;
         let incarnation = match is_known {
             true => self.shard.as_ref().map(|shard| shard.incarnation_to(session)),
             false => self.greet(session, handshake.user),

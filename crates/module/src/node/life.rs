@@ -207,6 +207,8 @@ impl Node {
     fn dismiss(&mut self) {
         self.one_shots.clear();
         self.release_one_shots();
+        self.plain.errands.clear();
+        self.release_errands();
         for poller in self.sessions.clear() {
             poller.release(0);
         }
@@ -271,6 +273,7 @@ impl Node {
             shard.forget_strangers(now, after_us);
             forgotten.into_iter().for_each(|session| shard.forget(now, session));
         }
+        self.plain.errands.end_idle(now);
         if !is_barred {
             self.beat();
             self.carry_out(ctx, None);
@@ -295,6 +298,7 @@ impl Node {
             && self.serving.is_drained == (settings::DRAIN.get() == 1)
             && self.sessions.len() == 0
             && self.one_shots.len() == 0
+            && self.plain.errands.len() == 0
             && self.plain.queue.len() == 0
             && self.shard.as_ref().is_none_or(|shard| shard.open_attempts() == 0)
     }

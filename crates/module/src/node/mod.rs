@@ -19,6 +19,7 @@ pub(crate) mod settings;
 
 pub(crate) mod caller;
 mod clock;
+mod errands;
 mod exec;
 mod files;
 mod following;
@@ -174,6 +175,8 @@ pub(crate) struct Counts {
     pub(crate) peer_envelopes_out: u64,
     pub(crate) peer_messages_unsent: u64,
     pub(crate) peer_messages_refused: u64,
+    pub(crate) letters_in: u64,
+    pub(crate) letters_out: u64,
     pub(crate) incarnations: u64,
     pub(crate) batches_told: u64,
     pub(crate) batches_taken: u64,

@@ -3,6 +3,7 @@
 use claret_core::message::PeerMessage;
 
 use crate::ffi::Links;
+use crate::parts::letters::Letter;
 use crate::parts::mail::Mail;
 use crate::parts::seals::{Envelope, Seals};
 
@@ -15,6 +16,8 @@ pub(super) struct PeerLinks {
     pub(super) seals: Option<Seals>,
     /// What is for other nodes, until the end of this turn of the server's loop.
     mail: Mail,
+    /// Letters, each with the node that it is for, until then.
+    letters: Vec<(String, Letter)>,
     links: Links,
     /// Messages to other shards.
     said: u64,
@@ -29,6 +32,7 @@ impl PeerLinks {
         PeerLinks {
             seals,
             mail: Mail::default(),
+            letters: Vec::new(),
             links: Links::default(),
             said: 0,
             looked_at: None,
@@ -81,6 +85,14 @@ impl PeerLinks {
         self.mail.put(node, message)
     }
 
+    pub(super) fn put_letter(&mut self, node: String, letter: Letter) {
+        self.letters.push((node, letter));
+    }
+
+    pub(super) fn take_letters(&mut self) -> Vec<(String, Letter)> {
+        std::mem::take(&mut self.letters)
+    }
+
     /// Takes all that is to leave now.
     pub(super) fn take_mail(&mut self) -> impl Iterator<Item = (String, Vec<u8>)> + use<> {
         self.mail.take()
@@ -93,7 +105,11 @@ impl PeerLinks {
             (None, Envelope::Peer(message)) => Some(message.clone()),
             (
                 None,
-                Envelope::Greeting(_) | Envelope::Knows { .. } | Envelope::TakeOver | Envelope::Peers(_),
+                Envelope::Greeting(_)
+                | Envelope::Knows { .. }
+                | Envelope::TakeOver
+                | Envelope::Peers(_)
+                | Envelope::Letter(_),
             ) => None,
         }
     }

@@ -7,7 +7,7 @@ use claret_core::message::PeerMessage;
 use claret_core::{ShardId, wire};
 use claret_planted::{Bug, is_planted};
 
-use super::{Node, settings};
+use super::{BARRED_MS, Node, settings};
 use crate::ffi::{Ctx, Flag, Log};
 use crate::parts::mail::Mail;
 use crate::parts::seals::{Envelope, Greeting, Refused};
@@ -75,6 +75,12 @@ impl Node {
     /// The timer for what goes to other nodes together.
     pub(crate) fn mail_fired(&mut self, ctx: Ctx) {
         self.timers.mail_fired();
+        // Who is let in writes.
+        match self.plain.errands.is_any() && self.keyspace.is_barred(ctx) {
+            true => self.come_back(ctx, BARRED_MS),
+            false => self.write_letters(ctx),
+        }
+        self.send_letters(ctx);
         for (node, envelope) in self.peers.take_mail() {
             let is_sent = self.send_envelope(ctx, &node, &Envelope::Peers(envelope));
             self.counts.peer_envelopes_out += u64::from(is_sent);
@@ -102,6 +108,10 @@ impl Node {
         };
         if is_news {
             self.greet_node(ctx, &sender);
+            // Those of its life before are over (E8).
+            let now = self.now();
+            self.sessions.end_helpers(now, &sender, None);
+            self.come_back(ctx, 0);
         }
         match envelope {
             Envelope::Greeting(greeting) => {
@@ -117,6 +127,7 @@ impl Node {
             Envelope::Peers(messages) => self.hear_peers(ctx, &sender, &messages),
             Envelope::Knows { position, asked } => self.hear_position(&sender, position, asked),
             Envelope::TakeOver => self.take_over(ctx, &sender),
+            Envelope::Letter(letter) => self.open_letter(ctx, &sender, &letter),
         }
     }
 
@@ -193,7 +204,8 @@ impl Node {
 
     fn greet_node(&mut self, ctx: Ctx, node: &str) {
         let bears = self.shard.as_ref().map(|shard| (shard.id(), shard.incarnation()));
-        let greeting = Greeting { is_strict: settings::is_strict(), bears, asks: self.strict.following.asks };
+        let (is_strict, takes_errands) = (settings::is_strict(), self.takes_errands());
+        let greeting = Greeting { is_strict, bears, takes_errands, asks: self.strict.following.asks };
         self.send_envelope(ctx, node, &Envelope::Greeting(greeting));
     }
 }

@@ -3,6 +3,7 @@
 use claret_core::Shard;
 
 use crate::parts::blocked_clients::BlockedClients;
+use crate::parts::errands::Errands;
 use crate::parts::open_multis::OpenMultis;
 use crate::parts::passed_over::PassedOver;
 use crate::parts::queue::Queue;
@@ -18,6 +19,8 @@ pub(crate) struct PlainClients {
     /// Commands that wait for keys.
     pub(crate) queue: Queue,
     pub(crate) open_multis: OpenMultis,
+    /// Transactions with keys at several nodes that they gave to this one whole.
+    pub(crate) errands: Errands,
     /// Keys that pops found held.
     pub(super) passed_over: PassedOver,
     /// Clients that sleep in the server until a key is there.

@@ -19,6 +19,7 @@ use super::settings;
 use crate::ffi::{Ctx, Flag, Text, User};
 use crate::parts::owner::Name;
 use crate::parts::slots::Slots;
+use crate::parts::users::Standing;
 
 /// For as long as this lives, operations are admitted for the caller that entered; then for the one before.
 pub(crate) struct Calling {
@@ -49,9 +50,24 @@ impl Keyspace {
     fn caller_with(&self, ctx: Ctx, name: Text) -> Caller {
         let shown = Name::new(name.bytes());
         let user = User::named(&name);
-        let is_almighty = user.as_ref().is_some_and(|user| self.is_almighty(ctx, user, &name));
+        let is_almighty = user.as_ref().is_some_and(|user| self.standing(ctx, user, &name).is_almighty);
         let (flags, admitted) = (ctx.flags(), SmallVec::new());
         Caller { user, name: shown, flags, is_almighty, is_server: false, admitted }
+    }
+
+    /// Whoever has this name, if it may log in now; nobody, otherwise (E5).
+    pub(crate) fn caller_by_letter(&self, ctx: Ctx, name: &Name) -> Caller {
+        let caller = self.caller_named(ctx, name);
+        match self.is_on(ctx, name) || is_planted(Bug::OffUserActs) {
+            true => caller,
+            false => Caller { user: None, is_almighty: false, ..caller },
+        }
+    }
+
+    /// Whether a user of this name may log in here now.
+    pub(crate) fn is_on(&self, ctx: Ctx, name: &Name) -> bool {
+        let name = Text::new(name.bytes());
+        User::named(&name).is_some_and(|user| self.standing(ctx, &user, &name).is_on)
     }
 
     /// Operations are admitted for this caller now.
@@ -59,22 +75,24 @@ impl Keyspace {
         Calling { keyspace: self, before: self.caller.replace(Some(caller)) }
     }
 
-    /// Whether a user may run every command on every key.
-    fn is_almighty(&self, ctx: Ctx, user: &User, name: &Text) -> bool {
+    /// What a user may do at all.
+    fn standing(&self, ctx: Ctx, user: &User, name: &Text) -> Standing {
         let now = Instant::now();
         let seen = self.users.with(|users| users.seen(name.bytes(), now)).flatten();
-        if let Some((Some(is_almighty), _)) = seen {
-            return is_almighty;
+        if let Some((Some(standing), _)) = seen {
+            return standing;
         }
         let about = ctx.call(c"ACL", c"Ev", [&Text::new(b"GETUSER"), name]).items();
         let is = |field: &str, wanted: &str| {
             let pair = about.chunks_exact(2).find(|pair| pair[0].is(field));
             pair.is_some_and(|pair| pair[1].is(wanted))
         };
-        let is_almighty = is("commands", "+@all") && is("keys", "~*");
+        let flags = about.chunks_exact(2).find(|pair| pair[0].is("flags")).map(|pair| pair[1].clone());
+        let is_on = flags.is_some_and(|flags| flags.list().any(|flag| *flag == *b"on"));
+        let standing = Standing { is_almighty: is("commands", "+@all") && is("keys", "~*"), is_on };
         let rights = seen.map_or_else(|| rights_of(ctx, user, name.bytes()), |(_, rights)| rights);
-        self.users.with(|users| users.note(name.bytes(), is_almighty, rights, now));
-        is_almighty
+        self.users.with(|users| users.note(name.bytes(), standing, rights, now));
+        standing
     }
 
     /// An access control list is about to change.

@@ -247,6 +247,12 @@ pub(crate) static DURABILITY: Setting = Setting::of_words(
      since every configured replica has it before, and a replica that takes over goes on as the same shard. The same on \
      all nodes; `strict` needs a cluster and claret.peer-secret-file",
 );
+pub(crate) static ERRANDS: Setting = Setting::of_words(
+    "errands",
+    &[c"no", c"yes"],
+    "whether `CLARET.DO` takes keys of other nodes, and this node operations that were given to others ([errands](errands.md)): \
+     whoever breaks into one node can then act as any user at the others. It needs claret.peer-secret-file, and the same on all nodes",
+);
 pub(crate) static REPLICAS: Setting = Setting::new(
     "replicas",
     1,
@@ -367,7 +373,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Setting> {
 }
 
 /// Those that are of no way to commit.
-static SETTINGS: [&Setting; 27] = [
+static SETTINGS: [&Setting; 28] = [
     &LEASE_MS,
     &INQUIRE_MS,
     &FRAME_BYTES_MAX,
@@ -393,6 +399,7 @@ static SETTINGS: [&Setting; 27] = [
     &ORDERING,
     &CLOCK_SKEW_MS,
     &DURABILITY,
+    &ERRANDS,
     &REPLICAS,
     &REPLICA_MS,
 ];

@@ -148,6 +148,40 @@ pub(crate) enum Error {
     )]
     NotInDoubt(AttemptId),
 
+    // --- errands ---
+    #[error(
+        "the keys are on several nodes, and for those CLARET.DO needs claret.peer-secret-file and claret.errands yes on all nodes; \
+         without, give it the keys of this node, or use a gateway or a Claret client"
+    )]
+    ErrandsOff,
+    #[error(
+        "the keys are on several nodes, and in the durability strict CLARET.DO takes those of one; use a gateway or a Claret client"
+    )]
+    ErrandStrict,
+    #[error(
+        "the keys are on several nodes, which have to be waited for; send CLARET.DO by itself, outside MULTI and scripts"
+    )]
+    ErrandWaits,
+    #[error(
+        "node {0} has keys of it, and takes no operations that were given to other nodes: it has claret.errands no, another secret, or \
+         another version of the module; nothing was done"
+    )]
+    ErrandsNotAt(String),
+    #[error("user is unknown or off at node {0}, which has keys of it; nothing was done")]
+    NoUserThere(String),
+    #[error("node {0} has not answered; nothing was done, try again")]
+    NodeSilent(String),
+    #[error(
+        "one CLARET.DO over several nodes has {calls} operations of {bytes} bytes, and {calls_max} of {bytes_max} at most; split it"
+    )]
+    ErrandTooLarge { calls: usize, bytes: usize, calls_max: usize, bytes_max: usize },
+    #[error(
+        "{0} transactions over several nodes are under way at this one; nothing was done, try again or at another node"
+    )]
+    TooManyErrands(usize),
+    #[error("it is not known whether it was done; look whether it was")]
+    ErrandUnknown,
+
     // --- plain commands ---
     #[error("name a command")]
     NoCommand,
@@ -216,6 +250,8 @@ impl Error {
             | Error::Writes(_)
             | Error::NoScript(_)
             | Error::NoKeys
+            | Error::ErrandWaits
+            | Error::ErrandTooLarge { .. }
             | Error::EndedByOperator
             | Error::WaitsForReplicas => "ERR",
             Error::WireVersion { .. } => "WIREVERSION",
@@ -237,7 +273,9 @@ impl Error {
             Error::NotForClients => "NOPERM",
             Error::NoWrites(_) | Error::NobodyServes(_) | Error::NoReplicas { .. } => "CLUSTERDOWN",
             Error::Moved { .. } => "MOVED",
-            Error::CrossSlot => "CROSSSLOT",
+            Error::CrossSlot | Error::ErrandsOff | Error::ErrandStrict => "CROSSSLOT",
+            Error::ErrandUnknown => "UNKNOWN",
+            Error::NoUserThere(_) => "NOPERM",
             Error::NoAuth => "NOAUTH",
             Error::ChannelElsewhere(_)
             | Error::LocksNotFree(_)
@@ -250,6 +288,9 @@ impl Error {
             | Error::SlotUnconfirmed
             | Error::Takes
             | Error::TakenUnconfirmed
+            | Error::ErrandsNotAt(_)
+            | Error::NodeSilent(_)
+            | Error::TooManyErrands(_)
             | Error::SlotClosed(_) => "TRYAGAIN",
             Error::Refused(refusal) => refusal_code(refusal),
         }

@@ -62,6 +62,9 @@ pub(crate) struct OneShots {
     pub(crate) count: u64,
 }
 
+/// The number of the first call.
+const FIRST: u32 = 1;
+
 /// More often it does not begin again.
 const ATTEMPTS_MAX: u32 = 1_000;
 
@@ -138,7 +141,7 @@ impl OneShots {
         let call = |(at, (key, op)): (usize, &(Bytes, Operation))| KeyedCall {
             key: key.clone(),
             call: Call {
-                no: CallNo(at as u32 + 1),
+                no: CallNo(at as u32 + FIRST),
                 op: op.clone(),
                 member: Member::default(),
                 reserve: None,
@@ -322,12 +325,22 @@ impl OneShots {
     }
 }
 
+/// The answers of so many calls, in the order of these, which are numbered from `first`.
+pub(crate) fn in_their_order(
+    first: u32,
+    calls: usize,
+    replies: impl IntoIterator<Item = (CallNo, Reply)>,
+) -> Vec<Reply> {
+    if is_planted(Bug::AnswersAsTheyCame) {
+        return replies.into_iter().map(|(_, reply)| reply).collect();
+    }
+    let mut answers: BTreeMap<u32, Reply> = replies.into_iter().map(|(no, it)| (no.0, it)).collect();
+    (first..).take(calls).map(|no| answers.remove(&no).unwrap_or(Reply::Ok)).collect()
+}
+
 impl OneShot {
-    /// In the order of its calls.
     fn answers(&self, replies: Vec<(CallNo, Reply)>) -> Vec<Reply> {
-        let mut answers: BTreeMap<u32, Reply> = replies.into_iter().map(|(no, it)| (no.0, it)).collect();
-        let count = self.calls.len() as u32;
-        (1..=count).map(|no| answers.remove(&no).unwrap_or(Reply::Ok)).collect()
+        in_their_order(FIRST, self.calls.len(), replies)
     }
 }
 

@@ -13,7 +13,7 @@ use claret_planted::{Bug, is_planted};
 
 /// The form of envelopes, of what a primary tells its replicas, and of what is in files (`claret_core::Change`): another one for each
 /// change of any. A replica with another form is not heard, and so it does not count as one.
-pub(crate) const FORM: u8 = 4;
+pub(crate) const FORM: u8 = 5;
 
 /// Incarnations count microseconds. One as large as this is none.
 const INCARNATION_END: u64 = 1 << 62;
@@ -30,6 +30,8 @@ pub(crate) struct Greeting {
     pub(crate) is_strict: bool,
     /// The shard that it is, and its incarnation.
     pub(crate) bears: Option<(ShardId, Incarnation)>,
+    /// It takes letters for errands (E10 of docs/errands.md).
+    pub(crate) takes_errands: bool,
     /// The number of its question to its replicas: what they know.
     pub(crate) asks: u64,
 }
@@ -49,6 +51,8 @@ pub(crate) enum Envelope {
     },
     /// A primary that knows less than a replica tells it to take its place.
     TakeOver,
+    /// A home writes to a shard, or a shard to a home (docs/errands.md).
+    Letter(Vec<u8>),
 }
 
 /// How much somebody knows of a shard.
@@ -195,8 +199,8 @@ fn write(envelope: &Envelope, out: &mut Vec<u8>) {
         out.extend_from_slice(&second.to_le_bytes());
     };
     match envelope {
-        Envelope::Greeting(Greeting { is_strict, bears, asks }) => {
-            out.extend_from_slice(&[0, u8::from(*is_strict)]);
+        Envelope::Greeting(Greeting { is_strict, bears, takes_errands, asks }) => {
+            out.extend_from_slice(&[0, u8::from(*is_strict), u8::from(*takes_errands)]);
             out.extend_from_slice(&asks.to_le_bytes());
             pair(out, bears.map(|(shard, incarnation)| (u64::from(shard.0), incarnation.0)));
         }
@@ -214,6 +218,10 @@ fn write(envelope: &Envelope, out: &mut Vec<u8>) {
             out.push(4);
             out.extend_from_slice(bytes);
         }
+        Envelope::Letter(bytes) => {
+            out.push(5);
+            out.extend_from_slice(bytes);
+        }
     }
 }
 
@@ -226,7 +234,7 @@ fn read(bytes: &[u8]) -> Option<Envelope> {
         Some((is_there == 1).then_some(numbers))
     };
     match bytes.split_first()? {
-        (0, [is_strict, rest @ ..]) => {
+        (0, [is_strict, takes_errands, rest @ ..]) => {
             let (asks, rest) = rest.split_first_chunk::<8>()?;
             let bears = match pair(rest)? {
                 Some((shard, incarnation)) => {
@@ -235,7 +243,8 @@ fn read(bytes: &[u8]) -> Option<Envelope> {
                 None => None,
             };
             let asks = u64::from_le_bytes(*asks);
-            Some(Envelope::Greeting(Greeting { is_strict: *is_strict == 1, bears, asks }))
+            let (is_strict, takes_errands) = (*is_strict == 1, *takes_errands == 1);
+            Some(Envelope::Greeting(Greeting { is_strict, bears, takes_errands, asks }))
         }
         (1, rest) => Some(Envelope::Peer(rest.to_vec())),
         (2, rest) => {
@@ -246,6 +255,7 @@ fn read(bytes: &[u8]) -> Option<Envelope> {
         }
         (3, []) => Some(Envelope::TakeOver),
         (4, rest) => Some(Envelope::Peers(rest.to_vec())),
+        (5, rest) => Some(Envelope::Letter(rest.to_vec())),
         _ => None,
     }
 }
@@ -262,7 +272,7 @@ mod tests {
     }
 
     fn greeting(bears: Option<(ShardId, Incarnation)>) -> Envelope {
-        Envelope::Greeting(Greeting { is_strict: true, bears, asks: 8 })
+        Envelope::Greeting(Greeting { is_strict: true, bears, takes_errands: true, asks: 8 })
     }
 
     /// Both have greeted each other.
@@ -283,6 +293,7 @@ mod tests {
             greeting(Some((ShardId(5), Incarnation(6)))),
             Envelope::Peer(b"to a shard".to_vec()),
             Envelope::Peers(b"to a shard".to_vec()),
+            Envelope::Letter(b"to a shard".to_vec()),
             Envelope::Knows { position: Some(position), asked: 3 },
             Envelope::Knows { position: None, asked: 4 },
             Envelope::TakeOver,

@@ -26,12 +26,16 @@ pub(crate) enum Way {
     Push(Vec<u8>),
     /// By asking for it with `CLARET.POLL`.
     Poll,
+    /// By letter: it is a helper of this node (docs/errands.md). So many frames came over its newest connection, and of so many it
+    /// was told that they were answered.
+    Letter { home: String, heard: u32, told: u32 },
 }
 
 /// One client process.
 pub(crate) struct ClientProcess {
-    /// Whose signatures count. A number is short enough that, with much effort, another key may be found for it.
-    key: PublicKey,
+    /// Whose signatures count. A number is short enough that, with much effort, another key may be found for it. `None`: it is a helper,
+    /// for which its home's seal counts.
+    key: Option<PublicKey>,
     /// Whose it is.
     user: Name,
     /// Its newest connection.
@@ -134,6 +138,8 @@ pub(crate) enum Delivery {
     Push(Vec<u8>, Vec<Response>),
     /// Let a waiting client go: it takes the outbox.
     Wake(Blocked),
+    /// Write to a home, over this connection, that so many frames are answered, and these.
+    Letter { home: String, link: Link, answered: u32, responses: Vec<Response> },
 }
 
 impl Sessions {
@@ -201,6 +207,23 @@ impl Sessions {
 
     fn speak(&mut self, handshake: &Handshake<'_>, way: Way, bounds: SessionBounds) -> Result<Bound, Error> {
         let (link, user) = (handshake.link(), handshake.user);
+        if let Some(known) = self.known.get(&link.session) {
+            known.is_of(handshake)?;
+        }
+        let session = self.let_in(link, user, way, bounds)?;
+        (session.key, session.client) = (Some(handshake.key), handshake.client);
+        session.bound += 1;
+        Ok(Bound { link, listens: false })
+    }
+
+    /// A session of this user speaks over this connection from now on.
+    fn let_in(
+        &mut self,
+        link: Link,
+        user: &Name,
+        way: Way,
+        bounds: SessionBounds,
+    ) -> Result<&mut ClientProcess, Error> {
         if !self.known.contains_key(&link.session) {
             if self.known.len() as u64 >= bounds.sessions_max && !is_planted(Bug::SessionsUnbounded) {
                 return Err(Error::TooManySessions(bounds.sessions_max));
@@ -212,10 +235,10 @@ impl Sessions {
             }
             *of_user += 1;
             let fresh = ClientProcess {
-                key: handshake.key,
+                key: None,
                 user: user.clone(),
                 connection: link.connection,
-                client: handshake.client,
+                client: 0,
                 way: Way::Waits,
                 outbox: Outbox::default(),
                 is_fresh: false,
@@ -227,15 +250,11 @@ impl Sessions {
             self.known.insert(link.session, fresh);
         }
         let session = self.known.get_mut(&link.session).expect("just put there");
-        session.is_of(handshake)?;
         if link.connection < session.connection && !is_planted(Bug::OldConnectionLetIn) {
             return Err(Error::OldConnection { newer: session.connection });
         }
-        session.connection = link.connection;
-        session.client = handshake.client;
-        session.way = way;
-        session.bound += 1;
-        Ok(Bound { link, listens: false })
+        (session.connection, session.way) = (link.connection, way);
+        Ok(session)
     }
 
     fn listen(&self, handshake: &Handshake<'_>) -> Result<Bound, Error> {
@@ -261,7 +280,8 @@ impl Sessions {
     /// Whose a session is.
     pub(crate) fn owner_of(&self, session: SessionId) -> Option<Owner> {
         let session = self.known.get(&session)?;
-        Some(Owner { user: session.user.clone(), client: (session.bound > 0).then_some(session.client) })
+        let has_client = session.bound > 0 && session.key.is_some();
+        Some(Owner { user: session.user.clone(), client: has_client.then_some(session.client) })
     }
 
     /// A client's connection is closed: the session that has none left.
@@ -330,9 +350,10 @@ impl Sessions {
         self.outbox_bytes = 0;
         self.known.drain().filter_map(|(_, mut session)| session.poller.take()).collect()
     }
+}
 
-    // --- outboxes ---
-
+/// Outboxes.
+impl Sessions {
     /// Keeps a response for a session.
     pub(crate) fn put(&mut self, session: SessionId, response: Response, bounds: OutboxBounds) {
         let sessions = self.known.len() as u64;
@@ -371,6 +392,20 @@ impl Sessions {
         while let Some(id) = self.fresh.pop() {
             let Some(session) = self.known.get_mut(&id) else { continue };
             session.is_fresh = false;
+            if let Way::Letter { home, heard, told } = &mut session.way {
+                let is_any = !session.outbox.is_empty() || heard != told;
+                if !is_any || session.bound == 0 {
+                    continue;
+                }
+                *told = *heard;
+                let (home, answered) = (home.clone(), *heard);
+                let link = Link { session: id, connection: session.connection };
+                self.outbox_bytes -= session.outbox.bytes();
+                return Some((
+                    id,
+                    Delivery::Letter { home, link, answered, responses: session.outbox.take() },
+                ));
+            }
             if session.outbox.is_empty() {
                 continue;
             }
@@ -383,14 +418,73 @@ impl Sessions {
                     self.outbox_bytes -= session.outbox.bytes();
                     return Some((id, Delivery::Push(channel.clone(), session.outbox.take())));
                 }
-                (Way::Push(_) | Way::Waits | Way::Poll, None) => {}
+                (Way::Push(_) | Way::Waits | Way::Poll | Way::Letter { .. }, None) => {}
             }
         }
         None
     }
+}
 
-    // --- polling ---
+/// Helpers (docs/errands.md).
+impl Sessions {
+    /// The helper of a home speaks over this connection from now on.
+    ///
+    /// # Errors
+    /// It is somebody else's session, or there are too many.
+    pub(crate) fn hello_by_letter(
+        &mut self,
+        home: &str,
+        link: Link,
+        user: &Name,
+        bounds: SessionBounds,
+    ) -> Outcome {
+        if let Some(known) = self.known.get(&link.session) {
+            let is_its = matches!(&known.way, Way::Letter { home: of, .. } if of == home)
+                || is_planted(Bug::HelperIsAnybody);
+            known.belongs_to(user)?;
+            if !is_its {
+                return Err(Error::OtherKey);
+            }
+        }
+        let way = Way::Letter { home: home.to_owned(), heard: 0, told: 0 };
+        self.let_in(link, user, way, bounds)?.bound = 1;
+        Ok(())
+    }
 
+    /// The frame of this number came by letter from a home. Whose it is; `None`: there is no such connection, or a frame before it was
+    /// lost.
+    pub(crate) fn hear_letter(&mut self, from: &str, link: Link, number: u32) -> Option<Name> {
+        let session = self.known.get_mut(&link.session)?;
+        let Way::Letter { home, heard, .. } = &mut session.way else { return None };
+        let is_gap = number != *heard + 1 && !is_planted(Bug::LetterGapUnseen);
+        let is_others = home != from && !is_planted(Bug::AnyHomeHeard);
+        if is_others || session.connection != link.connection || is_gap {
+            return None;
+        }
+        *heard = number;
+        if !std::mem::replace(&mut session.is_fresh, true) {
+            self.fresh.push(link.session);
+        }
+        Some(session.user.clone())
+    }
+
+    /// The helpers of a home are over, or one of them.
+    pub(crate) fn end_helpers(&mut self, now: Time, from: &str, only: Option<SessionId>) {
+        let is_its =
+            |session: &ClientProcess| matches!(&session.way, Way::Letter { home, .. } if home == from);
+        // In any order: each by itself.
+        for (id, session) in &mut self.known {
+            let is_its = is_its(session) && !is_planted(Bug::HelpersOutlive);
+            if is_its && session.bound > 0 && only.is_none_or(|only| only == *id) {
+                (session.bound, session.alone_since) = (0, now);
+                self.deserted.push(*id);
+            }
+        }
+    }
+}
+
+/// Polling.
+impl Sessions {
     /// Whether a session may be polled on this connection: only where it was proved.
     pub(crate) fn may_poll(&self, client: u64, id: SessionId, user: &Name) -> Outcome {
         self.bound(client).filter(|bound| bound.link.session == id).ok_or(Error::NoSession)?;
@@ -441,7 +535,7 @@ impl ClientProcess {
     }
 
     fn is_of(&self, handshake: &Handshake<'_>) -> Outcome {
-        if self.key != handshake.key {
+        if self.key != Some(handshake.key) {
             return Err(Error::OtherKey);
         }
         self.belongs_to(handshake.user)

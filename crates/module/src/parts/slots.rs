@@ -129,6 +129,15 @@ impl Primary {
     }
 }
 
+/// A primary, and the slots that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its id on the cluster bus.
+    pub(crate) node: String,
+    /// First and last.
+    pub(crate) ranges: Vec<(u16, u16)>,
+}
+
 /// Who is to be asked for a shard.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Bearer<'a> {
@@ -284,6 +293,13 @@ impl Slots {
     /// In a cluster: a key of a slot of this node's that stays here, at which nothing is.
     pub(crate) fn probe(&self) -> Option<&str> {
         self.probe.as_deref()
+    }
+
+    /// All primaries that have keys, or may remember something.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        let may_answer = |node: &&Primary| !node.has_failed || !node.ranges.is_empty();
+        let place = |node: &Primary| Place { node: node.id.clone(), ranges: node.ranges.clone() };
+        self.nodes.iter().filter(may_answer).map(place).collect()
     }
 
     fn myself(&self) -> Option<&Primary> {

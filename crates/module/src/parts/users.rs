@@ -7,10 +7,19 @@ use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 use hashbrown::HashMap;
 
+/// How a user stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// May run every command on every key.
+    pub(crate) is_almighty: bool,
+    /// May log in.
+    pub(crate) is_on: bool,
+}
+
 /// What was seen of a user.
 #[derive(Clone, Copy)]
 struct Seen {
-    is_almighty: bool,
+    standing: Standing,
     /// When that was looked at; `None` once the lists may be others.
     at: Option<Instant>,
     /// What was on the lists of the user before the last change, as a hash.
@@ -48,20 +57,19 @@ impl Users {
         self.seen.values_mut().for_each(|seen| seen.at = None);
     }
 
-    /// Of a user that came: whether it may run every command on every key, if that was seen lately; and what was on its lists
-    /// before they changed last, as a hash.
-    pub(crate) fn seen(&self, name: &[u8], now: Instant) -> Option<(Option<bool>, u64)> {
+    /// Of a user that came: how it stands, if that was seen lately; and what was on its lists before they changed last, as a hash.
+    pub(crate) fn seen(&self, name: &[u8], now: Instant) -> Option<(Option<Standing>, u64)> {
         let seen = self.seen.get(name)?;
-        Some((counts(seen.at, now).then_some(seen.is_almighty), seen.rights))
+        Some((counts(seen.at, now).then_some(seen.standing), seen.rights))
     }
 
     /// Notes what was seen of a user now.
-    pub(crate) fn note(&mut self, name: &[u8], is_almighty: bool, rights: u64, now: Instant) {
+    pub(crate) fn note(&mut self, name: &[u8], standing: Standing, rights: u64, now: Instant) {
         if self.seen.len() >= USERS_MAX && !self.seen.contains_key(name) {
             self.seen.clear();
             self.are_more = true;
         }
-        self.seen.insert(Bytes::copy_from(name), Seen { is_almighty, at: Some(now), rights });
+        self.seen.insert(Bytes::copy_from(name), Seen { standing, at: Some(now), rights });
     }
 
     /// Whether everybody is let in, if that was seen lately.
@@ -96,15 +104,17 @@ impl Users {
 mod tests {
     use std::time::Instant;
 
-    use super::{COUNTS_FOR, USERS_MAX, Users};
+    use super::{COUNTS_FOR, Standing, USERS_MAX, Users};
+
+    const ALMIGHTY: Standing = Standing { is_almighty: true, is_on: true };
 
     #[test]
     fn what_was_seen_counts_for_a_moment_and_not_beyond_a_change() {
         let (mut users, now) = (Users::default(), Instant::now());
         assert_eq!((users.seen(b"ada", now), users.lets_in(now)), (None, None));
-        users.note(b"ada", true, 7, now);
+        users.note(b"ada", ALMIGHTY, 7, now);
         users.note_lets_in(true, now);
-        assert_eq!((users.seen(b"ada", now), users.lets_in(now)), (Some((Some(true), 7)), Some(true)));
+        assert_eq!((users.seen(b"ada", now), users.lets_in(now)), (Some((Some(ALMIGHTY), 7)), Some(true)));
         assert_eq!(users.seen(b"bob", now), None);
         let later = now + COUNTS_FOR;
         assert_eq!((users.seen(b"ada", later), users.lets_in(later)), (Some((None, 7)), None));
@@ -117,7 +127,7 @@ mod tests {
     #[test]
     fn a_change_is_one_of_somebody_who_came_lately() {
         let (mut users, now) = (Users::default(), Instant::now());
-        users.note(b"ada", false, 7, now);
+        users.note(b"ada", ALMIGHTY, 7, now);
         assert!(!users.have_changed(|_| Some(7)));
         assert!(users.have_changed(|_| Some(8)) && !users.have_changed(|_| Some(8)));
         assert!(users.have_changed(|_| None), "it is gone");
@@ -128,7 +138,7 @@ mod tests {
     fn of_more_users_than_are_kept_any_change_is_one() {
         let (mut users, now) = (Users::default(), Instant::now());
         for number in 0..=USERS_MAX {
-            users.note(number.to_string().as_bytes(), false, 1, now);
+            users.note(number.to_string().as_bytes(), ALMIGHTY, 1, now);
         }
         assert!(users.seen.len() <= USERS_MAX);
         assert!(users.have_changed(|_| Some(1)), "of some it is not known any more");

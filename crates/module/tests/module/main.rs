@@ -9,6 +9,7 @@ mod common;
 mod conformance;
 mod documents;
 mod encodings;
+mod errands;
 mod exec;
 mod expiry;
 mod frames;

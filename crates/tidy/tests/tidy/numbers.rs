@@ -13,6 +13,7 @@ pub(crate) const RULES: &[(char, &str)] = &[
     ('O', "docs/optimistic.md"),
     ('N', "docs/nesting.md"),
     ('K', "docs/chains.md"),
+    ('E', "docs/errands.md"),
     ('D', "docs/durability.md"),
     ('G', "docs/gateway.md"),
 ];

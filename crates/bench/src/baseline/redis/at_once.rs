@@ -1,6 +1,6 @@
-//! `redis-multi` and `redis-lua`: each stage as one MULTI or one script, on one server.
+//! `redis-multi`, `redis-lua` and `errand`: each stage as one MULTI or one script, on one server, or one `CLARET.DO`.
 //!
-//! Both are multiplexed: the commands of a MULTI leave in one piece, so no other client's come between them.
+//! The first two are multiplexed: the commands of a MULTI leave in one piece, so no other client's come between them.
 //!
 //! Scripts are what one would write for each kind of transaction: its commands, with keys and other arguments passed in. A
 //! script is written when a transaction of its shape first occurs. Shapes of long transactions hardly recur: these call one
@@ -36,7 +36,13 @@ impl RedisRunner {
         let mut replies = Vec::new();
         loop {
             let (stage, drawn) = self.stage(&replies).await?;
-            replies = drawn.among(self.baseline.at_once(&self.calls).await?);
+            let calls = std::mem::take(&mut self.calls);
+            let found = match self.baseline.scheme {
+                Scheme::Errand => self.errand(&calls).await?,
+                _ => self.baseline.at_once(&calls).await?,
+            };
+            self.calls = calls;
+            replies = drawn.among(found);
             if stage == Stage::Commit {
                 return Ok(replies);
             }
@@ -45,6 +51,29 @@ impl RedisRunner {
                 self.baseline.was_torn.store(true, Ordering::Relaxed);
             }
         }
+    }
+}
+
+impl RedisRunner {
+    /// Gives calls to a node: to that of the first key that this client ever had.
+    async fn errand(&mut self, calls: &[Call]) -> Result<Vec<Reply>, Failed> {
+        let Some(first) = calls.first() else { return Ok(Vec::new()) };
+        let mut own = match self.own.take() {
+            Some(own) => own,
+            None => {
+                let opened = self.baseline.plain.dedicated(first.key.clone()).await;
+                opened.map_err(|error| Failed::Broken(error.to_string()))?
+            }
+        };
+        let command = calls.iter().fold(Command::new("CLARET.DO"), |command, call| {
+            let arguments = call.op.arguments();
+            let words = 2 + arguments.len();
+            let command = command.arg(words.to_string()).arg(call.op.method().name).arg(call.key.clone());
+            arguments.iter().cloned().fold(command, Command::arg)
+        });
+        let replies = array(own.ask(&command).await?)?;
+        self.own = Some(own);
+        shape(calls, replies)
     }
 }
 

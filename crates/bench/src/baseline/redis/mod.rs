@@ -8,10 +8,11 @@
 //! | `redis-lock` | cluster | a lock for each key (`SET NX PX`), the commands, the locks' release | two round trips |
 //! | `redis-watch` | one server | `WATCH` of all keys, the reads, `MULTI`, the writes, `EXEC` | two round trips |
 //! | `redis-multi` | one server | `MULTI`, the commands, `EXEC` | one, not interactive |
+//! | `errand` | cluster with the module | `CLARET.DO` of its operations, given to one node by each client | one, not interactive |
 //! | `redis-lua` | one server | `EVALSHA` of a script that runs the commands | one, not interactive |
 //!
 //! Unique numbers are drawn with a plain `INCR` beforehand in all of them: a gap does no harm. Where a stage needs the
-//! answers of another one, `redis-multi` and `redis-lua` run them one after the other, each for itself: then only single
+//! answers of another one, `errand`, `redis-multi` and `redis-lua` run them one after the other, each for itself: then only single
 //! operations are promised, and only those are checked.
 
 mod at_once;
@@ -42,7 +43,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 fn best_backoff_us(scheme: Scheme) -> (u64, u64) {
     match scheme {
         Scheme::Lock => (1_000, 64_000),
-        Scheme::Watch | Scheme::Multi | Scheme::Lua => (4_000, 64_000),
+        Scheme::Watch | Scheme::Multi | Scheme::Lua | Scheme::Errand => (4_000, 64_000),
     }
 }
 
@@ -114,7 +115,7 @@ impl RedisBaseline {
                 Scripts { release: baseline.load_script(lock::RELEASE).await?, ..Scripts::default() }
             }
             Scheme::Lua => Scripts { run: baseline.load_script(at_once::RUN).await?, ..Scripts::default() },
-            Scheme::Watch | Scheme::Multi => Scripts::default(),
+            Scheme::Watch | Scheme::Multi | Scheme::Errand => Scripts::default(),
         };
         Ok(baseline)
     }
@@ -165,7 +166,7 @@ pub(crate) struct RedisRunner {
     calls: Vec<Call>,
     attempts: u32,
     backoff: Backoff,
-    /// What `WATCH` needs.
+    /// What `WATCH` and `CLARET.DO` need, for which the other commands of a connection wait.
     own: Option<Dedicated>,
     pub(crate) counts: Counts,
 }
@@ -210,7 +211,7 @@ impl RedisRunner {
         let result = match self.baseline.scheme {
             Scheme::Lock => self.locked(pace).await,
             Scheme::Watch => self.watched(pace).await,
-            Scheme::Multi | Scheme::Lua => self.at_once().await,
+            Scheme::Multi | Scheme::Lua | Scheme::Errand => self.at_once().await,
         };
         match result {
             Ok(replies) => {

@@ -1,6 +1,6 @@
 //! Hellos, connections, outboxes and polls, without a server.
 
-use claret_core::message::Response;
+use claret_core::message::{Link, Response};
 use claret_core::{AttemptId, Sequence, SessionId, ShardId, Time, TxId, wire};
 use claret_identity::{Challenge, Identity, Statement};
 
@@ -213,4 +213,56 @@ fn of_more_than_may_wait_the_oldest_go() {
     assert_eq!(sessions.dropped, 2, "the share is not used up");
     sessions.put(first, response(first, 4), tight);
     assert_eq!((sessions.waiting(), sessions.waiting_bytes() as u64), (3, 3 * size));
+}
+
+/// What a helper's frames count for, and that its session is nobody else's (E4 of docs/errands.md).
+#[test]
+fn a_helper_speaks_over_its_newest_connection_without_a_gap() {
+    let mut sessions = Sessions::default();
+    let session = SessionId(77);
+    let link = |connection| Link { session, connection };
+    sessions.hello_by_letter("a", link(1), &ada(), MANY).expect("let in");
+    assert_eq!(sessions.hear_letter("a", link(1), 1), Some(ada()));
+    for (from, connection, number) in [("b", 1, 2), ("a", 2, 2), ("a", 1, 1), ("a", 1, 3)] {
+        assert_eq!(
+            sessions.hear_letter(from, link(connection), number),
+            None,
+            "{from} {connection} {number}"
+        );
+    }
+    let answered = |sessions: &mut Sessions| match sessions.next_delivery() {
+        Some((_, Delivery::Letter { home, link, answered, responses })) => {
+            Some((home, link.connection, answered, responses.len()))
+        }
+        _ => None,
+    };
+    assert_eq!(answered(&mut sessions), Some(("a".to_owned(), 1, 1, 0)), "also where nothing is answered");
+    assert_eq!(answered(&mut sessions), None);
+    sessions.put(session, response(session, 1), WIDE);
+    assert_eq!(answered(&mut sessions), Some(("a".to_owned(), 1, 1, 1)));
+    sessions.hello_by_letter("a", link(2), &ada(), MANY).expect("let in");
+    assert_eq!(sessions.hear_letter("a", link(1), 2), None, "an earlier connection");
+    assert_eq!(sessions.hear_letter("a", link(2), 1), Some(ada()), "frames are counted anew");
+    for (home, user) in [("b", ada()), ("a", Name::new(b"bob"))] {
+        assert!(sessions.hello_by_letter(home, link(3), &user, MANY).is_err(), "{home} as {user}");
+    }
+    assert_eq!(sessions.owner_of(session).and_then(|owner| owner.client), None);
+    sessions.end_helpers(Time(5), "b", None);
+    assert_eq!(sessions.take_deserted(), []);
+    sessions.end_helpers(Time(5), "a", None);
+    assert_eq!(sessions.take_deserted(), [session]);
+    assert_eq!(sessions.forget(Time(15), 10), [session]);
+    assert_eq!(sessions.hear_letter("a", link(2), 2), None);
+}
+
+#[test]
+fn a_session_of_a_client_is_no_helpers_and_the_other_way_round() {
+    let mut sessions = Sessions::default();
+    let client = polls(&mut sessions, 1, 1, 1);
+    let link = Link { session: client, connection: 9 };
+    assert_eq!(sessions.hello_by_letter("a", link, &ada(), MANY), Err(Error::OtherKey));
+    let helper = identity(2).session();
+    let link = Link { session: helper, connection: 1 };
+    sessions.hello_by_letter("a", link, &ada(), MANY).expect("let in");
+    assert_eq!(hello(&mut sessions, 2, &ada(), (2, 2), Some(Way::Poll), MANY), Err(Error::OtherKey));
 }

@@ -6,6 +6,7 @@ use std::task::Waker;
 use claret_core::message::{Output, Refusal, Request, Response, Undone};
 use claret_core::ways::ProcessWay;
 use claret_core::{AttemptId, CallNo, Client, Closed, Limits, Shard, ShardId, Switches, Time, TxHandle};
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -52,12 +53,15 @@ struct SharedClient(Mutex<ClientWithMailboxes>);
 struct ClientWithMailboxes {
     client: Client,
     mailboxes: HashMap<TxHandle, Arc<Mailbox>, foldhash::fast::FixedState>,
+    /// Whoever waits looks again then at the latest.
+    promised: Option<Time>,
 }
 
 impl SharedClient {
     fn new(switches: Switches, limits: Limits, shards: u32) -> Self {
         let client = Client::direct(SESSION, switches, limits, shards);
-        SharedClient(Mutex::new(ClientWithMailboxes { client, mailboxes: HashMap::default() }))
+        let mailboxes = HashMap::default();
+        SharedClient(Mutex::new(ClientWithMailboxes { client, mailboxes, promised: None }))
     }
 
     /// Wakes everybody who waits.
@@ -85,7 +89,7 @@ impl SharedClient {
     fn visit<R>(&self, store: &Embedded, act: impl FnOnce(&mut Client, Time) -> R) -> R {
         let mut woken = Wakers::new();
         let result = {
-            let ClientWithMailboxes { client, mailboxes } = &mut *self.0.lock();
+            let ClientWithMailboxes { client, mailboxes, promised } = &mut *self.0.lock();
             let result = act(client, store.elapsed());
             client.settle(store.elapsed());
             let mut responses = SmallVec::<[Response; 4]>::new();
@@ -102,6 +106,13 @@ impl SharedClient {
                     mailbox.put_event(event, &mut woken);
                 }
             }
+            let due = client.poll_timeout();
+            // Who has gone to sleep before does not know of it, and who brought it about may not wait.
+            let is_sooner = due.is_some_and(|due| promised.is_none_or(|promised| due < promised));
+            if is_sooner && !is_planted(Bug::SoonerUntold) {
+                mailboxes.values().for_each(|mailbox| mailbox.wake_into(&mut woken));
+            }
+            *promised = due;
             result
         };
         woken.into_iter().for_each(Waker::wake);

@@ -26,7 +26,7 @@ const HEARS_US: u64 = 20_000;
 
 /// How long a process that has stopped to stamp is refused without stamping again, in microseconds: until shards have heard each other,
 /// what others stamped is not settled.
-const SETTLES_US: u64 = 50_000;
+const SETTLES_US: u64 = 100_000;
 
 /// How long one that had to stamp again does not try to stop, at first and at most, in microseconds.
 const STAYS_US: u64 = 2_000_000;

@@ -1,0 +1,230 @@
+//! Helpers and their connections, without a server: the shards are played by the tests.
+
+use claret_core::message::{Link, Request, Response};
+use claret_core::ways::WaySwitches;
+use claret_core::{Client, Incarnation, Limits, Ordered, Pacing, SessionId, ShardId, Switches, Time};
+use claret_types::{BUILTIN, Bytes, Operation};
+
+use super::{Errands, New, OPEN_MAX};
+use crate::ffi::Blocked;
+use crate::parts::error::Error;
+use crate::parts::letters::{Letter, Says};
+use crate::parts::owner::Name;
+use crate::parts::slots::{Place, SLOTS};
+use crate::parts::testing::client as handle;
+
+const SESSION: SessionId = SessionId(7);
+const PATIENCE_US: u64 = 500_000;
+const HALF: u16 = SLOTS as u16 / 2;
+
+/// Of slots 5061 and 12182.
+const KEYS: [&str; 2] = ["bar", "foo"];
+
+fn increment() -> Operation {
+    let kind =
+        BUILTIN.iter().find(|kind| kind.methods.iter().any(|method| method.name == "INCR")).expect("one");
+    (kind.parse)("INCR", &[]).expect("an operation")
+}
+
+fn client() -> (SessionId, Client) {
+    let switches = Switches::claret(Ordered::Never, true, WaySwitches::ROUNDS);
+    (SESSION, Client::new(SESSION, switches, Limits::default(), SLOTS, Pacing::default()))
+}
+
+/// A home of two nodes, a and b.
+fn home() -> Errands {
+    let place = |node: &str, first, last| Place { node: node.to_owned(), ranges: vec![(first, last)] };
+    let mut errands = Errands::default();
+    errands.adopt(Time(0), vec![place("a", 0, HALF - 1), place("b", HALF, SLOTS as u16 - 1)]);
+    errands
+}
+
+/// One that adds to a counter at each node begins, and this client waits for it.
+fn begin(errands: &mut Errands, now: u64, client_no: usize) -> u64 {
+    let calls = KEYS.map(|key| (Bytes::from(key), increment())).to_vec();
+    let new = New { user: &Name::new(b"ada"), calls, patience_us: PATIENCE_US };
+    let number = errands.begin(Time(now), new, client).expect("there is room");
+    errands.wait(number, waiting(client_no));
+    number
+}
+
+fn waiting(number: usize) -> Blocked {
+    handle(number)
+}
+
+/// What is written now, by the node that it is for.
+fn written(errands: &mut Errands, now: u64) -> Vec<(String, Letter)> {
+    errands.take_letters(Time(now))
+}
+
+fn says(errands: &mut Errands, now: u64, node: &str, connection: u32, says: Says) {
+    let link = Link { session: SESSION, connection };
+    assert!(errands.hear(Time(now), node, Letter { link, says }));
+}
+
+fn welcome(errands: &mut Errands, now: u64, node: &str, connection: u32) {
+    let shard = ShardId(u32::from(node == "b"));
+    says(
+        errands,
+        now,
+        node,
+        connection,
+        Says::Welcome { shard, incarnation: Incarnation(5), lease_us: 1_000_000 },
+    );
+}
+
+/// With connections 1 and 2, and what was written when they were there.
+fn welcomed() -> (Errands, u64, Vec<(String, Letter)>) {
+    let mut errands = home();
+    let number = begin(&mut errands, 0, 1);
+    written(&mut errands, 0);
+    welcome(&mut errands, 1, "a", 1);
+    welcome(&mut errands, 1, "b", 2);
+    let letters = written(&mut errands, 1);
+    (errands, number, letters)
+}
+
+fn has_prepare((_, letter): &(String, Letter)) -> bool {
+    let Says::Asks { requests, .. } = &letter.says else { return false };
+    requests.iter().any(|request| matches!(request, Request::Prepare { .. }))
+}
+
+#[test]
+fn an_errand_leaves_when_every_node_of_its_keys_has_said_welcome() {
+    let mut errands = home();
+    begin(&mut errands, 0, 1);
+    let hellos = written(&mut errands, 0);
+    let user = Name::new(b"ada");
+    let hello = |node: &str, connection| {
+        let link = Link { session: SESSION, connection };
+        (node.to_owned(), Letter { link, says: Says::Hello { user: user.clone() } })
+    };
+    assert_eq!(hellos, [hello("a", 1), hello("b", 2)]);
+    assert_eq!(written(&mut errands, 1), [], "hello is said once");
+    welcome(&mut errands, 1, "a", 1);
+    let to_a = written(&mut errands, 1);
+    assert!(to_a.iter().all(|(node, _)| node == "a") && !to_a.iter().any(has_prepare), "{to_a:?}");
+    welcome(&mut errands, 2, "b", 2);
+    assert!(written(&mut errands, 2).iter().any(has_prepare));
+    // Another one of the user leaves at once.
+    let (mut errands, _, letters) = welcomed();
+    assert!(letters.iter().any(has_prepare));
+    for (node, letter) in &letters {
+        let Says::Asks { number, .. } = letter.says else { panic!("{letter:?}") };
+        says(
+            &mut errands,
+            3,
+            node,
+            letter.link.connection,
+            Says::Answers { answered: number, responses: vec![] },
+        );
+    }
+    assert!(!errands.is_due(Time(0)) || written(&mut errands, 3).is_empty());
+    begin(&mut errands, 4, 2);
+    assert!(!written(&mut errands, 4).iter().any(|(_, letter)| matches!(letter.says, Says::Hello { .. })));
+    assert_eq!(errands.len(), 2);
+}
+
+#[test]
+fn a_connection_that_is_over_begins_anew_and_nothing_of_the_earlier_one_counts() {
+    let (mut errands, _, _) = welcomed();
+    says(&mut errands, 2, "b", 2, Says::Over);
+    let again = written(&mut errands, 2);
+    let [(node, Letter { link, says: Says::Hello { .. } })] = &again[..] else { panic!("{again:?}") };
+    assert_eq!((node.as_str(), link.connection), ("b", 3));
+    welcome(&mut errands, 3, "b", 2);
+    assert_eq!(written(&mut errands, 3), [], "of an earlier connection");
+    welcome(&mut errands, 4, "b", 3);
+    let first = written(&mut errands, 4);
+    let is_first = |(node, letter): &(String, Letter)| {
+        node == "b" && matches!(letter.says, Says::Asks { number: 1, .. })
+    };
+    assert!(first.iter().any(is_first), "its frames are counted anew: {first:?}");
+    // An answer to what was never asked ends it, too.
+    says(&mut errands, 5, "b", 3, Says::Answers { answered: 9, responses: Vec::<Response>::new() });
+    let again = written(&mut errands, 5);
+    assert!(again.iter().any(|(_, letter)| matches!(letter.says, Says::Hello { .. })), "{again:?}");
+}
+
+#[test]
+fn who_is_silent_for_a_second_is_greeted_anew() {
+    let (mut errands, _, letters) = welcomed();
+    assert!(letters.iter().any(|(node, _)| node == "b"));
+    assert!(errands.poll_timeout().is_some_and(|due| due <= Time(1_000_001)));
+    let hellos = |letters: &[(String, Letter)]| -> Vec<(String, u32)> {
+        let of = |(node, letter): &(String, Letter)| match letter.says {
+            Says::Hello { .. } => Some((node.clone(), letter.link.connection)),
+            _ => None,
+        };
+        letters.iter().filter_map(of).collect()
+    };
+    assert_eq!(hellos(&written(&mut errands, 900_000)), []);
+    let anew = hellos(&written(&mut errands, 1_000_001));
+    assert_eq!(anew, [("a".to_owned(), 3), ("b".to_owned(), 4)]);
+    assert_eq!(hellos(&written(&mut errands, 1_500_000)), []);
+    assert_eq!(hellos(&written(&mut errands, 2_000_001)).len(), 2);
+}
+
+#[test]
+fn a_user_that_a_node_does_not_know_hears_so() {
+    let mut errands = home();
+    let number = begin(&mut errands, 0, 1);
+    written(&mut errands, 0);
+    says(&mut errands, 1, "b", 2, Says::NoUser);
+    assert_eq!(errands.poll_released(), Some((waiting(1), number)));
+    assert_eq!(errands.take(number), Some(Err(Error::NoUserThere("b".to_owned()))));
+    assert_eq!((errands.len(), errands.take(number)), (0, None));
+}
+
+#[test]
+fn whose_time_is_over_hears_that_nothing_was_done_or_that_nobody_knows() {
+    let mut errands = home();
+    let number = begin(&mut errands, 0, 1);
+    written(&mut errands, 0);
+    welcome(&mut errands, 1, "a", 1);
+    assert!(errands.expire(Time(PATIENCE_US - 1)), "it waits");
+    assert!(!errands.expire(Time(PATIENCE_US)));
+    assert_eq!(errands.take(number), Some(Err(Error::NodeSilent("b".to_owned()))));
+    // One whose prepares have left is aborted first.
+    let (mut errands, number, _) = welcomed();
+    assert!(errands.expire(Time(PATIENCE_US)));
+    written(&mut errands, PATIENCE_US);
+    if errands.len() > 0 {
+        assert!(errands.expire(Time(2 * PATIENCE_US - 1)));
+        assert!(!errands.expire(Time(2 * PATIENCE_US)));
+    }
+    assert!(matches!(errands.take(number), Some(Err(Error::ErrandUnknown | Error::LocksNotFree(500)))));
+}
+
+#[test]
+fn there_is_room_for_a_bounded_number_and_who_leaves_makes_room() {
+    let mut errands = home();
+    for number in 1..=OPEN_MAX {
+        begin(&mut errands, 0, number);
+    }
+    let calls = vec![(Bytes::from(KEYS[0]), increment())];
+    let new = New { user: &Name::new(b"ada"), calls, patience_us: PATIENCE_US };
+    assert_eq!(errands.begin(Time(0), new, client), Err(Error::TooManyErrands(OPEN_MAX)));
+    assert!(errands.give_up(Time(1), waiting(5)) && !errands.give_up(Time(1), waiting(5)));
+    begin(&mut errands, 2, 5);
+    errands.clear();
+    assert_eq!((errands.len(), errands.unknown), (0, OPEN_MAX as u64));
+    assert_eq!(std::iter::from_fn(|| errands.poll_released()).count(), OPEN_MAX);
+}
+
+#[test]
+fn a_helper_that_has_nothing_to_do_says_goodbye() {
+    let mut errands = home();
+    begin(&mut errands, 0, 1);
+    written(&mut errands, 0);
+    welcome(&mut errands, 1, "a", 1);
+    assert!(errands.give_up(Time(2), waiting(1)));
+    written(&mut errands, 2);
+    errands.end_idle(Time(59_000_000));
+    assert!(errands.user_of(SESSION).is_some());
+    errands.end_idle(Time(60_000_000));
+    assert!(errands.user_of(SESSION).is_none());
+    let goodbye = written(&mut errands, 60_000_000);
+    let [(node, Letter { says: Says::Over, .. })] = &goodbye[..] else { panic!("{goodbye:?}") };
+    assert_eq!(node, "a", "the other one never said welcome");
+}
