@@ -3,7 +3,7 @@
 
 use claret_core::message::Link;
 use claret_core::ways::WaySwitches;
-use claret_core::{Client, Ordered, Pacing, SessionId, Shard, Switches};
+use claret_core::{Client, Ordered, Pacing, SessionId, Shard, Switches, wire};
 use claret_planted::{Bug, is_planted};
 
 use super::exec::{Begun, is_here};
@@ -15,11 +15,18 @@ use crate::parts::error::Error;
 use crate::parts::letters::{Letter, Says};
 use crate::parts::one_shots::{Calls, Ended};
 use crate::parts::owner::Name;
+use crate::parts::queue::OWN;
 use crate::parts::seals::Envelope;
 use crate::parts::slots::{SLOTS, Slots, slot_of};
 
 /// Requests in one letter, at most.
 const LETTER_REQUESTS_MAX: usize = 128;
+
+/// So many times in one turn of the server's loop helpers go on with what the own shard answered.
+const ROUNDS_MAX: usize = 16;
+
+/// A helper of which nothing was heard for so many leases is over.
+const SILENT_LEASES: u64 = 2;
 
 impl Node {
     /// Whether all keys of these are here: then they are a transaction of one go.
@@ -122,7 +129,7 @@ impl Node {
     /// Writes what helpers have to say, and hears what the own shard answers, until nobody has anything to say.
     pub(super) fn write_letters(&mut self, ctx: Ctx) {
         let own = self.own();
-        loop {
+        for _ in 0..ROUNDS_MAX {
             let now = self.now();
             if !self.plain.errands.is_due(now) {
                 break;
@@ -135,15 +142,45 @@ impl Node {
             }
             if self.plain.errands.take_doubt() {
                 self.look_around(ctx);
-                let places = self.keyspace.view(Slots::places).unwrap_or_default();
-                self.plain.errands.adopt(now, places);
+                self.tell_helpers();
             }
         }
         self.release_errands();
+        if self.plain.errands.is_any() && self.plain.errands.is_due(self.now()) {
+            self.send_mail_soon(ctx);
+        }
+        self.set_timer(ctx);
+    }
+
+    /// This node is no home any more, or has to begin anew.
+    pub(super) fn end_errands(&mut self) {
+        self.plain.errands.clear();
+        self.release_errands();
+    }
+
+    /// Helpers hear who has keys.
+    pub(super) fn tell_helpers(&mut self) {
+        if self.plain.errands.is_any() {
+            let now = self.now();
+            let places = self.keyspace.view(Slots::places).unwrap_or_default();
+            self.plain.errands.adopt(now, places);
+        }
+    }
+
+    /// Helpers of other nodes that are silent are over, and own ones that have nothing to do.
+    pub(super) fn look_after_helpers(&mut self) {
+        self.tell_helpers();
+        let now = self.now();
+        self.sessions.end_silent_helpers(now, SILENT_LEASES * settings::LEASE_MS.get() * 1_000);
+        self.plain.errands.end_idle(now);
     }
 
     /// A letter that is lost is missed by the next one (E4).
     fn send_letter(&mut self, ctx: Ctx, to: &str, letter: &Letter) {
+        self.peers.note_said();
+        if !self.peers.were_looked_at() {
+            self.quicken_links(ctx);
+        }
         let mut bytes = Vec::new();
         letter.write(&mut bytes);
         self.counts.letters_out += u64::from(self.send_envelope(ctx, to, &Envelope::Letter(bytes)));
@@ -154,6 +191,7 @@ impl Node {
         if to == self.own() {
             let now = self.now();
             self.plain.errands.hear(now, &to, letter);
+            self.release_errands();
         } else {
             self.peers.put_letter(to, letter);
         }
@@ -170,7 +208,7 @@ impl Node {
     /// A letter came from another node.
     pub(super) fn open_letter(&mut self, ctx: Ctx, from: &str, bytes: &[u8]) {
         let is_primary = self.keyspace.view(|view| view.shard_of(from.as_bytes())).flatten().is_some();
-        match Letter::read(bytes, &limits()) {
+        match Letter::read(bytes) {
             Ok(letter) if is_primary && self.takes_errands() && !self.keyspace.is_barred(ctx) => {
                 self.counts.letters_in += 1;
                 self.hear_letter(ctx, from, letter);
@@ -186,25 +224,48 @@ impl Node {
                 let says = self.welcome(ctx, from, link, &user);
                 self.answer_letter(ctx, from.to_owned(), Letter { link, says });
             }
-            Says::Asks { number, requests } => match self.sessions.hear_letter(from, link, number) {
-                Some(user) => {
-                    let caller = self.keyspace.caller_by_letter(ctx, &user);
-                    // What speaks for another session counts for nothing, and its home hears nothing of it.
-                    let taken = self.take_requests(ctx, caller, link, requests);
-                    self.counts.peer_messages_refused += u64::from(taken.is_err());
-                    self.carry_out(ctx, None);
-                }
-                None => self.answer_letter(ctx, from.to_owned(), Letter { link, says: Says::Over }),
-            },
+            Says::Asks { number, frame } => self.hear_frame(ctx, from, link, (number, &frame)),
             Says::Over if self.plain.errands.user_of(link.session).is_none() => {
                 let now = self.now();
                 self.sessions.end_helpers(now, from, Some(link.session));
                 self.come_back(ctx, 0);
             }
-            Says::Welcome { .. } | Says::Answers { .. } | Says::Over | Says::NoUser => {
+            Says::Welcome { .. }
+            | Says::Answers { .. }
+            | Says::Refuses { .. }
+            | Says::Over
+            | Says::NoUser => {
                 let now = self.now();
                 self.plain.errands.hear(now, from, letter);
+                // At once: whoever waits for its answer may be gone by the next turn.
+                self.release_errands();
                 self.send_mail_soon(ctx);
+            }
+        }
+    }
+
+    /// The frame of this number came by letter.
+    fn hear_frame(&mut self, ctx: Ctx, from: &str, link: Link, (number, frame): (u32, &[u8])) {
+        let now = self.now();
+        let Some(user) = self.sessions.hear_letter(now, from, link, number) else {
+            return self.answer_letter(ctx, from.to_owned(), Letter { link, says: Says::Over });
+        };
+        let taken = wire::decode_requests(frame, &limits()).map_err(Error::Unreadable).and_then(|requests| {
+            let caller = self.keyspace.caller_by_letter(ctx, &user);
+            self.take_requests(ctx, caller, link, requests)
+        });
+        match taken {
+            Ok(_calling) => self.carry_out(ctx, None),
+            Err(error @ Error::Unreadable(_)) => {
+                self.sessions.refuse_letter(link, number);
+                let says = Says::Refuses { number, reason: error.to_string() };
+                self.answer_letter(ctx, from.to_owned(), Letter { link, says });
+            }
+            // What speaks for another session counts for nothing, and where there is no shard hello is said again.
+            Err(_) => {
+                self.counts.peer_messages_refused += 1;
+                self.sessions.end_helpers(now, from, Some(link.session));
+                self.come_back(ctx, 0);
             }
         }
     }
@@ -215,8 +276,11 @@ impl Node {
             return Says::NoUser;
         }
         let is_known = self.sessions.is_known(link.session);
-        let is_let_in =
-            self.shard.is_some() && self.sessions.hello_by_letter(home, link, user, session_bounds()).is_ok();
+        let is_own = [OWN, self.one_shots.session()].contains(&link.session);
+        let now = self.now();
+        let is_let_in = !is_own
+            && self.shard.is_some()
+            && self.sessions.hello_by_letter(now, home, link, user, session_bounds()).is_ok();
         let greeted = match is_known {
             true => self.shard.as_ref().map(|shard| shard.incarnation_to(link.session)),
             false if is_let_in => self.greet(link.session, user),

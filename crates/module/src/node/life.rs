@@ -192,6 +192,7 @@ impl Node {
     /// The shard's memory goes. Its sessions have to say hello again.
     fn end(&mut self, ctx: Ctx) {
         self.dismiss();
+        self.end_errands();
         self.moving.stranded = Stranded::default();
         if let Some(shard) = self.shard.take() {
             if settings::is_strict() {
@@ -207,8 +208,6 @@ impl Node {
     fn dismiss(&mut self) {
         self.one_shots.clear();
         self.release_one_shots();
-        self.plain.errands.clear();
-        self.release_errands();
         for poller in self.sessions.clear() {
             poller.release(0);
         }
@@ -219,6 +218,7 @@ impl Node {
     pub(crate) fn restart_after_panic(&mut self, ctx: Ctx) {
         self.counts.panics += 1;
         self.dismiss();
+        self.end_errands();
         self.shard = None;
         self.bears_nothing();
         self.begin(ctx);
@@ -273,7 +273,7 @@ impl Node {
             shard.forget_strangers(now, after_us);
             forgotten.into_iter().for_each(|session| shard.forget(now, session));
         }
-        self.plain.errands.end_idle(now);
+        self.look_after_helpers();
         if !is_barred {
             self.beat();
             self.carry_out(ctx, None);

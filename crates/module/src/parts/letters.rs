@@ -1,9 +1,9 @@
 //! Letters between a home and the shards of its errands (docs/errands.md, E3 and E4): frames of a client process and what is answered,
 //! each with the connection that it is of.
 
-use claret_core::message::{Link, Request, Response};
+use claret_core::message::{Link, Response};
 use claret_core::wire::{self, WireError};
-use claret_core::{Incarnation, Limits, SessionId, ShardId};
+use claret_core::{Incarnation, SessionId, ShardId};
 
 use crate::parts::owner::Name;
 
@@ -22,10 +22,12 @@ pub(crate) enum Says {
     Hello { user: Name },
     /// To a helper: it does, at this shard, and its lease is so long.
     Welcome { shard: ShardId, incarnation: Incarnation, lease_us: u64 },
-    /// To a shard: the frame of this number.
-    Asks { number: u32, requests: Vec<Request> },
+    /// To a shard: the frame of requests of this number.
+    Asks { number: u32, frame: Vec<u8> },
     /// To a helper: so many frames are answered by now.
     Answers { answered: u32, responses: Vec<Response> },
+    /// To a helper: the frame of this number cannot be read, and this is why.
+    Refuses { number: u32, reason: String },
     /// To a helper: there is no such connection. To a shard: the session ends.
     Over,
     /// To a helper: the user is not known there, or is off.
@@ -41,6 +43,7 @@ impl Letter {
             Says::Answers { .. } => 3,
             Says::Over => 4,
             Says::NoUser => 5,
+            Says::Refuses { .. } => 6,
         };
         out.push(kind);
         out.extend_from_slice(&self.link.session.0.to_le_bytes());
@@ -52,9 +55,13 @@ impl Letter {
                 out.extend_from_slice(&incarnation.0.to_le_bytes());
                 out.extend_from_slice(&lease_us.to_le_bytes());
             }
-            Says::Asks { number, requests } => {
+            Says::Asks { number, frame } => {
                 out.extend_from_slice(&number.to_le_bytes());
-                requests.iter().for_each(|request| wire::append_request(request, out));
+                out.extend_from_slice(frame);
+            }
+            Says::Refuses { number, reason } => {
+                out.extend_from_slice(&number.to_le_bytes());
+                out.extend_from_slice(reason.as_bytes());
             }
             Says::Answers { answered, responses } => {
                 out.extend_from_slice(&answered.to_le_bytes());
@@ -66,7 +73,7 @@ impl Letter {
 
     /// # Errors
     /// It is none.
-    pub(crate) fn read(bytes: &[u8], limits: &Limits) -> Result<Letter, NoLetter> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Letter, NoLetter> {
         let (&kind, mut rest) = bytes.split_first().ok_or(NoLetter)?;
         let link = Link { session: SessionId(u64_of(&mut rest)?), connection: u32_of(&mut rest)? };
         let says = match kind {
@@ -77,7 +84,7 @@ impl Letter {
             }
             2 => {
                 let number = u32_of(&mut rest)?;
-                Says::Asks { number, requests: wire::decode_requests(rest, limits)? }
+                Says::Asks { number, frame: rest.to_vec() }
             }
             3 => {
                 let answered = u32_of(&mut rest)?;
@@ -85,6 +92,10 @@ impl Letter {
             }
             4 => Says::Over,
             5 => Says::NoUser,
+            6 => {
+                let number = u32_of(&mut rest)?;
+                Says::Refuses { number, reason: String::from_utf8_lossy(rest).into_owned() }
+            }
             _ => return Err(NoLetter),
         };
         Ok(Letter { link, says })
@@ -126,7 +137,8 @@ mod tests {
         let says = [
             Says::Hello { user: Name::new(b"ada") },
             Says::Welcome { shard: ShardId(1), incarnation: Incarnation(2), lease_us: 3 },
-            Says::Asks { number: 4, requests: vec![Request::Ask { attempt }, Request::Apply { attempt }] },
+            Says::Asks { number: 4, frame: b"requests".to_vec() },
+            Says::Refuses { number: 4, reason: "too much".to_owned() },
             Says::Answers {
                 answered: 5,
                 responses: vec![Response::Elder { attempt, shard: ShardId(1), birth: Time(8) }],
@@ -147,21 +159,20 @@ mod tests {
     #[test]
     fn a_letter_is_the_same_when_it_is_read() {
         for letter in letters() {
-            assert_eq!(Letter::read(&written(&letter), &Limits::default()), Ok(letter));
+            assert_eq!(Letter::read(&written(&letter)), Ok(letter));
         }
     }
 
     #[test]
     fn what_is_cut_off_or_of_another_kind_is_no_letter() {
-        let limits = Limits::default();
         for letter in letters() {
             let bytes = written(&letter);
             let least =
                 if matches!(letter.says, Says::Hello { .. } | Says::Over | Says::NoUser) { 13 } else { 17 };
             for length in 0..least.min(bytes.len()) {
-                assert_eq!(Letter::read(&bytes[..length], &limits), Err(NoLetter), "{letter:?} to {length}");
+                assert_eq!(Letter::read(&bytes[..length]), Err(NoLetter), "{letter:?} to {length}");
             }
         }
-        assert_eq!(Letter::read(&[9; 20], &limits), Err(NoLetter));
+        assert_eq!(Letter::read(&[9; 20]), Err(NoLetter));
     }
 }

@@ -433,6 +433,7 @@ impl Sessions {
     /// It is somebody else's session, or there are too many.
     pub(crate) fn hello_by_letter(
         &mut self,
+        now: Time,
         home: &str,
         link: Link,
         user: &Name,
@@ -447,25 +448,45 @@ impl Sessions {
             }
         }
         let way = Way::Letter { home: home.to_owned(), heard: 0, told: 0 };
-        self.let_in(link, user, way, bounds)?.bound = 1;
+        let session = self.let_in(link, user, way, bounds)?;
+        (session.bound, session.alone_since) = (1, now);
         Ok(())
     }
 
     /// The frame of this number came by letter from a home. Whose it is; `None`: there is no such connection, or a frame before it was
     /// lost.
-    pub(crate) fn hear_letter(&mut self, from: &str, link: Link, number: u32) -> Option<Name> {
+    pub(crate) fn hear_letter(&mut self, now: Time, from: &str, link: Link, number: u32) -> Option<Name> {
         let session = self.known.get_mut(&link.session)?;
         let Way::Letter { home, heard, .. } = &mut session.way else { return None };
         let is_gap = number != *heard + 1 && !is_planted(Bug::LetterGapUnseen);
         let is_others = home != from && !is_planted(Bug::AnyHomeHeard);
-        if is_others || session.connection != link.connection || is_gap {
+        if is_others || session.connection != link.connection || is_gap || session.bound == 0 {
             return None;
         }
-        *heard = number;
+        (*heard, session.alone_since) = (number, now);
         if !std::mem::replace(&mut session.is_fresh, true) {
             self.fresh.push(link.session);
         }
         Some(session.user.clone())
+    }
+
+    /// The frame of this number, which was heard, is refused: it is answered so, and not by what waits for the session.
+    pub(crate) fn refuse_letter(&mut self, link: Link, number: u32) {
+        if let Some(Way::Letter { told, .. }) = self.known.get_mut(&link.session).map(|it| &mut it.way) {
+            *told = number;
+        }
+    }
+
+    /// Helpers of which nothing was heard for so long are over: they say something three times in each lease.
+    pub(crate) fn end_silent_helpers(&mut self, now: Time, after_us: u64) {
+        // In any order: each by itself.
+        for (id, session) in &mut self.known {
+            let is_helper = matches!(session.way, Way::Letter { .. }) && session.bound > 0;
+            if is_helper && now.since(session.alone_since) >= after_us {
+                session.bound = 0;
+                self.deserted.push(*id);
+            }
+        }
     }
 
     /// The helpers of a home are over, or one of them.

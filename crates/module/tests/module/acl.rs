@@ -347,6 +347,7 @@ fn attempts_on_b(command: &str, al: &mut Process, admin: &Process) -> Vec<(Strin
             "CLARET.WRITE-ANY EVAL return(redis.call('get','b:1')) 1 a:1",
         ]),
         "claret.exec" => lines(&["CLARET.EXEC 2 GET b:1", "CLARET.EXEC 3 SET a:1 x 3 SET b:1 x"]),
+        "claret.do" => lines(&["CLARET.DO 2 GET b:1", "CLARET.DO 3 SET a:1 x 3 SET b:1 x"]),
         // It names no key, and says nothing of what was done.
         "claret.outcome" => Vec::new(),
         "claret.locks" => lines(&["CLARET.LOCKS b:1", "CLARET.LOCKS"]),
@@ -382,7 +383,7 @@ fn every_command_is_tried_on_a_key_that_is_not_the_users() {
     let mut none = server.connect_as("nothing", "pw");
     let declared: Vec<String> =
         redis::cmd("COMMAND").arg(&["LIST", "FILTERBY", "MODULE", "claret"]).query(&mut plain).expect("all");
-    assert_eq!(declared.len(), 16);
+    assert_eq!(declared.len(), 17);
     for command in &declared {
         for (shown, tried) in attempts_on_b(command, &mut al, &admin) {
             let answer = tried.query::<Value>(&mut al.connection);

@@ -274,3 +274,19 @@ fn a_giver_or_a_home_that_dies_leaves_nothing_held() {
         "{both:?}"
     );
 }
+
+/// Bug: what its own shard refused a home tried again within the same turn of the server's loop, without end. Consequence: the server stood still.
+#[test]
+fn a_home_that_takes_nothing_now_says_so_in_time_and_serves_others() {
+    let nodes = Nodes::start(&["--claret.plain-wait-ms", "300"]);
+    let (here, there) = (key(0, "k"), key(1, "k"));
+    let line = format!("3 SET {here} 1 3 SET {there} 1");
+    let mut home = nodes.connect(0);
+    ok(&mut home, "CONFIG SET claret.drain 1");
+    let began = Instant::now();
+    refused(&mut home, &line);
+    assert!(began.elapsed() < Duration::from_secs(5));
+    ok(&mut home, "CONFIG SET claret.drain 0");
+    run(&mut home, &line).expect("done");
+    ok(&mut home, "PING");
+}

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use claret_core::message::{Link, Request};
-use claret_core::{CallNo, Client, Event, Node, SessionId, ShardId, SlotRange, Time, TxHandle};
+use claret_core::message::{Link, Refusal, Request};
+use claret_core::{
+    CallNo, Cause, Client, Event, Incarnation, Node, Pipeline, SessionId, ShardId, SlotRange, Time, TxHandle,
+    wire,
+};
 use claret_planted::{Bug, is_planted};
 use claret_types::Reply;
 use hashbrown::HashMap;
@@ -18,12 +21,20 @@ use crate::parts::slots::{Place, slot_of};
 /// A connection on which nothing was answered for so long, in microseconds, is over (E4).
 const SILENCE_US: u64 = 1_000_000;
 
+/// A frame ends once it is longer than this: letters share the links on which servers watch each other.
+const FRAME_BYTES: usize = 64 * 1024;
+
+/// The shortest and the longest pause before what a shard refused for its own sake is tried again, in microseconds.
+const PAUSE_US: (u64, u64) = (1_000, 100_000);
+
 /// One that has not ended.
 struct Errand {
     calls: Calls,
     /// Where it is a transaction; `None` until every node that has its keys has said welcome.
     tx: Option<TxHandle>,
     attempt: u32,
+    /// When the next attempt begins, after one that a shard refused.
+    again_at: Option<Time>,
     /// What was answered before the commit.
     answers: Vec<(CallNo, Reply)>,
     client: Option<Blocked>,
@@ -40,8 +51,9 @@ struct Connection {
     /// Slots that it has.
     ranges: Vec<(u16, u16)>,
     number: u32,
-    /// The shard, once it said welcome.
+    /// The shard, once it said welcome, and what was sent to it.
     shard: Option<ShardId>,
+    pipeline: Pipeline,
     /// When hello was said; `None`: it is to be said.
     hello_at: Option<Time>,
     /// Frames that were sent, and those that were answered.
@@ -94,7 +106,8 @@ impl Helper {
     pub(super) fn due(&self) -> Option<Time> {
         let waits = self.connections.iter().filter(|it| it.shard.is_none()).filter_map(|it| it.hello_at);
         let hellos = waits.map(|since| since.plus(SILENCE_US));
-        self.client.poll_timeout().into_iter().chain(hellos).min()
+        let again = self.open.values().filter_map(|errand| errand.again_at);
+        self.client.poll_timeout().into_iter().chain(hellos).chain(again).min()
     }
 
     pub(super) fn take_doubt(&mut self) -> bool {
@@ -109,6 +122,7 @@ impl Helper {
             calls,
             tx: None,
             attempt: 0,
+            again_at: None,
             answers: Vec::new(),
             client: None,
             until: now.plus(patience_us),
@@ -131,12 +145,28 @@ impl Helper {
         };
         let begun: Vec<u64> =
             self.open.iter().filter(|(_, errand)| can(errand)).map(|(number, _)| *number).collect();
+        let is_again = |errand: &Errand| errand.again_at.is_some_and(|at| at <= now);
+        let again: Vec<u64> =
+            self.open.iter().filter(|(_, errand)| is_again(errand)).map(|(number, _)| *number).collect();
+        for number in again {
+            self.begin_again(now, number);
+        }
         for number in begun {
             let tx = self.client.begin(now, now.0);
             self.numbers.insert(tx, number);
             if let Some(errand) = self.open.get_mut(&number) {
                 errand.tx = Some(tx);
             }
+            self.commit(now, number);
+        }
+    }
+
+    fn begin_again(&mut self, now: Time, number: u64) {
+        let Some(errand) = self.open.get_mut(&number) else { return };
+        errand.again_at = None;
+        if let Some(tx) = errand.tx
+            && self.client.restart(now, (tx, errand.attempt)).is_ok()
+        {
             self.commit(now, number);
         }
     }
@@ -201,6 +231,7 @@ impl Helper {
     fn abort(&mut self, now: Time, number: u64, why: Error) {
         if let Some(errand) = self.open.get_mut(&number) {
             errand.aborted_for.get_or_insert(why);
+            errand.again_at = None;
             if let Some(tx) = errand.tx {
                 self.client.abort(now, tx);
             }
@@ -226,7 +257,7 @@ impl Helper {
         self.client.settle(now);
         while let Some((tx, event)) = self.client.poll_event() {
             if let Some(number) = self.numbers.get(&tx).copied() {
-                self.take(now, (number, tx), event, ended);
+                self.take(now, number, event, ended);
             }
             self.client.settle(now);
         }
@@ -235,15 +266,15 @@ impl Helper {
         self.is_stirred = false;
     }
 
-    fn take(&mut self, now: Time, (number, tx): (u64, TxHandle), event: Event, ended: &mut AllEnded) {
+    fn take(&mut self, now: Time, number: u64, event: Event, ended: &mut AllEnded) {
         let Some(errand) = self.open.get_mut(&number) else { return };
         let end = match event {
             Event::Answer { no, reply } => return errand.answers.push((no, reply)),
-            Event::Restart { .. } => {
-                let over = (tx, errand.attempt);
+            Event::Restart { cause } => {
                 errand.answers.clear();
-                if self.client.restart(now, over).is_ok() {
-                    self.commit(now, number);
+                match pause_after(&cause, number, errand.attempt) {
+                    Some(pause) => errand.again_at = Some(now.plus(pause)),
+                    None => self.begin_again(now, number),
                 }
                 return;
             }
@@ -262,8 +293,10 @@ impl Helper {
 
     /// All that are open, with their clients.
     pub(super) fn end_all(&mut self, ended: &mut AllEnded) {
-        for number in self.open.keys().copied().collect::<Vec<_>>() {
-            self.end(number, Err(Error::ErrandUnknown), ended);
+        let all = self.open.iter().map(|(number, errand)| (*number, errand.tx.is_some()));
+        for (number, has_begun) in all.collect::<Vec<_>>() {
+            let why = if has_begun { Error::ErrandUnknown } else { Error::NotReady };
+            self.end(number, Err(why), ended);
         }
     }
 
@@ -338,6 +371,7 @@ impl Helper {
         match says {
             Says::Welcome { shard, incarnation, lease_us } if connection.shard.is_none() => {
                 (connection.shard, connection.hello_at) = (Some(shard), None);
+                connection.pipeline = Pipeline::with_frames_of(shard, incarnation, FRAME_BYTES);
                 let (node, number) = (Node::clone(&connection.node), connection.number);
                 self.client.connected(now, number, &node, (shard, incarnation), lease_us);
             }
@@ -348,10 +382,23 @@ impl Helper {
                 };
                 let frames = answered - connection.answered;
                 connection.answered = answered;
+                let are_known = (0..frames).all(|_| connection.pipeline.taken().is_ok());
+                debug_assert!(are_known, "what was sent is in the pipeline");
                 let from = (shard, link.connection);
                 self.client.deliver(now, from, frames as usize, responses.into_iter());
             }
-            Says::Over => self.end_connection(at),
+            Says::Refuses { number, reason } => {
+                let Some(shard) = connection.shard.filter(|_| number == connection.answered + 1) else {
+                    return self.end_connection(at);
+                };
+                connection.answered = number;
+                let response = connection.pipeline.refused(&reason).ok().flatten();
+                self.client.deliver(now, (shard, link.connection), 1, response.into_iter());
+            }
+            // It was there.
+            Says::Over if connection.shard.is_some() => self.end_connection(at),
+            // It is not let in now: as who is silent.
+            Says::Over => connection.hello_at = connection.hello_at.and(Some(now)),
             Says::NoUser => self.is_unknown_at(now, at, ended),
             Says::Welcome { .. } | Says::Hello { .. } | Says::Asks { .. } => {}
         }
@@ -385,27 +432,37 @@ impl Helper {
             (connection.node.to_string(), Letter { link, says })
         };
         for connection in &mut self.connections {
-            if connection.shard.is_none() && connection.hello_at.is_none() {
+            // Who never had keys is no shard.
+            let is_wanted =
+                |it: &Connection| !it.ranges.is_empty() || self.client.shard_at(&it.node).is_some();
+            if connection.shard.is_none() && connection.hello_at.is_none() && is_wanted(connection) {
                 self.newest += 1;
                 (connection.number, connection.hello_at) = (self.newest, Some(now));
                 letters.push(letter(connection, Says::Hello { user: user.clone() }));
             }
             let Some(shard) = connection.shard else { continue };
             loop {
-                let mut requests: Vec<Request> = Vec::new();
+                let mut requests: Vec<Request> = connection.pipeline.spare();
                 self.client.take(shard, connection.number, &mut requests);
-                if requests.is_empty() {
+                if requests.is_empty() && !connection.pipeline.has_suspects() {
                     break;
                 }
-                connection.sent += 1;
-                letters.push(letter(connection, Says::Asks { number: connection.sent, requests }));
+                let counted = usize::from(!requests.is_empty());
+                let mut frames = Vec::new();
+                let send = |_: &[Request], frame: &[u8]| frames.push(frame.to_vec());
+                let count = connection.pipeline.write(requests, wire::append_request, send);
+                self.client.add_frames(now, shard, connection.number, count - counted);
+                for frame in frames {
+                    connection.sent += 1;
+                    letters.push(letter(connection, Says::Asks { number: connection.sent, frame }));
+                }
             }
         }
     }
 
     /// Tells the shards that the session ends.
     pub(super) fn say_goodbye(self, letters: &mut Vec<(String, Letter)>) {
-        for connection in self.connections.iter().filter(|it| it.shard.is_some()) {
+        for connection in self.connections.iter().filter(|it| it.number > 0) {
             let link = Link { session: self.session, connection: connection.number };
             letters.push((connection.node.to_string(), Letter { link, says: Says::Over }));
         }
@@ -414,10 +471,27 @@ impl Helper {
 
 impl Connection {
     fn new(node: Node, ranges: Vec<(u16, u16)>) -> Self {
-        Connection { node, ranges, number: 0, shard: None, hello_at: None, sent: 0, answered: 0 }
+        let pipeline = Pipeline::with_frames_of(ShardId(0), Incarnation(0), FRAME_BYTES);
+        Connection { node, ranges, number: 0, shard: None, pipeline, hello_at: None, sent: 0, answered: 0 }
     }
 
     fn has(&self, slot: u16) -> bool {
         self.ranges.iter().any(|(first, last)| (first..=last).contains(&&slot))
+    }
+}
+
+/// How long one waits before its next attempt, in microseconds: where a shard refused it for its own sake, and not since others were in the way.
+fn pause_after(cause: &Cause, number: u64, attempt: u32) -> Option<u64> {
+    let Cause::Refused(refusal) = cause else { return None };
+    match refusal {
+        Refusal::Withdrawn
+        | Refusal::Recovered
+        | Refusal::Operation { .. }
+        | Refusal::OperationBehind { .. } => None,
+        _ => {
+            let most = (PAUSE_US.0 << attempt.min(7)).min(PAUSE_US.1);
+            // Not all at once.
+            Some(most / 2 + number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (most / 2 + 1))
+        }
     }
 }

@@ -221,11 +221,11 @@ fn a_helper_speaks_over_its_newest_connection_without_a_gap() {
     let mut sessions = Sessions::default();
     let session = SessionId(77);
     let link = |connection| Link { session, connection };
-    sessions.hello_by_letter("a", link(1), &ada(), MANY).expect("let in");
-    assert_eq!(sessions.hear_letter("a", link(1), 1), Some(ada()));
+    sessions.hello_by_letter(Time(1), "a", link(1), &ada(), MANY).expect("let in");
+    assert_eq!(sessions.hear_letter(Time(2), "a", link(1), 1), Some(ada()));
     for (from, connection, number) in [("b", 1, 2), ("a", 2, 2), ("a", 1, 1), ("a", 1, 3)] {
         assert_eq!(
-            sessions.hear_letter(from, link(connection), number),
+            sessions.hear_letter(Time(2), from, link(connection), number),
             None,
             "{from} {connection} {number}"
         );
@@ -240,11 +240,11 @@ fn a_helper_speaks_over_its_newest_connection_without_a_gap() {
     assert_eq!(answered(&mut sessions), None);
     sessions.put(session, response(session, 1), WIDE);
     assert_eq!(answered(&mut sessions), Some(("a".to_owned(), 1, 1, 1)));
-    sessions.hello_by_letter("a", link(2), &ada(), MANY).expect("let in");
-    assert_eq!(sessions.hear_letter("a", link(1), 2), None, "an earlier connection");
-    assert_eq!(sessions.hear_letter("a", link(2), 1), Some(ada()), "frames are counted anew");
+    sessions.hello_by_letter(Time(1), "a", link(2), &ada(), MANY).expect("let in");
+    assert_eq!(sessions.hear_letter(Time(2), "a", link(1), 2), None, "an earlier connection");
+    assert_eq!(sessions.hear_letter(Time(2), "a", link(2), 1), Some(ada()), "frames are counted anew");
     for (home, user) in [("b", ada()), ("a", Name::new(b"bob"))] {
-        assert!(sessions.hello_by_letter(home, link(3), &user, MANY).is_err(), "{home} as {user}");
+        assert!(sessions.hello_by_letter(Time(1), home, link(3), &user, MANY).is_err(), "{home} as {user}");
     }
     assert_eq!(sessions.owner_of(session).and_then(|owner| owner.client), None);
     sessions.end_helpers(Time(5), "b", None);
@@ -252,7 +252,7 @@ fn a_helper_speaks_over_its_newest_connection_without_a_gap() {
     sessions.end_helpers(Time(5), "a", None);
     assert_eq!(sessions.take_deserted(), [session]);
     assert_eq!(sessions.forget(Time(15), 10), [session]);
-    assert_eq!(sessions.hear_letter("a", link(2), 2), None);
+    assert_eq!(sessions.hear_letter(Time(2), "a", link(2), 2), None);
 }
 
 #[test]
@@ -260,9 +260,36 @@ fn a_session_of_a_client_is_no_helpers_and_the_other_way_round() {
     let mut sessions = Sessions::default();
     let client = polls(&mut sessions, 1, 1, 1);
     let link = Link { session: client, connection: 9 };
-    assert_eq!(sessions.hello_by_letter("a", link, &ada(), MANY), Err(Error::OtherKey));
+    assert_eq!(sessions.hello_by_letter(Time(1), "a", link, &ada(), MANY), Err(Error::OtherKey));
     let helper = identity(2).session();
     let link = Link { session: helper, connection: 1 };
-    sessions.hello_by_letter("a", link, &ada(), MANY).expect("let in");
+    sessions.hello_by_letter(Time(1), "a", link, &ada(), MANY).expect("let in");
     assert_eq!(hello(&mut sessions, 2, &ada(), (2, 2), Some(Way::Poll), MANY), Err(Error::OtherKey));
+}
+
+#[test]
+fn a_helper_that_is_silent_for_long_is_over_and_is_heard_no_more() {
+    let mut sessions = Sessions::default();
+    let link = Link { session: SessionId(77), connection: 1 };
+    sessions.hello_by_letter(Time(1), "a", link, &ada(), MANY).expect("let in");
+    assert_eq!(sessions.hear_letter(Time(100), "a", link, 1), Some(ada()));
+    sessions.end_silent_helpers(Time(149), 50);
+    assert_eq!(sessions.take_deserted(), []);
+    sessions.end_silent_helpers(Time(150), 50);
+    assert_eq!(sessions.take_deserted(), [link.session]);
+    assert_eq!(sessions.hear_letter(Time(151), "a", link, 2), None, "nobody would answer it");
+    let again = Link { connection: 2, ..link };
+    sessions.hello_by_letter(Time(152), "a", again, &ada(), MANY).expect("let in");
+    assert_eq!(sessions.hear_letter(Time(153), "a", again, 1), Some(ada()));
+}
+
+#[test]
+fn a_frame_that_is_refused_is_not_answered_besides() {
+    let mut sessions = Sessions::default();
+    let link = Link { session: SessionId(77), connection: 1 };
+    sessions.hello_by_letter(Time(1), "a", link, &ada(), MANY).expect("let in");
+    assert_eq!(sessions.hear_letter(Time(2), "a", link, 1), Some(ada()));
+    sessions.refuse_letter(link, 1);
+    assert!(sessions.next_delivery().is_none());
+    assert_eq!(sessions.hear_letter(Time(3), "a", link, 2), Some(ada()));
 }
