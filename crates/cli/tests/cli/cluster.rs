@@ -380,6 +380,7 @@ fn an_interrupted_start_leaves_nothing() {
         }
         // What a killed start could not remove is no obstacle to the next one.
         assert_eq!(place.0.exists(), name == "-KILL");
-        assert!(start(&place, &["--shards", "1"]).status.success());
+        let started = start(&place, &["--shards", "1"]);
+        assert!(started.status.success(), "{name}: {}", err(&started));
     }
 }

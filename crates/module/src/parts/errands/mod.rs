@@ -151,7 +151,8 @@ impl Errands {
 
     /// Whether some shard said since the last time what gives a reason to look who owns what.
     pub(crate) fn take_doubt(&mut self) -> bool {
-        self.helpers.values_mut().fold(false, |doubts, helper| helper.take_doubt() || doubts)
+        let doubts = self.helpers.values_mut().filter_map(|helper| helper.take_doubt().then_some(()));
+        doubts.count() > 0
     }
 
     fn end_all(&mut self, all: AllEnded) {
