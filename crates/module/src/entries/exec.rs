@@ -9,6 +9,7 @@ use redis_module::raw;
 use super::frame::in_first_database;
 use super::{closed, entry, keyspace, with_node};
 use crate::ffi::{Arg, Ctx, Flag};
+use crate::node::caller::Caller;
 use crate::node::{Begun, Node, check_placement, limits};
 use crate::parts::errands::{BYTES_MAX, CALLS_MAX};
 use crate::parts::error::{Error, Outcome};
@@ -21,12 +22,23 @@ pub(super) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let caller = keyspace().caller(ctx);
     keyspace().view(|slots| check_placement(slots, &calls)).unwrap_or(Ok(()))?;
     keyspace().may_write(ctx)?;
-    let may_wait = !caller.is(Flag::Multi) && !caller.is(Flag::Lua) && !caller.is(Flag::DenyBlocking);
-    match with_node(|node| node.exec(ctx, calls, &caller, may_wait)) {
+    run_here(ctx, calls, &caller)
+}
+
+/// Whether a client can be made to wait.
+fn may_wait(caller: &Caller) -> bool {
+    !caller.is(Flag::Multi) && !caller.is(Flag::Lua) && !caller.is(Flag::DenyBlocking)
+}
+
+/// Runs operations whose keys are all here.
+fn run_here(ctx: Ctx, calls: Calls, caller: &Caller) -> Outcome {
+    match with_node(|node| node.exec(ctx, calls, caller, may_wait(caller))) {
         None => Err(Error::NotReady),
         Some(Begun::Ended(ended)) => reply(ctx, ended),
         Some(Begun::Waits(number)) => {
-            exec_waits(ctx, number);
+            let client = ctx.block(Some(answer));
+            client.on_disconnect(Some(gone));
+            with_node(|node| node.exec_waits(ctx, number, client));
             Ok(())
         }
     }
@@ -38,39 +50,20 @@ pub(super) fn errand(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let calls = parse(&arguments[1..])?;
     let caller = keyspace().caller(ctx);
     keyspace().may_write(ctx)?;
-    let is_here = with_node(|node| node.has_all(ctx, &calls)).ok_or(Error::NotReady)?;
-    if !is_here {
-        let bytes: usize = arguments[1..].iter().map(|word| word.bytes().len()).sum();
-        if calls.len() > CALLS_MAX || bytes > BYTES_MAX {
-            let (calls, calls_max, bytes_max) = (calls.len(), CALLS_MAX, BYTES_MAX);
-            return Err(Error::ErrandTooLarge { calls, bytes, calls_max, bytes_max });
-        }
+    if with_node(|node| node.has_all(ctx, &calls)).ok_or(Error::NotReady)? {
+        return run_here(ctx, calls, &caller);
     }
-    let may_wait = !caller.is(Flag::Multi) && !caller.is(Flag::Lua) && !caller.is(Flag::DenyBlocking);
-    let begun = match is_here {
-        true => with_node(|node| node.exec(ctx, calls, &caller, may_wait)),
-        false => with_node(|node| node.errand(ctx, calls, &caller, may_wait)),
-    };
-    match begun {
-        None => Err(Error::NotReady),
-        Some(Begun::Ended(ended)) => reply(ctx, ended),
-        Some(Begun::Waits(number)) if is_here => {
-            exec_waits(ctx, number);
-            Ok(())
-        }
-        Some(Begun::Waits(number)) => {
-            let client = ctx.block(Some(answer_errand));
-            client.on_disconnect(Some(giver_gone));
-            with_node(|node| node.errand_waits(ctx, number, client));
-            Ok(())
-        }
+    let bytes: usize = arguments[1..].iter().map(|word| word.bytes().len()).sum();
+    if calls.len() > CALLS_MAX || bytes > BYTES_MAX {
+        let (calls, calls_max, bytes_max) = (calls.len(), CALLS_MAX, BYTES_MAX);
+        return Err(Error::ErrandTooLarge { calls, bytes, calls_max, bytes_max });
     }
-}
-
-fn exec_waits(ctx: Ctx, number: u64) {
-    let client = ctx.block(Some(answer));
-    client.on_disconnect(Some(gone));
-    with_node(|node| node.exec_waits(ctx, number, client));
+    let begun = with_node(|node| node.begin_errand(ctx, calls, &caller, may_wait(&caller)));
+    let number = begun.unwrap_or(Err(Error::NotReady))?;
+    let client = ctx.block(Some(answer_errand));
+    client.on_disconnect(Some(giver_gone));
+    with_node(|node| node.errand_waits(ctx, number, client));
+    Ok(())
 }
 
 fn reply(ctx: Ctx, ended: Ended) -> Outcome {

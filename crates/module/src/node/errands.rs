@@ -6,7 +6,7 @@ use claret_core::ways::WaySwitches;
 use claret_core::{Client, Ordered, Pacing, SessionId, Shard, Switches, wire};
 use claret_planted::{Bug, is_planted};
 
-use super::exec::{Begun, is_here};
+use super::exec::is_here;
 use super::frames::session_bounds;
 use super::{Caller, Node, limits, settings};
 use crate::ffi::{Blocked, Ctx};
@@ -37,15 +37,8 @@ impl Node {
         self.keyspace.view(|slots| is_here(slots, calls)).unwrap_or(true)
     }
 
-    /// Begins an errand. `may_wait`: its client can be made to wait.
-    pub(crate) fn errand(&mut self, ctx: Ctx, calls: Calls, caller: &Caller, may_wait: bool) -> Begun {
-        match self.begin_errand(ctx, calls, caller, may_wait) {
-            Ok(number) => Begun::Waits(number),
-            Err(error) => Begun::Ended(Err(error)),
-        }
-    }
-
-    fn begin_errand(
+    /// Begins an errand, whose client is to wait, with [`Node::errand_waits`]; the number it goes by. `may_wait`: it can be made to.
+    pub(crate) fn begin_errand(
         &mut self,
         ctx: Ctx,
         calls: Calls,

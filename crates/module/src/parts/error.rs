@@ -179,6 +179,10 @@ pub(crate) enum Error {
         "{0} transactions over several nodes are under way at this one; nothing was done, try again or at another node"
     )]
     TooManyErrands(usize),
+    #[error(
+        "{0} transactions of this user over several nodes are under way at this node; nothing was done, try again or at another node"
+    )]
+    TooManyErrandsOfUser(usize),
     #[error("it is not known whether it was done; look whether it was")]
     ErrandUnknown,
 
@@ -291,6 +295,7 @@ impl Error {
             | Error::ErrandsNotAt(_)
             | Error::NodeSilent(_)
             | Error::TooManyErrands(_)
+            | Error::TooManyErrandsOfUser(_)
             | Error::SlotClosed(_) => "TRYAGAIN",
             Error::Refused(refusal) => refusal_code(refusal),
         }

@@ -70,6 +70,8 @@ pub(super) struct Helper {
     newest: u32,
     /// By their numbers, in their order.
     open: BTreeMap<u64, Errand>,
+    /// No errand begins again before.
+    again_at: Option<Time>,
     /// Those that are transactions.
     numbers: HashMap<TxHandle, u64, foldhash::fast::FixedState>,
     /// Something went in since the last letters left.
@@ -88,6 +90,7 @@ impl Helper {
             connections: Vec::new(),
             newest: 0,
             open: BTreeMap::new(),
+            again_at: None,
             numbers: HashMap::default(),
             is_stirred: true,
             used_at: Time(0),
@@ -102,12 +105,16 @@ impl Helper {
         self.is_stirred
     }
 
-    /// When something is due, also at a connection.
+    /// How many are open.
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// When something is due, also at a connection. O(connections): it is asked with every command of the node.
     pub(super) fn due(&self) -> Option<Time> {
         let waits = self.connections.iter().filter(|it| it.shard.is_none()).filter_map(|it| it.hello_at);
         let hellos = waits.map(|since| since.plus(SILENCE_US));
-        let again = self.open.values().filter_map(|errand| errand.again_at);
-        self.client.poll_timeout().into_iter().chain(hellos).chain(again).min()
+        self.client.poll_timeout().into_iter().chain(hellos).chain(self.again_at).min()
     }
 
     pub(super) fn take_doubt(&mut self) -> bool {
@@ -220,9 +227,12 @@ impl Helper {
                     self.end(number, Err(Error::ErrandUnknown), ended);
                 }
                 (None, _) => {
-                    let node = self.connections.iter().find(|it| self.client.shard_at(&it.node).is_none());
-                    let node = node.map(|it| it.node.to_string()).unwrap_or_default();
-                    self.end(number, Err(Error::NodeSilent(node)), ended);
+                    let has_keys = |it: &Connection| errand.calls.iter().any(|(key, _)| it.has(slot_of(key)));
+                    let is_silent =
+                        |it: &&Connection| self.client.shard_at(&it.node).is_none() && has_keys(it);
+                    let silent = self.connections.iter().find(is_silent).map(|it| it.node.to_string());
+                    let why = silent.map_or(Error::NotReady, Error::NodeSilent);
+                    self.end(number, Err(why), ended);
                 }
             }
         }
@@ -261,6 +271,7 @@ impl Helper {
             }
             self.client.settle(now);
         }
+        self.again_at = self.open.values().filter_map(|errand| errand.again_at).min();
         // Letters are written for all connections anyway.
         while self.client.poll_ready().is_some() {}
         self.is_stirred = false;

@@ -23,6 +23,9 @@ use helper::{AllEnded, Helper};
 /// So many are open at most.
 const OPEN_MAX: usize = 4_096;
 
+/// And so many of one user (E7).
+const OPEN_OF_USER_MAX: usize = OPEN_MAX / 4;
+
 /// Operations of one at most (E1).
 pub(crate) const CALLS_MAX: usize = 1_024;
 
@@ -79,6 +82,10 @@ impl Errands {
     ) -> Result<u64, Error> {
         if self.open >= OPEN_MAX && !is_planted(Bug::ErrandsUnbounded) {
             return Err(Error::TooManyErrands(OPEN_MAX));
+        }
+        let of_user = self.helpers.get(new.user).map_or(0, Helper::len);
+        if of_user >= OPEN_OF_USER_MAX && !is_planted(Bug::ErrandsUnbounded) {
+            return Err(Error::TooManyErrandsOfUser(OPEN_OF_USER_MAX));
         }
         self.last += 1;
         self.count += 1;

@@ -5,7 +5,7 @@ use claret_core::ways::WaySwitches;
 use claret_core::{Client, Incarnation, Limits, Ordered, Pacing, SessionId, ShardId, Switches, Time, wire};
 use claret_types::{BUILTIN, Bytes, Operation};
 
-use super::{Errands, New, OPEN_MAX};
+use super::{Errands, New, OPEN_MAX, OPEN_OF_USER_MAX};
 use crate::ffi::Blocked;
 use crate::parts::error::Error;
 use crate::parts::letters::{Letter, Says};
@@ -180,6 +180,9 @@ fn a_user_that_a_node_does_not_know_hears_so() {
 #[test]
 fn whose_time_is_over_hears_that_nothing_was_done_or_that_nobody_knows() {
     let mut errands = home();
+    let mut places = errands.places.clone();
+    places.insert(0, Place { node: "empty".to_owned(), ranges: vec![] });
+    errands.adopt(Time(0), places);
     let number = begin(&mut errands, 0, 1);
     written(&mut errands, 0);
     welcome(&mut errands, 1, "a", 1);
@@ -200,17 +203,25 @@ fn whose_time_is_over_hears_that_nothing_was_done_or_that_nobody_knows() {
 #[test]
 fn there_is_room_for_a_bounded_number_and_who_leaves_makes_room() {
     let mut errands = home();
-    for number in 1..=OPEN_MAX {
+    let begun = |errands: &mut Errands, user: &str, session: u64| {
+        let calls = vec![(Bytes::from(KEYS[0]), increment())];
+        let new = New { user: &Name::new(user.as_bytes()), calls, patience_us: PATIENCE_US };
+        errands.begin(Time(0), new, || (SessionId(session), client().1))
+    };
+    for number in 1..=OPEN_OF_USER_MAX {
         begin(&mut errands, 0, number);
     }
-    let calls = vec![(Bytes::from(KEYS[0]), increment())];
-    let new = New { user: &Name::new(b"ada"), calls, patience_us: PATIENCE_US };
-    assert_eq!(errands.begin(Time(0), new, client), Err(Error::TooManyErrands(OPEN_MAX)));
+    // One user leaves room for others, up to what there is in all.
+    assert_eq!(begun(&mut errands, "ada", 7), Err(Error::TooManyErrandsOfUser(OPEN_OF_USER_MAX)));
+    for (user, session) in [("bob", 8), ("cy", 9), ("di", 10)] {
+        (0..OPEN_OF_USER_MAX).for_each(|_| _ = begun(&mut errands, user, session).expect("there is room"));
+    }
+    assert_eq!(begun(&mut errands, "ed", 11), Err(Error::TooManyErrands(OPEN_MAX)));
     assert!(errands.give_up(Time(1), waiting(5)) && !errands.give_up(Time(1), waiting(5)));
     begin(&mut errands, 2, 5);
     errands.clear();
     assert_eq!((errands.len(), errands.unknown), (0, 0), "nothing of them had left");
-    assert_eq!(std::iter::from_fn(|| errands.poll_released()).count(), OPEN_MAX);
+    assert_eq!(std::iter::from_fn(|| errands.poll_released()).count(), OPEN_OF_USER_MAX);
 }
 
 #[test]
