@@ -279,6 +279,9 @@ fn what_a_shard_refuses_waits_before_it_is_tried_again() {
     let mut due = None;
     for now in (10..200_000).step_by(50) {
         let letters = written(&mut errands, now);
+        let wakes_at = errands.poll_timeout().expect("it waits");
+        let is_there = letters.iter().any(has_prepare);
+        assert!(is_there || wakes_at <= Time(10 + 2_100), "{wakes_at:?}");
         if letters.iter().any(has_prepare) {
             due = Some(now);
             break;

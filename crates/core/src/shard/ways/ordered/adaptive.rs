@@ -12,10 +12,10 @@
 //! To go over takes as long as processes need to hear of it. One with a single transaction hears when that ends, and so two slots are left
 //! for it: with one, most trials of 64 such processes were mixed and said nothing.
 //!
-//! What trials in a row gained is summed up, without [`WORTH`] of each, and at [`ENOUGH`] the shard goes over: one trial that gains
-//! much, or several that gain a little. One trial alone may gain a little by chance. After one that gains nothing the next comes after
-//! twice as many cycles, and so it does after one that says nothing, up to a few. As soon as more or less is carried out than at the trial, or ordered calls meet more or less often, the next
-//! cycle has one.
+//! What trials in a row gained is summed up, without [`WORTH`] of each, and at [`ENOUGH`] the shard goes over: one trial that gains much,
+//! or several that gain a little. One trial alone may gain a little by chance. After one that gains nothing the next comes after twice as
+//! many cycles, and so it does after one that says nothing, up to a few. As soon as more or less is carried out than at the trial, or
+//! ordered calls meet more or less often, the next cycle has one.
 //!
 //! A process stamps everything or nothing, so all shards have to try at the same time: cycles begin by the time of day, and rarer
 //! ones are among the others. Whether what came was stamped a shard sees; where it was not what it tried, nothing is concluded.
