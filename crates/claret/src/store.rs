@@ -330,7 +330,7 @@ impl Store {
             return End::Failed(error);
         }
         let from = self.backend.noted();
-        tx.keep_untold(true);
+        tx.keep_unconfirmed(true);
         let end = match deadline.race_while(tx.commit(), || tx.is_blocked()).await.flatten() {
             Some(end) => end,
             None => tx.give_up(after, self.patience(after)).await,
@@ -339,14 +339,14 @@ impl Store {
             Some(until_durable) if matches!(end, End::Committed) => {
                 match self.wait_until_durable((until_durable, from), tx.writes(), after, deadline).await {
                     Ok(()) => {
-                        tx.keep_untold(false);
+                        tx.keep_unconfirmed(false);
                         End::Committed
                     }
                     Err(error) => End::Failed(error),
                 }
             }
             _ => {
-                tx.keep_untold(false);
+                tx.keep_unconfirmed(false);
                 end
             }
         }

@@ -96,7 +96,7 @@ pub struct Net<S> {
     known: Mutex<Vec<Known>>,
     topology: Mutex<Topology>,
     /// Why nobody could tell the topology, where that stays so.
-    untold: Mutex<Option<ConnectError>>,
+    unreported: Mutex<Option<ConnectError>>,
     /// Counts what changed, for those who wait for the nodes.
     changes: watch::Sender<u64>,
     is_closing: AtomicBool,
@@ -126,7 +126,7 @@ impl<S: Service> Net<S> {
             runtime: Handle::current(),
             known: Mutex::default(),
             topology: Mutex::default(),
-            untold: Mutex::default(),
+            unreported: Mutex::default(),
             changes: watch::Sender::new(0),
             is_closing: AtomicBool::new(false),
         });
@@ -239,7 +239,7 @@ impl<S: Service> Net<S> {
             Standing::Down(error) => Some(error.clone()),
             Standing::Connecting | Standing::Up => None,
         })?;
-        Some(self.untold.lock().clone().unwrap_or(away))
+        Some(self.unreported.lock().clone().unwrap_or(away))
     }
 
     fn stands(&self, node: &Address, standing: Standing) {
@@ -341,7 +341,7 @@ impl<S: Service> Net<S> {
                 Ok(topology) if topology.missing().is_empty() || is_planted(Bug::HolesBelieved) => {
                     self.adopt(topology)
                 }
-                Err(error) if !error.is_retryable() => *self.untold.lock() = Some(error),
+                Err(error) if !error.is_retryable() => *self.unreported.lock() = Some(error),
                 Ok(_) | Err(_) => {}
             }
             sleep(REFRESH_GAP).await;
@@ -427,7 +427,7 @@ impl<S: Service> Net<S> {
     fn adopt(self: &Arc<Self>, topology: Topology) {
         let nodes = topology.nodes();
         *self.topology.lock() = topology.clone();
-        *self.untold.lock() = None;
+        *self.unreported.lock() = None;
         // Before any connection says hello by it.
         self.service.adopt(&topology);
         let mut known = self.known.lock();

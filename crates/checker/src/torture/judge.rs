@@ -86,10 +86,12 @@ fn judge_losses(
             ));
         }
     }
-    let untold = told - told.min(TOLD_MAX);
-    if untold > 0 {
+    let unlisted = told - told.min(TOLD_MAX);
+    if unlisted > 0 {
         judged.anomalies.truncate(TOLD_MAX);
-        judged.anomalies.push(format!("{untold} more acknowledged transactions of this generation are lost"));
+        judged
+            .anomalies
+            .push(format!("{unlisted} more acknowledged transactions of this generation are lost"));
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Answers {
     /// Of those whose answers came with the commit.
     committed: Vec<(CallNo, Reply)>,
     /// What was committed is not known to stay: its answers are not told.
-    is_untold: bool,
+    is_unconfirmed: bool,
 }
 
 impl Answers {
@@ -78,13 +78,13 @@ impl Answers {
     }
 
     /// Whether those of the commit are still to be kept back, until it is durable.
-    pub(super) fn keep_untold(&mut self, is_untold: bool) {
-        self.is_untold = is_untold;
+    pub(super) fn keep_unconfirmed(&mut self, is_unconfirmed: bool) {
+        self.is_unconfirmed = is_unconfirmed;
     }
 
     /// Those of the commit; `None`: it is not known to stay.
     pub(super) fn told(&self) -> Option<&[(CallNo, Reply)]> {
-        (!self.is_untold).then_some(&self.committed)
+        (!self.is_unconfirmed).then_some(&self.committed)
     }
 
     /// Another attempt begins.

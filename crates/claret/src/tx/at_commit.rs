@@ -9,8 +9,8 @@ use crate::error::{Error, HandleError};
 
 impl Tx {
     /// Whether what it commits is still to be made durable: until then its answers are not told.
-    pub(crate) fn keep_untold(&self, is_untold: bool) {
-        self.shared.state.lock().answers.keep_untold(is_untold);
+    pub(crate) fn keep_unconfirmed(&self, is_unconfirmed: bool) {
+        self.shared.state.lock().answers.keep_unconfirmed(is_unconfirmed);
     }
 
     /// Keeps operations. The place of the first among all that are kept. O(1) each.

@@ -19,7 +19,7 @@
 //! | `ways` | the ways that can have them all; looks (`check_only`), the shards' clocks (`ordered`), those that leave together (`batch`) |
 //! | `process` | what all transactions share: numbers, what is hot, what is known of shards |
 //! | `session` | numbers of transactions, and which are open |
-//! | `unheard` | what can be asked about those whose outcome nobody knows |
+//! | `unresolved` | what can be asked about those whose outcome nobody knows |
 //! | `by_sequence` | a table by the numbers of transactions |
 //! | `behind` | whom a transaction waits for, if its caller asks |
 //! | `frames` | of one connection: what waits for a shard, and when a frame leaves; what was written, is answered in order, or refused as a whole |
@@ -39,7 +39,7 @@ mod session;
 mod table;
 mod timers;
 mod transactions;
-mod unheard;
+mod unresolved;
 mod ways;
 
 use std::collections::{BTreeSet, VecDeque};

@@ -1,7 +1,7 @@
 //! What all transactions of a client process share, whoever keeps them: numbers, what is hot, the shards' incarnations, the safe time.
 
 use super::session::Session;
-use super::unheard::Unheard;
+use super::unresolved::Unresolved;
 use crate::asked::Asked;
 use crate::coordinator::{Contention, Coordinator};
 use crate::ids::{Birth, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp, TxHandle, TxId};
@@ -20,7 +20,7 @@ pub(super) struct Process {
     /// As far as is known (P78).
     safe_time: Timestamp,
     /// What can be asked about those whose outcome nobody knows.
-    unheard: Unheard,
+    unresolved: Unresolved,
     /// Answers that transactions shared.
     shared_answers: u64,
 }
@@ -34,7 +34,7 @@ impl Process {
             contention: Contention::new(switches, limits),
             met: Vec::new(),
             safe_time: Timestamp::default(),
-            unheard: Unheard::default(),
+            unresolved: Unresolved::default(),
             shared_answers: 0,
         }
     }
@@ -98,17 +98,17 @@ impl Process {
     /// The user of a transaction is going to hear that nobody knows its outcome.
     pub(super) fn note_unknown(&mut self, now: Time, tx: TxHandle, asked: Asked) {
         self.session.keep(asked.attempt.tx, now, self.limits.outcome_us);
-        self.unheard.note(tx, asked);
+        self.unresolved.note(tx, asked);
     }
 
     /// What was noted of a transaction.
     pub(super) fn take_unknown(&mut self, tx: TxHandle) -> Option<Asked> {
-        self.unheard.take(tx)
+        self.unresolved.take(tx)
     }
 
     /// What can be asked about a transaction: `asked`, as it is committing, or what was noted.
     pub(super) fn ask(&mut self, now: Time, tx: TxHandle, asked: Option<Asked>) -> Option<Asked> {
-        let asked = asked.or_else(|| self.unheard.take(tx))?;
+        let asked = asked.or_else(|| self.unresolved.take(tx))?;
         self.session.keep(asked.attempt.tx, now, self.limits.outcome_us);
         Some(asked)
     }

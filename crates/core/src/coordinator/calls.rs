@@ -343,13 +343,13 @@ impl Calls {
     /// answered is not waited for any more (N1 to N4). O(calls of the attempt).
     pub(super) fn undo(&mut self, from: CallNo) -> UndoneCalls {
         self.buffered.retain(|(_, it)| it.call.no < from);
-        let unheard: BTreeSet<CallNo> =
+        let unanswered: BTreeSet<CallNo> =
             self.outstanding.iter().flat_map(|it| it.calls.iter().map(|call| call.no)).collect();
         let (left, keys) = self.outstanding.undo(from);
         let come_again: BTreeSet<CallNo> = left.iter().map(|(_, _, call)| call.no).collect();
         self.touched.retain(|it| !come_again.contains(&it.no));
         for it in self.touched.iter_mut().filter(|it| it.no >= from) {
-            it.was_heard |= !it.is_undone && !unheard.contains(&it.no);
+            it.was_heard |= !it.is_undone && !unanswered.contains(&it.no);
             it.is_undone = true;
         }
         let at_front = left.into_iter().map(|(shard, key, call)| (shard, KeyedCall { key, call }));

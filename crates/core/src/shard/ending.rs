@@ -132,8 +132,8 @@ impl Step<'_> {
                     let mut replies = participant.take_replies(round.replies_before);
                     replies.shrink_to_fit(); // Mostly they fit: see `prepare`.
                     // In another way shards may decide, whatever the client has heard.
-                    let is_unheard = round.way.is_some();
-                    let decided = Decided::Applied { replies: Some(replies), at: None, is_unheard };
+                    let is_unacknowledged = round.way.is_some();
+                    let decided = Decided::Applied { replies: Some(replies), at: None, is_unacknowledged };
                     let listed = Some(round.participants);
                     self.finish(attempt, Fate::Apply(&round.members), decided, listed);
                     note_apply(self.table, attempt);

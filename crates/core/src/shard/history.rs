@@ -42,7 +42,7 @@ pub(crate) enum Decided {
         /// Its final timestamp, if it was stamped.
         at: Option<Timestamp>,
         /// Its user may not have heard the answers, and does not have to before it is decided (K6).
-        is_unheard: bool,
+        is_unacknowledged: bool,
     },
     Refused(Refusal),
 }
@@ -112,8 +112,8 @@ pub(crate) struct History {
     answered: VecDeque<(Place, usize)>,
     answers_bytes: usize,
     /// Decisions whose answers are kept until the low-water mark passes them, however many there are, and bytes in these.
-    unheard: BTreeMap<Place, usize>,
-    unheard_bytes: usize,
+    unacknowledged: BTreeMap<Place, usize>,
+    unacknowledged_bytes: usize,
     /// What decisions take besides answers.
     decided_bytes: usize,
 }
@@ -132,8 +132,8 @@ impl Default for History {
             barred: None,
             answered: VecDeque::new(),
             answers_bytes: 0,
-            unheard: BTreeMap::new(),
-            unheard_bytes: 0,
+            unacknowledged: BTreeMap::new(),
+            unacknowledged_bytes: 0,
             decided_bytes: 0,
         }
     }
@@ -200,7 +200,7 @@ impl History {
         let decided = known.decided.into_iter().filter(|_| !is_planted(Bug::PromotedForgetsDecisions));
         for (place, it) in decided {
             let decided = match it.is_applied {
-                true => Decided::Applied { replies: it.replies, at: it.at, is_unheard: false },
+                true => Decided::Applied { replies: it.replies, at: it.at, is_unacknowledged: false },
                 false => Decided::Refused(Refusal::Unknown),
             };
             self.decide(place, Remembered { decided, listed: it.listed }, answers_bytes_max);
@@ -227,7 +227,7 @@ impl History {
 
     /// About how much memory decisions and answers take, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.decided_bytes + self.answers_bytes + self.unheard_bytes
+        self.decided_bytes + self.answers_bytes + self.unacknowledged_bytes
     }
 
     /// The end of an attempt, if it is one that is over.
@@ -321,13 +321,13 @@ impl History {
 
     /// Remembers a decision. Amortized O(log of what is remembered, and parts of its answers).
     pub(crate) fn decide(&mut self, place: Place, entry: Remembered, answers_bytes_max: usize) {
-        if let Decided::Applied { replies: Some(replies), is_unheard, .. } = &entry.decided
+        if let Decided::Applied { replies: Some(replies), is_unacknowledged, .. } = &entry.decided
             && !replies.is_empty()
         {
             let bytes = replies.iter().map(|(_, reply)| size_of::<CallNo>() + reply.size()).sum();
-            if *is_unheard {
-                self.unheard_bytes += bytes;
-                self.unheard_bytes -= self.unheard.insert(place, bytes).unwrap_or_default();
+            if *is_unacknowledged {
+                self.unacknowledged_bytes += bytes;
+                self.unacknowledged_bytes -= self.unacknowledged.insert(place, bytes).unwrap_or_default();
             } else {
                 self.answered.push_back((place, bytes));
                 self.answers_bytes += bytes;
@@ -366,10 +366,10 @@ impl History {
             self.drop_oldest_answers();
         }
         self.answered = VecDeque::new();
-        for place in std::mem::take(&mut self.unheard).into_keys() {
+        for place in std::mem::take(&mut self.unacknowledged).into_keys() {
             self.drop_answers_of(place);
         }
-        self.unheard_bytes = 0;
+        self.unacknowledged_bytes = 0;
         self.barred = None;
     }
 
@@ -389,7 +389,7 @@ impl History {
     pub(crate) fn forget(&mut self, place: Place) {
         if let Some(entry) = self.recent.forget(place).or_else(|| self.decided.remove(&place)) {
             self.decided_bytes -= entry.bytes();
-            self.unheard_bytes -= self.unheard.remove(&place).unwrap_or_default();
+            self.unacknowledged_bytes -= self.unacknowledged.remove(&place).unwrap_or_default();
         }
     }
 
@@ -424,9 +424,9 @@ impl History {
             }
             self.answered.retain(|((sequence, _), _)| *sequence >= low_water);
             self.answers_bytes = self.answered.iter().map(|(_, bytes)| bytes).sum();
-            if !self.unheard.is_empty() {
-                self.unheard = self.unheard.split_off(&(low_water, 0));
-                self.unheard_bytes = self.unheard.values().sum();
+            if !self.unacknowledged.is_empty() {
+                self.unacknowledged = self.unacknowledged.split_off(&(low_water, 0));
+                self.unacknowledged_bytes = self.unacknowledged.values().sum();
             }
             self.barred = self.barred.take().filter(|barred| barred.last.0 >= low_water);
         }
@@ -453,7 +453,7 @@ impl fmt::Debug for History {
         let further = self.decided.iter().map(|(place, entry)| (*place, entry));
         let decided: Vec<(Place, &Remembered)> = merged(recent, further, |(place, _)| *place).collect();
         let who = (self.connection, self.account, self.met_as, self.since);
-        let answers = (&self.answered, self.answers_bytes, &self.unheard, self.decided_bytes);
+        let answers = (&self.answered, self.answers_bytes, &self.unacknowledged, self.decided_bytes);
         (self.low_water, who, open, decided, &self.barred, answers).fmt(f)
     }
 }
@@ -547,12 +547,12 @@ mod tests {
 
     /// K6: they are never too many, and are counted until they go, by the mark or because nobody can ask any more.
     #[test]
-    fn answers_that_may_be_unheard_stay() {
+    fn answers_that_may_be_unacknowledged_stay() {
         let at = |sequence| (Sequence(sequence), 1);
         let mut history = History::default();
-        for (sequence, is_unheard) in [(1, true), (2, false), (3, true)] {
+        for (sequence, is_unacknowledged) in [(1, true), (2, false), (3, true)] {
             let replies = Some(vec![(CallNo(0), Reply::from("an answer"))]);
-            let decided = Decided::Applied { replies, at: None, is_unheard };
+            let decided = Decided::Applied { replies, at: None, is_unacknowledged };
             history.decide(at(sequence), Remembered { decided, listed: None }, 0);
         }
         let has_answers = |history: &History, sequence| {

@@ -232,7 +232,7 @@ impl Step<'_> {
         let Stage::Preparing(round) = stage else { unreachable!("only a preparing one votes") };
         let replies = participant.take_replies(round.replies_before);
         let members = round.members;
-        let decided = Decided::Applied { replies: Some(replies.clone()), at: None, is_unheard: false };
+        let decided = Decided::Applied { replies: Some(replies.clone()), at: None, is_unacknowledged: false };
         let listed = Some(round.participants);
         begin_note_of_commit(self.table);
         self.finish(attempt, Fate::Apply(&members), decided, listed);

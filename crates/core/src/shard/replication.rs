@@ -34,7 +34,7 @@ pub(super) struct Replication {
     told: Timestamp,
     known: Timestamp,
     /// What they do not all know yet, and the batches that tell it. In order.
-    untold: VecDeque<(u64, Timestamp)>,
+    unacknowledged: VecDeque<(u64, Timestamp)>,
     /// What the host wants whoever is promoted to know.
     of_host: Bytes,
 }
@@ -97,7 +97,7 @@ impl Replication {
         self.changes = changes;
         // The newcomer does not know it yet.
         self.known = Timestamp::default();
-        self.untold = std::iter::once((self.taken + 1, self.told)).collect();
+        self.unacknowledged = std::iter::once((self.taken + 1, self.told)).collect();
     }
 
     /// Tells what has just changed, if anything has.
@@ -128,7 +128,7 @@ impl Replication {
         let told = told_after(self.told, used, now, ahead_us);
         if told > self.told {
             self.told = told;
-            self.untold.push_back((self.taken + 1, told));
+            self.unacknowledged.push_back((self.taken + 1, told));
             self.changes.extend((!is_planted(Bug::UsedUntold)).then_some(Change::Used(told)));
         }
     }
@@ -168,9 +168,9 @@ impl Replication {
     /// All replicas have all batches up to this one.
     pub(super) fn confirm(&mut self, batch: u64) {
         self.confirmed = self.confirmed.max(batch);
-        while let Some((_, known)) = self.untold.front().copied().filter(|(it, _)| *it <= batch) {
+        while let Some((_, known)) = self.unacknowledged.front().copied().filter(|(it, _)| *it <= batch) {
             self.known = self.known.max(known);
-            self.untold.pop_front();
+            self.unacknowledged.pop_front();
         }
         while self.held.front().is_some_and(|(waits_for, _)| *waits_for <= batch) {
             self.free.extend(self.held.pop_front().map(|(_, output)| output));

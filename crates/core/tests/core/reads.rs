@@ -22,12 +22,12 @@ const ATTEMPT: AttemptId = AttemptId { tx: TX, attempt: 1 };
 struct Host {
     elements: u64,
     reads: AtomicU64,
-    untold: Mutex<Read>,
+    uncharged: Mutex<Read>,
 }
 
 impl Host {
     fn new(elements: u64) -> &'static Host {
-        Box::leak(Box::new(Host { elements, reads: AtomicU64::new(0), untold: Mutex::default() }))
+        Box::leak(Box::new(Host { elements, reads: AtomicU64::new(0), uncharged: Mutex::default() }))
     }
 
     fn reads(&self) -> u64 {
@@ -46,12 +46,12 @@ impl Records for Host {
 
     fn partial_state(&self, _: &Bytes, _: &Operation, _: &[&Effect]) -> Result<Option<State>, OpError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        *self.untold.lock().expect("nobody panics") += Read { elements: self.elements, bytes: 0 };
+        *self.uncharged.lock().expect("nobody panics") += Read { elements: self.elements, bytes: 0 };
         Ok(Some(State::new::<Set>(SetState::partial([Bytes::from("a")], self.elements as usize))))
     }
 
     fn take_read(&self) -> Read {
-        std::mem::take(&mut self.untold.lock().expect("nobody panics"))
+        std::mem::take(&mut self.uncharged.lock().expect("nobody panics"))
     }
 
     fn apply(&self, _: &Bytes, _: &[&Effect]) -> Applied {

@@ -11,7 +11,7 @@ use crate::ffi::{Ctx, Flag, Log, Text};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::following::Following;
 use crate::parts::seals::{Envelope, Position};
-use crate::parts::stranded::is_any_untold;
+use crate::parts::stranded::is_any_unnoted;
 
 /// Whoever is promoted is a later incarnation than its primary can have been by so much, in microseconds: a primary counts
 /// incarnations by the clock, and a session a time more.
@@ -126,7 +126,7 @@ impl Node {
         let incarnation =
             self.lives.incarnations.next(unix_time()).max(Incarnation(heard_of.0 + INCARNATIONS_AHEAD));
         self.strand(ctx, backup.of_host());
-        let is_any_untold = self.keyspace.view(|view| is_any_untold(backup.of_host(), view));
+        let is_any_unnoted = self.keyspace.view(|view| is_any_unnoted(backup.of_host(), view));
         let (votes, decisions) = (backup.votes(), backup.decisions());
         let (records, now, switches) = (
             self.keyspace,
@@ -135,7 +135,7 @@ impl Node {
         );
         let mut shard = Shard::promote(backup, Some(records), now, incarnation, switches, self.lives.limits)?;
         shard.know_owners(self.owners());
-        if is_any_untold != Some(false) {
+        if is_any_unnoted != Some(false) {
             shard.take_over_unasked(now); // S17.
         }
         let text = format!(

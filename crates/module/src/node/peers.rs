@@ -37,7 +37,7 @@ impl Node {
         }
         let id = self.keyspace.view(|view| match view.bearer(shard) {
             Bearer::Primary(node) if !node.myself => Ok(node.id.clone()),
-            Bearer::Primary(_) | Bearer::Unheard => Err(Sent::No),
+            Bearer::Primary(_) | Bearer::Unknown => Err(Sent::No),
             Bearer::Gone => Err(Sent::ToNobody),
         });
         match id.unwrap_or(Err(Sent::No)) {

@@ -76,7 +76,7 @@ impl Stranded {
 }
 
 /// Whether this node has slots of which the note of its former primary does not know.
-pub(crate) fn is_any_untold(note: &[u8], slots: &Slots) -> bool {
+pub(crate) fn is_any_unnoted(note: &[u8], slots: &Slots) -> bool {
     let own = note.get(..SET_BYTES).unwrap_or_default();
     (0..SLOTS as u16).any(|slot| slots.is_mine(slot) && !has(own, slot))
 }
@@ -109,7 +109,7 @@ mod tests {
 
     use claret_core::Time;
 
-    use super::{GONE_US, SET_BYTES, Stranded, is_any_untold, put, slots_of};
+    use super::{GONE_US, SET_BYTES, Stranded, is_any_unnoted, put, slots_of};
     use crate::parts::slots::Slots;
 
     const FORMER: &str = "aa h:1@2 myself,master - 0 1 1 connected 5-9 [7->-bb] [6->-bb] [3-<-bb]";
@@ -147,10 +147,10 @@ mod tests {
     fn who_is_promoted_knows_which_slots_its_primary_told_nothing_of() {
         let slots = Slots::parse(FORMER);
         let note = Stranded::default().note(&slots);
-        assert!(!is_any_untold(&note, &Slots::parse(PROMOTED)));
-        assert!(!is_any_untold(&note, &Slots::parse("cc h:1@2 myself,master - 0 1 1 connected 6-8")));
-        assert!(is_any_untold(&note, &Slots::parse("cc h:1@2 myself,master - 0 1 1 connected 5-10")));
-        assert!(is_any_untold(b"", &Slots::parse(PROMOTED)), "it told nothing");
+        assert!(!is_any_unnoted(&note, &Slots::parse(PROMOTED)));
+        assert!(!is_any_unnoted(&note, &Slots::parse("cc h:1@2 myself,master - 0 1 1 connected 6-8")));
+        assert!(is_any_unnoted(&note, &Slots::parse("cc h:1@2 myself,master - 0 1 1 connected 5-10")));
+        assert!(is_any_unnoted(b"", &Slots::parse(PROMOTED)), "it told nothing");
     }
 
     #[test]

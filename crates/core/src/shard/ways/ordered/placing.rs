@@ -217,7 +217,8 @@ impl Step<'_> {
         let (listed, is_said) = (round.participants.clone(), *said == Said::All);
         let is_single = self.config.is_only_one(&listed);
         let replies = participant.take_replies(before);
-        let decided = Decided::Applied { replies: Some(replies.clone()), at: Some(at), is_unheard: false };
+        let decided =
+            Decided::Applied { replies: Some(replies.clone()), at: Some(at), is_unacknowledged: false };
         self.finish(attempt, Fate::Drop, decided, Some(listed));
         let replies = Some(replies).filter(|_| is_single || !is_said);
         self.out.respond(attempt, Response::Done { attempt, shard, at, behind, replies });

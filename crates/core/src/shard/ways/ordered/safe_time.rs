@@ -48,7 +48,7 @@ pub(in crate::shard) struct SafeTime {
 #[derive(Clone, Debug)]
 struct Doubt {
     /// Shards that own keys and have not said what was used there.
-    unheard: BTreeSet<ShardId>,
+    unanswered: BTreeSet<ShardId>,
     asks_at: Time,
     /// By then its own time is beyond all that was.
     until: Time,
@@ -231,7 +231,7 @@ impl SafeTime {
         self.find_least();
         if let Some(doubt) = &mut self.doubt {
             // Who gave all its keys away says nothing any more; who has them may have been heard before it got them.
-            doubt.unheard = self.others.keys().copied().collect();
+            doubt.unanswered = self.others.keys().copied().collect();
             doubt.asks_at = now;
         }
     }
@@ -328,10 +328,10 @@ impl SafeTime {
         let restarts_low = is_planted(Bug::RestartsAtOwnTime);
         let at = if restarts_low { Timestamp(now.0) } else { self.far_ahead(now, config) };
         self.begin_at(table, at);
-        let unheard: BTreeSet<ShardId> = self.others.keys().copied().collect();
+        let unanswered: BTreeSet<ShardId> = self.others.keys().copied().collect();
         let skew_us_max = config.limits().skew_us_max;
-        if !unheard.is_empty() && skew_us_max > 0 {
-            self.doubt = Some(Doubt { unheard, asks_at: now, until: now.plus(skew_us_max) });
+        if !unanswered.is_empty() && skew_us_max > 0 {
+            self.doubt = Some(Doubt { unanswered, asks_at: now, until: now.plus(skew_us_max) });
             self.see_to_doubt(now, config, table, out);
         }
     }
@@ -350,7 +350,7 @@ impl SafeTime {
         out: &mut Outputs,
     ) {
         let Some(doubt) = &mut self.doubt else { return };
-        if doubt.until <= now || doubt.unheard.is_empty() {
+        if doubt.until <= now || doubt.unanswered.is_empty() {
             self.doubt = None;
             return self.begin_at(table, self.far_ahead(now, config));
         }
@@ -358,7 +358,7 @@ impl SafeTime {
             return;
         }
         doubt.asks_at = now.plus(config.limits().inquire_us.max(1));
-        for shard in &doubt.unheard {
+        for shard in &doubt.unanswered {
             let (from, incarnation, want) = (config.id(), config.incarnation(), Timestamp::MAX);
             out.tell(*shard, PeerMessage::AskClock { from, incarnation, want });
         }
@@ -374,8 +374,8 @@ impl SafeTime {
         clock: Timestamp,
     ) {
         let Some(doubt) = &mut self.doubt else { return };
-        if incarnation == config.incarnation() && doubt.unheard.remove(&from) {
-            let is_over = doubt.unheard.is_empty();
+        if incarnation == config.incarnation() && doubt.unanswered.remove(&from) {
+            let is_over = doubt.unanswered.is_empty();
             self.begin_at(table, clock);
             if is_over {
                 self.doubt = None;

@@ -6,16 +6,16 @@ use crate::asked::Asked;
 use crate::ids::TxHandle;
 
 /// So many are kept, at most, until their callers take them.
-const UNHEARD_MAX: usize = 256;
+const UNRESOLVED_MAX: usize = 256;
 
 /// See the module's text. The oldest go first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Unheard(VecDeque<(TxHandle, Asked)>);
+pub(super) struct Unresolved(VecDeque<(TxHandle, Asked)>);
 
-impl Unheard {
+impl Unresolved {
     /// The caller is going to hear it.
     pub(super) fn note(&mut self, tx: TxHandle, asked: Asked) {
-        if self.0.len() >= UNHEARD_MAX {
+        if self.0.len() >= UNRESOLVED_MAX {
             self.0.pop_front();
         }
         self.0.push_back((tx, asked));
