@@ -33,6 +33,9 @@ impl Node {
     /// asks what is cheap to know first: mostly nothing is held, and else mostly other keys.
     #[inline]
     pub(crate) fn fast_path(&mut self, filtered: &Filtered) -> Option<Row> {
+        if self.moving.leaving.is_any() {
+            self.moving.leaving.sends(filtered.client());
+        }
         let name = filtered.word(0)?;
         let Some(is_busy) = self.is_busy() else { return self.row_of_slots(name) };
         let passes = !is_busy && (!is_never_passed(name) || is_planted(Bug::IdleMultiUnseen));

@@ -47,6 +47,8 @@ pub(crate) enum LeaveStage {
     Released(Blocked),
     /// The server runs the command of this client, at once or when replicas have acknowledged it.
     Server(u64),
+    /// The server has run it: its client has sent another command.
+    Ran,
     /// The command may be sent again.
     Again,
 }
@@ -109,7 +111,7 @@ impl Leaving {
         let is_its = |leave: &mut Leave| match &leave.stage {
             LeaveStage::Waits(blocked, _) => *blocked == client,
             LeaveStage::Released(blocked) => *blocked == client && !is_planted(Bug::GoneLeavesSlotClosed),
-            LeaveStage::Server(_) | LeaveStage::Again => false,
+            LeaveStage::Server(_) | LeaveStage::Ran | LeaveStage::Again => false,
         };
         let left: Vec<Leave> = self.list.extract_if(.., is_its).collect();
         left.iter().any(|leave| matches!(leave.stage, LeaveStage::Waits(..)))
@@ -127,6 +129,15 @@ impl Leaving {
             }
         }
         released
+    }
+
+    /// A client sends a command: what the server ran for it before has run, though it may wait now for something else.
+    pub(crate) fn sends(&mut self, client: Option<u64>) {
+        for leave in &mut self.list {
+            if matches!(leave.stage, LeaveStage::Server(before) if Some(before) == client) {
+                leave.stage = LeaveStage::Ran;
+            }
+        }
     }
 
     /// Whether a slot was found free, and is closed until its command is sent again.
@@ -149,6 +160,7 @@ impl Leaving {
     pub(crate) fn over(&self, now: Time, is_blocked: impl Fn(u64) -> bool) -> Vec<u64> {
         let is_over = |leave: &&Leave| match leave.stage {
             LeaveStage::Server(client) => !is_blocked(client),
+            LeaveStage::Ran => true,
             LeaveStage::Again => leave.until <= now,
             LeaveStage::Waits(..) | LeaveStage::Released(_) => false,
         };
@@ -285,6 +297,19 @@ mod tests {
         assert_eq!(over, [1, 2]);
         leaving.open(&over);
         assert!(!leaving.is_any());
+    }
+
+    /// Bug: whether the server had run the command was told from its client alone, which was blocked in what it sent next.
+    /// Consequence: the slot stayed closed for as long as that client went on with commands that wait.
+    #[test]
+    fn a_slot_is_opened_though_its_client_waits_for_something_else() {
+        let (slots, mut leaving) = (Slots::alone(), Leaving::default());
+        leaving.begin(slots.close(1), Time(0), LeaveStage::Server(7));
+        leaving.begin(slots.close(2), Time(0), LeaveStage::Server(8));
+        leaving.sends(Some(7));
+        leaving.sends(None);
+        let over = leaving.over(Time(9), |_| true);
+        assert_eq!(over, [1], "the other's command still waits");
     }
 
     #[test]

@@ -212,6 +212,23 @@ fn a_slot_is_open_again_when_who_wanted_it_is_gone_or_may_not() {
     wait_until("the slot is open", || !is_elsewhere(&asks(&mut process, "{bar}5")));
 }
 
+/// Bug: on Valkey a slot stayed closed to transactions while the client whose command had closed it waited in one that it
+/// sent later. Mend: what it sends next says that the server has run the one before.
+#[test]
+fn a_slot_is_open_again_though_who_wanted_it_goes_on_with_commands_that_wait() {
+    let servers = cluster(2, &["--claret.lease-ms", "60000"]);
+    let mut process = Process::hello(&servers[0], 7);
+    let mut goes_on = std::net::TcpStream::connect(("127.0.0.1", servers[0].port)).expect("it listens");
+    let lines = format!("CLUSTER SETSLOT {SLOT} MIGRATING nobody\r\nBLPOP {{hello}}none 0\r\n");
+    std::io::Write::write_all(&mut goes_on, lines.as_bytes()).expect("both are sent");
+    let mut plain = servers[0].connect();
+    wait_until("it waits", || {
+        let info: String = redis::cmd("INFO").arg("clients").query(&mut plain).expect("how many wait");
+        info.contains("blocked_clients:1")
+    });
+    wait_until("the slot is open", || !is_elsewhere(&asks(&mut process, "{bar}5")));
+}
+
 /// Bug: a channel was held against the slots that the node had when it looked last. Consequence: who greeted a node to which
 /// slots had just come was told that it does not serve them, and gave it up. Mend: it looks again, and what it does not serve
 /// now is asked for again.
