@@ -1,9 +1,12 @@
 //! `claret shell` as a user runs it.
 //!
-//! `shell/*.txt` are transcripts: lines behind `> ` go in, and the whole file must come out. To write one again
-//! after a change that is meant: `sed -n 's/^> //p' X.txt | claret shell --echo`, and read what changed.
+//! `shell/*.txt` are transcripts: lines behind `> ` go in, and the whole file must come out. `UPDATE=1` writes them again, after a
+//! change that is meant: read what changed.
 
+use std::env;
+use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn shell(arguments: &[&str], input: &[u8]) -> Output {
@@ -26,7 +29,9 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
-fn compare(transcript: &str) {
+fn compare(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/shell").join(name);
+    let transcript = fs::read_to_string(&path).expect("a transcript");
     let mut input = String::new();
     for line in transcript.lines().filter_map(|line| line.strip_prefix("> ")) {
         input += line;
@@ -34,6 +39,9 @@ fn compare(transcript: &str) {
     }
     let output = shell(&["--echo"], input.as_bytes());
     let found = stdout(&output);
+    if env::var_os("UPDATE").is_some() {
+        return fs::write(path, found).expect("it can be written");
+    }
     for (number, (expected, found)) in transcript.lines().zip(found.lines()).enumerate() {
         assert_eq!(found, expected, "line {}", number + 1);
     }
@@ -44,49 +52,49 @@ fn compare(transcript: &str) {
 
 #[test]
 fn every_type() {
-    compare(include_str!("shell/types.txt"));
+    compare("types.txt");
 }
 
 /// What is undone has no effect, and what cannot be done ends no more than that.
 #[test]
 fn savepoints() {
-    compare(include_str!("shell/savepoints.txt"));
+    compare("savepoints.txt");
 }
 
 #[test]
 fn keys() {
-    compare(include_str!("shell/keys.txt"));
+    compare("keys.txt");
 }
 
 /// It looks without locks: others write what it looked at, and it commits where the answers stand.
 #[test]
 fn optimistic_transactions() {
-    compare(include_str!("shell/optimistic.txt"));
+    compare("optimistic.txt");
 }
 
 #[test]
 fn transactions() {
-    compare(include_str!("shell/transactions.txt"));
+    compare("transactions.txt");
 }
 
 #[test]
 fn errors() {
-    compare(include_str!("shell/errors.txt"));
+    compare("errors.txt");
 }
 
 #[test]
 fn waiting_and_granting() {
-    compare(include_str!("shell/waiting.txt"));
+    compare("waiting.txt");
 }
 
 #[test]
 fn deadlocks() {
-    compare(include_str!("shell/deadlock.txt"));
+    compare("deadlock.txt");
 }
 
 #[test]
 fn help() {
-    compare(include_str!("shell/help.txt"));
+    compare("help.txt");
 }
 
 #[test]
