@@ -598,6 +598,10 @@ bugs! {
         OffUserActs ["module/errands rights_are_those_of_the_node_that_has_the_key"];
         /// The helpers of a home that is over hold what they held.
         HelpersOutlive ["module/lib a_helper_speaks_over_its_newest_connection_without_a_gap"];
+        /// What is done once for an id looks whether it was, and does not write that it is.
+        OnceUnmarked ["module/errands an_id_is_carried_out_once_whichever_nodes_it_is_given_to"];
+        /// What is done once for an id does not keep what it answered.
+        OnceAnswersUnkept ["module/errands an_id_is_carried_out_once_whichever_nodes_it_is_given_to"];
         /// Answers stand in the order in which they came.
         AnswersAsTheyCame ["module/errands any_node_carries_out_operations_on_keys_of_all_or_none"];
         /// The length of a frame is not bounded.

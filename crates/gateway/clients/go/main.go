@@ -9,6 +9,7 @@ import (
 	"math/rand"
 	"net"
 	"os"
+	"reflect"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -231,18 +232,75 @@ func (run *Run) do(host, port, mode string, rest []string) error {
 	count, err := strconv.Atoi(rest[0])
 	switch {
 	case err != nil || len(rest) < 2:
-		return errors.New("usage: HOST PORT (transfer | watch) COUNT WORKER")
+		return errors.New("usage: HOST PORT (transfer | watch | errands) COUNT WORKER")
 	case mode == "transfer":
 		return run.transferAll(count, rest[1])
 	case mode == "watch":
 		return run.sellAll(count, rest[1])
+	case mode == "errands":
+		return run.giveAll(net.JoinHostPort(host, port), count, rest[1])
 	}
 	return fmt.Errorf("there is no mode %q", mode)
 }
 
+// giveAll does transfers by CLARET.DO, each given twice with the same id, to any node of a cluster.
+func (run *Run) giveAll(address string, count int, worker string) error {
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, ReadTimeout: patience})
+	defer cluster.Close()
+	give := func(words ...any) ([]any, error) {
+		if err := run.attempt(); err != nil {
+			return nil, err
+		}
+		for {
+			answers, err := cluster.Do(ctx, append([]any{"CLARET.DO"}, words...)...).Slice()
+			if err == nil || !mayTryAgain(err) {
+				return answers, err
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	balances, err := give(2, "GET", "account:ada", 2, "GET", "account:bob")
+	if err != nil {
+		return err
+	}
+	var total int64
+	for _, balance := range balances {
+		number, err := strconv.ParseInt(fmt.Sprint(balance), 10, 64)
+		if err != nil {
+			return err
+		}
+		total += number
+	}
+	for number := range count {
+		id, amount := fmt.Sprintf("%s-%d", worker, number), rand.Int63n(21)-10
+		words := []any{
+			"ONCE", id, 3, "INCRBY.RETURNING", "account:ada", -amount, 3, "INCRBY.RETURNING", "account:bob", amount,
+			4, "HSET", "ledger", id, amount, 3, "RPUSH", "transfers", id,
+		}
+		first, err := give(words...)
+		if err != nil {
+			return err
+		}
+		again, err := give(words...)
+		if err != nil {
+			return err
+		}
+		if !reflect.DeepEqual(first, again) {
+			return fmt.Errorf("%s was answered %v and then %v", id, first, again)
+		}
+		ada, isAda := first[0].(int64)
+		bob, isBob := first[1].(int64)
+		if !isAda || !isBob || ada+bob != total {
+			return fmt.Errorf("%s saw %v and %v, which do not make %d", id, first[0], first[1], total)
+		}
+		run.committed()
+	}
+	return nil
+}
+
 func main() {
 	if len(os.Args) < 5 {
-		fmt.Fprintln(os.Stderr, "usage: program HOST PORT (transfer | watch) COUNT WORKER, HOST PORT types PREFIX, or HOST PORT defaults KIND PREFIX")
+		fmt.Fprintln(os.Stderr, "usage: program HOST PORT (transfer | watch | errands) COUNT WORKER, HOST PORT types PREFIX, or HOST PORT defaults KIND PREFIX")
 		os.Exit(2)
 	}
 	host, port, mode := os.Args[1], os.Args[2], os.Args[3]

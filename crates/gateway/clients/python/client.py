@@ -162,12 +162,41 @@ def sell(run, id):
                 time.sleep(0.02)
 
 
+def give_all(run, host, port, count, worker):
+    """Transfers by CLARET.DO, each given twice with the same id, to any node of a cluster."""
+    cluster = redis.RedisCluster(host=host, port=port, socket_timeout=PATIENCE, decode_responses=True)
+
+    def give(*words):
+        run.attempt()
+        while True:
+            try:
+                # The client wants the first word as text, and a node: the command has no keys.
+                node = random.choice(cluster.get_primaries())
+                return cluster.execute_command("CLARET.DO", *map(str, words), target_nodes=node)
+            except ResponseError as error:
+                if not may_try_again(error):
+                    raise
+                time.sleep(0.02)
+
+    total = sum(int(balance) for balance in give(2, "GET", "account:ada", 2, "GET", "account:bob"))
+    for number in range(count):
+        id, amount = f"{worker}-{number}", random.randint(-10, 10)
+        operations = [3, "INCRBY.RETURNING", "account:ada", -amount, 3, "INCRBY.RETURNING", "account:bob", amount]
+        operations += [4, "HSET", "ledger", id, amount, 3, "RPUSH", "transfers", id]
+        first, again = (give("ONCE", id, *operations) for _ in range(2))
+        if first != again:
+            raise RuntimeError(f"{id} was answered {first} and then {again}")
+        if first[0] + first[1] != total:
+            raise RuntimeError(f"{id} saw {first[0]} and {first[1]}, which do not make {total}")
+        run.committed()
+
+
 def main(arguments):
     if len(arguments) == 5 and arguments[2] == "defaults" and arguments[3] in defaults.KINDS:
         return defaults.main(arguments[0], int(arguments[1]), arguments[3], arguments[4])
-    if len(arguments) < 4 or arguments[2] not in ("transfer", "watch", "types"):
+    if len(arguments) < 4 or arguments[2] not in ("transfer", "watch", "errands", "types"):
         sys.exit(
-            "usage: client.py HOST PORT (transfer | watch) COUNT WORKER\n       client.py HOST PORT types PREFIX\n"
+            "usage: client.py HOST PORT (transfer | watch | errands) COUNT WORKER\n       client.py HOST PORT types PREFIX\n"
             "       client.py HOST PORT defaults (multi | watch | pipeline) PREFIX"
         )
     host, port, mode = arguments[0], int(arguments[1]), arguments[2]
@@ -175,6 +204,8 @@ def main(arguments):
     try:
         if mode == "types":
             tour(host, port, arguments[3], run.report)
+        elif mode == "errands":
+            give_all(run, host, port, int(arguments[3]), arguments[4])
         else:
             work = transfer_all if mode == "transfer" else sell_all
             work(run, int(arguments[3]), arguments[4])

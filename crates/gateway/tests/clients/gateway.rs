@@ -5,11 +5,13 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use claret_rig::{Cluster, Module, TestLimit};
+use std::thread;
 
-use crate::books::Address;
+use claret_rig::{Cluster, Module, SecretFile, TestLimit};
+
+use crate::books::{Address, Books, Outcome};
 use crate::languages::{example, ready};
-use crate::{all_clients_against, transfers_and_sales};
+use crate::{all_clients_against, outcome, run, transfers_and_sales};
 
 /// A gateway in a process of its own.
 struct Gateway {
@@ -114,4 +116,45 @@ fn the_examples_that_a_node_refuses_work_through_a_gateway() {
         assert!(output.status.success() && said.contains("70") && said.contains("30"), "{example:?}: {said}");
         println!("{}: {}", example.client, said.trim());
     }
+}
+
+/// Cluster clients as they are, without a gateway: `CLARET.DO` declares no keys, and goes to whichever node they choose.
+#[test]
+fn cluster_clients_give_transactions_to_any_node() {
+    let all = ready();
+    program();
+    let _limit = TestLimit::begin();
+    let secret = SecretFile::write().expect("a secret");
+    let module = Module::of_sources().expect("the module");
+    let cluster = Cluster::options(3, 0)
+        .module(module)
+        .config(&secret.setting())
+        .config("claret.errands yes")
+        .start()
+        .expect("a cluster");
+    let gateway = Gateway::start(&cluster.url());
+    let books = Address::local(gateway.port);
+    Books::open(&books);
+    let givers = all.clients.iter().filter(|program| ["redis-py", "go-redis"].contains(&program.client));
+    let givers: Vec<_> = givers.cycle().take(4 * usize::from(!all.clients.is_empty())).collect();
+    let outcomes: Vec<Outcome> = thread::scope(|scope| {
+        let giving: Vec<_> = givers
+            .iter()
+            .enumerate()
+            .map(|(number, program)| {
+                let node = Address::local(cluster.servers()[number % 3].port());
+                let worker = format!("{}-{number}", program.client);
+                scope.spawn(move || {
+                    let output = run(program, &node, &["errands", "30", &worker]);
+                    outcome(program, &worker, 30, &output)
+                })
+            })
+            .collect();
+        giving.into_iter().map(|it| it.join().expect("a program that can be run")).collect()
+    });
+    for outcome in &outcomes {
+        assert_eq!((outcome.committed, &outcome.errors[..]), (30, &[][..]), "{outcome:?}");
+        println!("{}: 30 transactions, each given twice, are done once", outcome.client);
+    }
+    assert_eq!(Books::read(&books).problems_of_transfers(&outcomes), [""; 0]);
 }

@@ -230,21 +230,25 @@ pub(crate) const COMMANDS: &[Command] = &[
         flags: c"write",
         categories: c"write blocking",
         arity: -4,
-        arguments: &[Argument {
-            name: "operation",
-            shape: Shape::Block(&[
-                one("words", Shape::Int),
-                one("method", Shape::Text),
-                one("key", Shape::Text),
-                Argument { name: "argument", shape: Shape::Text, optional: true, repeated: true },
-            ]),
-            optional: false,
-            repeated: true,
-        }],
+        arguments: &[
+            optional("once", Shape::Block(&[one("once", Shape::Word("ONCE")), one("id", Shape::Text)])),
+            Argument {
+                name: "operation",
+                shape: Shape::Block(&[
+                    one("words", Shape::Int),
+                    one("method", Shape::Text),
+                    one("key", Shape::Text),
+                    Argument { name: "argument", shape: Shape::Text, optional: true, repeated: true },
+                ]),
+                optional: false,
+                repeated: true,
+            },
+        ],
         summary: "Runs operations on keys of any nodes as one transaction: all of them, or none. For keys of other nodes it needs \
-                  `claret.peer-secret-file` and `claret.errands yes` ([errands](errands.md)).",
+                  `claret.peer-secret-file` and `claret.errands yes` ([errands](errands.md)). With `ONCE id` it is done at most once \
+                  for this id, whichever node it is given to and however often, and is answered as the first time for a day.",
         complexity: "O(N) with N the operations and the waiters that they let in",
-        answers: "an array with the answer of each operation; or one error, and nothing is done; or `UNKNOWN`",
+        answers: "an array with the answer of each operation; or one error, and nothing is done; or `UNKNOWN`; with `ONCE`, `DONE` where it was done before and the answers are gone",
         since: "0.1.0",
         entry: entry!(exec::errand),
     },

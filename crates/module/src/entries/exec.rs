@@ -11,7 +11,7 @@ use super::{closed, entry, keyspace, with_node};
 use crate::ffi::{Arg, Ctx, Flag};
 use crate::node::caller::Caller;
 use crate::node::{Begun, Node, check_placement, limits};
-use crate::parts::errands::{BYTES_MAX, CALLS_MAX};
+use crate::parts::errands::{BYTES_MAX, CALLS_MAX, Once};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::one_shots::{Calls, Ended};
 
@@ -44,13 +44,18 @@ fn run_here(ctx: Ctx, calls: Calls, caller: &Caller) -> Outcome {
     }
 }
 
-/// `CLARET.DO words operation key [argument ...] [words operation key [argument ...] ...]`
+/// `CLARET.DO [ONCE id] words operation key [argument ...] [words operation key [argument ...] ...]`
 pub(super) fn errand(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     in_first_database(ctx)?;
-    let calls = parse(&arguments[1..])?;
+    let (once, words) = match &arguments[1..] {
+        [word, id, words @ ..] if word.bytes().eq_ignore_ascii_case(b"once") => (Some(id), words),
+        words => (None, words),
+    };
+    let once = once.map(|id| Once::new(id.to_bytes(), Ctx::unix_ms(), &limits())).transpose()?;
+    let calls = parse(words)?;
     let caller = keyspace().caller(ctx);
     keyspace().may_write(ctx)?;
-    if with_node(|node| node.has_all(ctx, &calls)).ok_or(Error::NotReady)? {
+    if once.is_none() && with_node(|node| node.has_all(ctx, &calls)).ok_or(Error::NotReady)? {
         return run_here(ctx, calls, &caller);
     }
     let bytes: usize = arguments[1..].iter().map(|word| word.bytes().len()).sum();
@@ -58,7 +63,7 @@ pub(super) fn errand(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         let (calls, calls_max, bytes_max) = (calls.len(), CALLS_MAX, BYTES_MAX);
         return Err(Error::ErrandTooLarge { calls, bytes, calls_max, bytes_max });
     }
-    let begun = with_node(|node| node.begin_errand(ctx, calls, &caller, may_wait(&caller)));
+    let begun = with_node(|node| node.begin_errand(ctx, (once, calls), &caller, may_wait(&caller)));
     let number = begun.unwrap_or(Err(Error::NotReady))?;
     let client = ctx.block(Some(answer_errand));
     client.on_disconnect(Some(giver_gone));

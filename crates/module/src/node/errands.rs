@@ -10,7 +10,7 @@ use super::exec::is_here;
 use super::frames::session_bounds;
 use super::{Caller, Node, limits, settings};
 use crate::ffi::{Blocked, Ctx};
-use crate::parts::errands::New;
+use crate::parts::errands::{New, Once};
 use crate::parts::error::Error;
 use crate::parts::letters::{Letter, Says};
 use crate::parts::one_shots::{Calls, Ended};
@@ -41,14 +41,18 @@ impl Node {
     pub(crate) fn begin_errand(
         &mut self,
         ctx: Ctx,
-        calls: Calls,
+        (once, mut calls): (Option<Once>, Calls),
         caller: &Caller,
         may_wait: bool,
     ) -> Result<u64, Error> {
+        if let Some(once) = &once {
+            calls.splice(..0, once.before());
+        }
         if settings::is_strict() {
             return Err(Error::ErrandStrict);
         }
-        if !self.takes_errands() {
+        // What is done once may have all its keys here.
+        if !self.takes_errands() && !self.has_all(ctx, &calls) {
             return Err(Error::ErrandsOff);
         }
         if !may_wait {
@@ -63,7 +67,7 @@ impl Node {
         let places = self.keyspace.view(Slots::places).unwrap_or_default();
         let (now, patience_us) = (self.now(), settings::PLAIN_WAIT_MS.get() * 1_000);
         self.plain.errands.adopt(now, places);
-        let new = New { user: caller.name(), calls, patience_us };
+        let new = New { user: caller.name(), calls, once, patience_us };
         let number = self.plain.errands.begin(now, new, || {
             let session = SessionId(ctx.random());
             // The nodes say what is ordered.
@@ -84,9 +88,12 @@ impl Node {
     fn do_all_take_errands(&self, slots: &Slots, calls: &Calls) -> Result<(), Error> {
         for (key, _) in calls {
             let slot = slot_of(key);
+            if slots.is_mine(slot) {
+                continue;
+            }
             let node = slots.owner(slot).ok_or(Error::NobodyServes(slot))?;
             let greeting = self.peers.seals.as_ref().and_then(|seals| seals.greeting_of(&node.id));
-            if !node.myself && !greeting.is_some_and(|greeting| greeting.takes_errands) {
+            if !greeting.is_some_and(|greeting| greeting.takes_errands) {
                 return Err(Error::ErrandsNotAt(node.address.clone()));
             }
         }

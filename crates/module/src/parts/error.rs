@@ -183,8 +183,18 @@ pub(crate) enum Error {
         "{0} transactions of this user over several nodes are under way at this node; nothing was done, try again or at another node"
     )]
     TooManyErrandsOfUser(usize),
-    #[error("it is not known whether it was done; look whether it was")]
+    #[error(
+        "it is not known whether it was done; with ONCE give it again with the same id, without look whether it was"
+    )]
     ErrandUnknown,
+    #[error("'{0}' was done before, and its answers are not kept any more; nothing was done now")]
+    AlreadyDone(Bytes),
+    #[error(
+        "what is kept in '{0}' was not written by CLARET.DO: its id is that of something else that was done; nothing was done now"
+    )]
+    AnswersOfOthers(Bytes),
+    #[error("ONCE wants an id, which is not empty and with which 'claret:answer:id' is a key")]
+    OnceId,
 
     // --- plain commands ---
     #[error("name a command")]
@@ -256,6 +266,8 @@ impl Error {
             | Error::NoKeys
             | Error::ErrandWaits
             | Error::ErrandTooLarge { .. }
+            | Error::AnswersOfOthers(_)
+            | Error::OnceId
             | Error::EndedByOperator
             | Error::WaitsForReplicas => "ERR",
             Error::WireVersion { .. } => "WIREVERSION",
@@ -270,16 +282,17 @@ impl Error {
             | Error::OthersChannel { .. }
             | Error::DeafToChannel { .. }
             | Error::NoOperator
+            | Error::NotForClients
+            | Error::NoUserThere(_)
             | Error::Denied { .. } => "NOPERM",
             Error::NotReady | Error::NotServed(_) => "NOTREADY",
             // A replica takes that for a reason to come again.
             Error::Unproven => "LOADING",
-            Error::NotForClients => "NOPERM",
             Error::NoWrites(_) | Error::NobodyServes(_) | Error::NoReplicas { .. } => "CLUSTERDOWN",
             Error::Moved { .. } => "MOVED",
             Error::CrossSlot | Error::ErrandsOff | Error::ErrandStrict => "CROSSSLOT",
             Error::ErrandUnknown => "UNKNOWN",
-            Error::NoUserThere(_) => "NOPERM",
+            Error::AlreadyDone(_) => "DONE",
             Error::NoAuth => "NOAUTH",
             Error::ChannelElsewhere(_)
             | Error::LocksNotFree(_)

@@ -147,7 +147,7 @@ pub(crate) enum Bearer<'a> {
     /// had in memory is gone.
     Gone,
     /// Nobody that this node ever heard of.
-    Unheard,
+    Unknown,
 }
 
 /// Who owns which slot.
@@ -297,6 +297,9 @@ impl Slots {
 
     /// All primaries that have keys, or may remember something.
     pub(crate) fn places(&self) -> Vec<Place> {
+        if !self.clustered {
+            return vec![Place { node: self.members().own.clone(), ranges: vec![(0, SLOTS as u16 - 1)] }];
+        }
         let may_answer = |node: &&Primary| !node.has_failed || !node.ranges.is_empty();
         let place = |node: &Primary| Place { node: node.id.clone(), ranges: node.ranges.clone() };
         self.nodes.iter().filter(may_answer).map(place).collect()
@@ -375,13 +378,13 @@ impl Slots {
             // Two may say so as long as one does not know that it has been replaced.
             let bear = |node: &&Primary| node.bears == Some(shard);
             let latest = self.nodes.iter().filter(bear).max_by_key(|node| said.get(&node.id).map(|it| it.1));
-            return latest.map_or(Bearer::Unheard, Bearer::Primary);
+            return latest.map_or(Bearer::Unknown, Bearer::Primary);
         }
         let node = self.nodes.iter().find(|node| node.shard() == Some(shard));
         match node.filter(|node| !node.has_failed || !node.ranges.is_empty()) {
             Some(node) => Bearer::Primary(node),
             None if self.heard_of.contains(&shard) && !is_planted(Bug::GoneUnheardOf) => Bearer::Gone,
-            None => Bearer::Unheard,
+            None => Bearer::Unknown,
         }
     }
 
@@ -531,7 +534,7 @@ mod tests {
         assert_eq!(later("bb000002 h:2@3 master,fail - 0 1 2 connected\n").bearer(other), Bearer::Gone);
         assert_eq!(later("bb000002 h:2@3 slave cc 0 1 2 connected\n").bearer(other), Bearer::Gone);
         assert_eq!(later("").bearer(other), Bearer::Gone);
-        assert_eq!(with("").bearer(other), Bearer::Unheard, "it may be that nobody told yet");
+        assert_eq!(with("").bearer(other), Bearer::Unknown, "it may be that nobody told yet");
     }
 
     #[test]
@@ -542,7 +545,7 @@ mod tests {
         let mut slots = Slots::parse(listing).strict();
         slots.follow(None);
         let (lineage, other) = (ShardId(0xbb00_0002), ShardId(0xcc00_0003));
-        assert_eq!(slots.bearer(lineage), Bearer::Unheard, "its node did not say so");
+        assert_eq!(slots.bearer(lineage), Bearer::Unknown, "its node did not say so");
         assert_eq!((slots.shard_of(b"cc000003"), slots.knows(lineage)), (None, false));
         slots.learn("bb000002", Some((lineage, Incarnation(5))));
         slots.learn("nobody", Some((other, Incarnation(5))));
@@ -563,7 +566,7 @@ mod tests {
         assert_eq!(bearer(&later), "bb000002");
         let mut alone = Slots::parse("aa000001 h:1@2 myself,master - 0 1 1 connected 5-10\n").strict();
         alone.follow(Some(&later));
-        assert_eq!(alone.bearer(lineage), Bearer::Unheard, "it is never gone: its votes may be somewhere");
+        assert_eq!(alone.bearer(lineage), Bearer::Unknown, "it is never gone: its votes may be somewhere");
         assert!(alone.knows(lineage));
     }
 

@@ -290,3 +290,135 @@ fn a_home_that_takes_nothing_now_says_so_in_time_and_serves_others() {
     run(&mut home, &line).expect("done");
     ok(&mut home, "PING");
 }
+
+/// Whoever gives an id again, at whichever node, hears what was answered first, and nothing is done.
+#[test]
+fn an_id_is_carried_out_once_whichever_nodes_it_is_given_to() {
+    let nodes = Nodes::start(&[]);
+    let [a, b, c] = [0, 1, 2].map(|at| key(at, "k"));
+    let line = format!("3 INCRBY.RETURNING {a} 2 3 RPUSH {b} x 2 GET {c} 4 LRANGE {b} 0 -1");
+    let x = || Value::BulkString(b"x".to_vec());
+    let answers = |sum, elements| {
+        Value::Array(vec![Value::Int(sum), Value::Okay, Value::Nil, Value::Array(vec![x(); elements])])
+    };
+    for home in [0, 1, 2, 0] {
+        let heard = run(&mut nodes.connect(home), &format!("ONCE order:7 {line}")).expect("done");
+        assert_eq!(heard, answers(2, 1), "at {home}");
+    }
+    let other =
+        run(&mut nodes.connect(0), &format!("once order:8 {line} 3 PEXPIRE claret:done:order:8 60000"));
+    let Value::Array(mut other) = other.expect("done") else { panic!("one answer for each") };
+    assert_eq!((other.pop(), Value::Array(other)), (Some(Value::Okay), answers(4, 2)));
+    let mark = |id: &str, command: &str| {
+        let key = format!("claret:done:{id}");
+        let at = usize::from(slot_of(&key)) * 3 / 16_384;
+        redis::cmd(command).arg(&key).query::<i64>(&mut nodes.connect(at)).expect("a number")
+    };
+    assert_eq!(mark("order:7", "PTTL"), -1, "it stays");
+    assert!(mark("order:8", "PTTL") > 0, "it stays as long as it was told");
+    // What fails leaves its id free.
+    let wrong = refused(&mut nodes.connect(1), &format!("ONCE order:9 3 INCRBY {a} 100 3 INCRBY {b} 1"));
+    assert!(wrong.contains("WRONGTYPE"), "{wrong}");
+    assert_eq!(mark("order:9", "EXISTS"), 0);
+    assert_eq!(read(&nodes, 0, &a).as_deref(), Some("4"), "nothing was done");
+    assert!(run(&mut nodes.connect(1), &format!("ONCE order:9 3 INCRBY {a} 1 3 SET {c} 1")).is_ok());
+    for server in &nodes.servers {
+        wait_until("nothing is held", || number(&mut server.connect(), "held_keys") == 0);
+    }
+}
+
+#[test]
+fn an_id_that_many_give_at_once_is_carried_out_once_and_all_hear_the_same() {
+    let nodes = Nodes::start(&[]);
+    let [a, b] = [0, 1].map(|at| key(at, "k"));
+    for round in 1..=20 {
+        let line = format!("ONCE round:{round} 3 INCRBY.RETURNING {a} 1 3 INCRBY.RETURNING {b} 1");
+        let heard: Vec<Value> = std::thread::scope(|scope| {
+            let giving: Vec<_> = (0..6)
+                .map(|giver| {
+                    let (nodes, line) = (&nodes, &line);
+                    scope.spawn(move || run(&mut nodes.connect(giver % 3), line).expect("done"))
+                })
+                .collect();
+            giving.into_iter().map(|it| it.join().expect("it heard")).collect()
+        });
+        let answers = Value::Array(vec![Value::Int(round), Value::Int(round)]);
+        assert!(heard.iter().all(|it| *it == answers), "{heard:?}");
+    }
+}
+
+/// Its home dies while it waits: given again at another node it is done, once.
+#[test]
+fn an_id_whose_home_died_may_be_given_again() {
+    let mut nodes = Nodes::start(&["--cluster-require-full-coverage", "no", "--claret.lease-ms", "1000"]);
+    let (here, there) = (key(1, "k"), key(2, "k"));
+    let id = key(1, "order");
+    let line = format!("ONCE {id} 3 INCRBY.RETURNING {here} 1 3 INCRBY.RETURNING {there} 1");
+    let mut process = Process::hello(&nodes.servers[2], 1);
+    let held = hold(&mut process, &there, "GETSET 5");
+    let home = Waits::on(&nodes.servers[0], &format!("CLARET.DO {line}"));
+    wait_until("it waits there", || number(&mut nodes.connect(2), "open_attempts") == 2);
+    home.still();
+    drop(nodes.servers.remove(0));
+    commit(&mut process, held, 1);
+    let answers = Value::Array(vec![Value::Int(1), Value::Int(6)]);
+    for home in [0, 1, 0] {
+        let mut connection = nodes.connect(home);
+        wait_until("it is answered", || match run(&mut connection, &line) {
+            Ok(heard) => {
+                assert_eq!(heard, answers);
+                true
+            }
+            Err(error) => {
+                assert!(format!("{error:?}").contains("TryAgain"), "{error:?}");
+                false
+            }
+        });
+    }
+}
+
+#[test]
+fn what_is_no_id_or_kept_by_others_is_said_by_name() {
+    let nodes = Nodes::start(&[]);
+    let tag = key(1, "order");
+    let (here, there) = (key(0, "k"), key(1, "k"));
+    let line = format!("ONCE {tag} 3 INCRBY {here} 1 3 INCRBY {there} 1");
+    let mut plain = nodes.connect(1);
+    run(&mut nodes.connect(0), &line).expect("done");
+    ok(&mut plain, &format!("DEL claret:answer:{tag}"));
+    let gone = refused(&mut nodes.connect(0), &line);
+    assert!(gone.contains("DONE") && gone.contains("was done before"), "{gone}");
+    ok(&mut plain, &format!("SET claret:answer:{tag} 17"));
+    let others = refused(&mut nodes.connect(2), &line);
+    assert!(others.contains("not written by CLARET.DO"), "{others}");
+    assert_eq!(read(&nodes, 0, &here).as_deref(), Some("1"));
+    for (words, why) in [("ONCE 7 x", "number of its words"), ("ONCE 7 2", "number of its words")] {
+        let said = refused(&mut plain, words);
+        assert!(said.contains(why), "{said}");
+    }
+    let empty =
+        redis::cmd("CLARET.DO").arg("ONCE").arg("").arg(2).arg("GET").arg(&there).query::<Value>(&mut plain);
+    assert!(format!("{empty:?}").contains("ONCE wants an id"), "{empty:?}");
+    for at in 0..3 {
+        ok(&mut nodes.connect(at), &format!("ACL SETUSER ada on >secret ~{here} ~{there} +@all"));
+    }
+    ok(&mut plain, "AUTH ada secret");
+    let denied = refused(&mut plain, &line);
+    assert!(denied.contains("NoPerm") && denied.contains(&format!("claret:done:{tag}")), "{denied}");
+}
+
+/// All keys at one node need no settings, on a server without a cluster neither.
+#[test]
+fn an_id_whose_keys_are_all_at_one_node_needs_no_settings() {
+    let alone = Server::start(&[]);
+    let nodes = cluster(2, &[]);
+    for server in [&alone, &nodes[0]] {
+        let mut plain = server.connect();
+        let line = "ONCE {bar}7 2 INCR {bar}1 2 INCR.RETURNING {bar}2";
+        wait_until("it is served", || run(&mut plain, line).is_ok());
+        let answers = Value::Array(vec![Value::Okay, Value::Int(1)]);
+        assert_eq!(run(&mut plain, line).expect("done"), answers);
+    }
+    let off = refused(&mut nodes[0].connect(), "ONCE {foo}7 2 INCR {bar}1");
+    assert!(off.contains("claret.peer-secret-file and claret.errands yes"), "{off}");
+}

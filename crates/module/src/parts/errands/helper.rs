@@ -11,6 +11,8 @@ use claret_planted::{Bug, is_planted};
 use claret_types::Reply;
 use hashbrown::HashMap;
 
+use super::New;
+use super::once::{Earlier, Once};
 use crate::ffi::Blocked;
 use crate::parts::error::Error;
 use crate::parts::letters::{Letter, Says};
@@ -30,6 +32,8 @@ const PAUSE_US: (u64, u64) = (1_000, 100_000);
 /// One that has not ended.
 struct Errand {
     calls: Calls,
+    /// It is done at most once (E11).
+    once: Option<Once>,
     /// Where it is a transaction; `None` until every node that has its keys has said welcome.
     tx: Option<TxHandle>,
     attempt: u32,
@@ -59,6 +63,13 @@ struct Connection {
     /// Frames that were sent, and those that were answered.
     sent: u32,
     answered: u32,
+}
+
+impl Errand {
+    /// How many of its calls are answered.
+    fn answered(&self) -> usize {
+        self.calls.iter().filter(|(_, op)| op.returns()).count()
+    }
 }
 
 /// See the module's text.
@@ -124,9 +135,11 @@ impl Helper {
 
 /// Errands.
 impl Helper {
-    pub(super) fn begin(&mut self, now: Time, number: u64, calls: Calls, patience_us: u64) {
+    pub(super) fn begin(&mut self, now: Time, number: u64, new: New<'_>) {
+        let New { calls, once, patience_us, .. } = new;
         let errand = Errand {
             calls,
+            once,
             tx: None,
             attempt: 0,
             again_at: None,
@@ -183,11 +196,45 @@ impl Helper {
         let Some(errand) = self.open.get_mut(&number) else { return };
         let Some(tx) = errand.tx else { return };
         errand.attempt += 1;
-        let calls = errand.calls.iter().map(|(key, op)| ((slot_of(key), key.clone()), op.clone()));
+        let mut calls = errand.calls.iter().map(|(key, op)| ((slot_of(key), key.clone()), op.clone()));
         // Of an attempt that does not run an event tells.
         let run = (tx, errand.attempt);
-        if self.client.buffer_all(now, run, calls).is_ok() {
+        if errand.once.is_some() {
+            let _ = calls.try_for_each(|(key, op)| match op.returns() {
+                true => self.client.execute(now, run, key, op, None).map(drop),
+                false => self.client.buffer(now, run, key, op).map(drop),
+            });
+        } else if self.client.buffer_all(now, run, calls).is_ok() {
             let _ = self.client.commit(now, run);
+        }
+    }
+
+    /// One that is done once has heard an answer: it ends as an earlier one did, or commits once all are there, with them.
+    fn go_on_once(&mut self, now: Time, number: u64, ended: &mut AllEnded) {
+        let Some(errand) = self.open.get_mut(&number) else { return };
+        let (Some(once), Some(tx), None) = (&errand.once, errand.tx, &errand.aborted_for) else { return };
+        let heard = |at| errand.answers.iter().find(|(no, _)| no.0 == at).map(|(_, reply)| reply);
+        match once.earlier(heard(0), heard(1)) {
+            Earlier::Answered(end) => {
+                self.client.abandon(now, tx);
+                self.end(number, end, ended);
+            }
+            Earlier::None if errand.answers.len() == errand.answered() => {
+                let answers = in_their_order(0, errand.calls.len(), errand.answers.iter().cloned());
+                match once.keep(&answers[Once::BEFORE..]) {
+                    Ok((key, op)) => {
+                        let run = (tx, errand.attempt);
+                        // Of an attempt that does not run an event tells.
+                        let is_kept = is_planted(Bug::OnceAnswersUnkept)
+                            || self.client.buffer(now, run, (slot_of(&key), key), op).is_ok();
+                        if is_kept {
+                            let _ = self.client.commit(now, run);
+                        }
+                    }
+                    Err(why) => self.abort(now, number, why),
+                }
+            }
+            Earlier::None | Earlier::Unheard => {}
         }
     }
 
@@ -280,7 +327,10 @@ impl Helper {
     fn take(&mut self, now: Time, number: u64, event: Event, ended: &mut AllEnded) {
         let Some(errand) = self.open.get_mut(&number) else { return };
         let end = match event {
-            Event::Answer { no, reply } => return errand.answers.push((no, reply)),
+            Event::Answer { no, reply } => {
+                errand.answers.push((no, reply));
+                return self.go_on_once(now, number, ended);
+            }
             Event::Restart { cause } => {
                 errand.answers.clear();
                 match pause_after(&cause, number, errand.attempt) {
@@ -291,7 +341,9 @@ impl Helper {
             }
             Event::Committed { replies } => {
                 let answers = errand.answers.drain(..).chain(replies);
-                Ok(in_their_order(0, errand.calls.len(), answers))
+                let mut answers = in_their_order(0, errand.calls.len(), answers);
+                answers.drain(..errand.once.as_ref().map_or(0, |_| Once::BEFORE));
+                Ok(answers)
             }
             Event::Aborted => Err(errand.aborted_for.take().unwrap_or(Error::KeyHeld)),
             Event::Failed { refusal } => Err(Error::Refused(refusal)),

@@ -5,6 +5,7 @@
 //! out clients to let go.
 
 mod helper;
+mod once;
 
 use std::collections::VecDeque;
 
@@ -19,6 +20,7 @@ use crate::parts::one_shots::{Calls, Ended};
 use crate::parts::owner::Name;
 use crate::parts::slots::Place;
 use helper::{AllEnded, Helper};
+pub(crate) use once::Once;
 
 /// So many are open at most.
 const OPEN_MAX: usize = 4_096;
@@ -60,6 +62,8 @@ pub(crate) struct Errands {
 pub(crate) struct New<'a> {
     pub(crate) user: &'a Name,
     pub(crate) calls: Calls,
+    /// It is done at most once for an id (E11), and its calls begin with [`Once::before`].
+    pub(crate) once: Option<Once>,
     /// How long its client waits, in microseconds.
     pub(crate) patience_us: u64,
 }
@@ -97,7 +101,7 @@ impl Errands {
             self.helpers.insert(new.user.clone(), helper);
         }
         let helper = self.helpers.get_mut(new.user).expect("it is there, or was just made");
-        helper.begin(now, self.last, new.calls, new.patience_us);
+        helper.begin(now, self.last, new);
         Ok(self.last)
     }
 

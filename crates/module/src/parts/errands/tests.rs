@@ -42,7 +42,7 @@ fn home() -> Errands {
 /// One that adds to a counter at each node begins, and this client waits for it.
 fn begin(errands: &mut Errands, now: u64, client_no: usize) -> u64 {
     let calls = KEYS.map(|key| (Bytes::from(key), increment())).to_vec();
-    let new = New { user: &Name::new(b"ada"), calls, patience_us: PATIENCE_US };
+    let new = New { user: &Name::new(b"ada"), calls, once: None, patience_us: PATIENCE_US };
     let number = errands.begin(Time(now), new, client).expect("there is room");
     errands.wait(number, waiting(client_no));
     number
@@ -205,7 +205,7 @@ fn there_is_room_for_a_bounded_number_and_who_leaves_makes_room() {
     let mut errands = home();
     let begun = |errands: &mut Errands, user: &str, session: u64| {
         let calls = vec![(Bytes::from(KEYS[0]), increment())];
-        let new = New { user: &Name::new(user.as_bytes()), calls, patience_us: PATIENCE_US };
+        let new = New { user: &Name::new(user.as_bytes()), calls, once: None, patience_us: PATIENCE_US };
         errands.begin(Time(0), new, || (SessionId(session), client().1))
     };
     for number in 1..=OPEN_OF_USER_MAX {
