@@ -435,6 +435,17 @@ impl Refusal {
 }
 
 impl Refusal {
+    /// Whether the next attempt should begin after a pause: the shard refused for its own sake, and not because others were in the way.
+    pub fn wants_pause(&self) -> bool {
+        !matches!(
+            self,
+            Refusal::Withdrawn
+                | Refusal::Recovered
+                | Refusal::Operation { .. }
+                | Refusal::OperationBehind { .. }
+        )
+    }
+
     /// That an operation cannot be done: on which record, and behind which timestamp it stood.
     pub fn of_operation(&self) -> Option<(&Bytes, Timestamp)> {
         match self {

@@ -400,13 +400,7 @@ pub(super) fn knows(op: &Operation, nodes: impl FnOnce() -> Vec<String>) -> Resu
 
 /// The pause before an attempt that was refused like this is run again.
 pub(super) fn pause_after(refusal: &Refusal) -> Option<(u64, u64)> {
-    match refusal {
-        Refusal::Withdrawn
-        | Refusal::Recovered
-        | Refusal::Operation { .. }
-        | Refusal::OperationBehind { .. } => None,
-        _ => Some(PAUSE_US),
-    }
+    refusal.wants_pause().then_some(PAUSE_US)
 }
 
 /// The deadline passed. If the store is closed, or a node known not to answer, that is why.

@@ -186,7 +186,10 @@ impl Step<'_> {
         match self.execution(attempt).run_all(records) {
             Ran::All => self.vote(attempt),
             Ran::PutOff => {}
-            Ran::Waits => self.say_waits(attempt),
+            Ran::Waits => {
+                self.adaptive.note_wait();
+                self.say_waits(attempt);
+            }
             Ran::Busy => self.execution(attempt).busy(),
             Ran::Failed(refusal) => self.refuse(attempt, refusal),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use claret_core::message::{Link, Refusal, Request};
+use claret_core::message::{Link, Request};
 use claret_core::{
     CallNo, Cause, Client, Event, Incarnation, Node, Pipeline, SessionId, ShardId, SlotRange, Time, TxHandle,
     wire,
@@ -543,18 +543,11 @@ impl Connection {
     }
 }
 
-/// How long one waits before its next attempt, in microseconds: where a shard refused it for its own sake, and not since others were in the way.
+/// How long one waits before its next attempt, in microseconds.
 fn pause_after(cause: &Cause, number: u64, attempt: u32) -> Option<u64> {
     let Cause::Refused(refusal) = cause else { return None };
-    match refusal {
-        Refusal::Withdrawn
-        | Refusal::Recovered
-        | Refusal::Operation { .. }
-        | Refusal::OperationBehind { .. } => None,
-        _ => {
-            let most = (PAUSE_US.0 << attempt.min(7)).min(PAUSE_US.1);
-            // Not all at once.
-            Some(most / 2 + number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (most / 2 + 1))
-        }
-    }
+    let most = (PAUSE_US.0 << attempt.min(7)).min(PAUSE_US.1);
+    // Not all at once.
+    let pause = most / 2 + number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (most / 2 + 1);
+    refusal.wants_pause().then_some(pause)
 }

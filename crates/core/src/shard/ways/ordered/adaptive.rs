@@ -17,6 +17,9 @@
 //! many cycles, and so it does after one that says nothing, up to a few. As soon as more or less is carried out than at the trial, or
 //! ordered calls meet more or less often, the next cycle has one.
 //!
+//! Where less than one attempt in [`WAITING`] has to wait before its vote, order has nothing to save, and is not tried. Who waits while it
+//! executes is not counted: it locks, whatever is ordered.
+//!
 //! A process stamps everything or nothing, so all shards have to try at the same time: cycles begin by the time of day, and rarer
 //! ones are among the others. Whether what came was stamped a shard sees; where it was not what it tried, nothing is concluded.
 
@@ -55,6 +58,9 @@ const RARER_MAX: u32 = 5;
 /// The same after trials that said nothing.
 const RARER_MAX_OF_NOTHING: u32 = 3;
 
+/// One attempt in so many has to wait before its vote, or order is not tried.
+const WAITING: u64 = 16;
+
 /// Cycles from one change to the next, at least.
 const CHANGES_APART: u64 = 2;
 
@@ -69,6 +75,9 @@ struct Done {
     /// So many records took a place, and on so many somebody was met.
     placed: u64,
     met: u64,
+    /// So many attempts were carried out, and so many had to wait before their vote.
+    attempts: u64,
+    waited: u64,
 }
 
 /// See the module's text.
@@ -107,6 +116,8 @@ impl Done {
         self.unstamped += other.unstamped;
         self.placed += other.placed;
         self.met += other.met;
+        self.attempts += other.attempts;
+        self.waited += other.waited;
     }
 
     /// Whether nearly all of it was stamped, or nearly nothing.
@@ -137,10 +148,17 @@ impl Adaptive {
         self.counts
     }
 
+    /// An attempt has to wait before its vote.
+    #[inline]
+    pub(in crate::shard) fn note_wait(&mut self) {
+        self.now.waited += 1;
+    }
+
     /// An attempt with so many calls was carried out.
     #[inline]
     pub(in crate::shard) fn note_done(&mut self, now: Time, limits: &Limits, calls: usize, stamped: bool) {
         self.pass(now, limits);
+        self.now.attempts += 1;
         match stamped {
             true => self.now.stamped += calls as u64,
             false => self.now.unstamped += calls as u64,
@@ -252,7 +270,8 @@ impl Adaptive {
         (self.tried, self.after) = (Done::default(), Done::default());
         let is_due = cycle.is_multiple_of(1 << self.rarer) && cycle >= self.changed_in + CHANGES_APART;
         let enough = self.before.all() > 3 * limits.order_trial_calls_min;
-        self.tries = is_due && enough && self.before.is(self.orders);
+        let saves = self.orders || self.before.waited * WAITING >= self.before.attempts;
+        self.tries = is_due && enough && saves && self.before.is(self.orders);
     }
 }
 
@@ -262,7 +281,8 @@ mod tests {
 
     const CYCLE_US: u64 = 1_000_000;
 
-    /// A shard of which clients get so much in a slot with timestamps and without, from one cycle until another one.
+    /// A shard of which clients get so much in a slot with timestamps and without, from one cycle until another one. Each attempt waits
+    /// for a lock.
     #[derive(Default)]
     struct Driven {
         adaptive: Adaptive,
@@ -280,6 +300,7 @@ mod tests {
                 self.adaptive.pass(now, &limits);
                 let asks = self.adaptive.asks(&limits);
                 self.asked += u64::from(asks);
+                self.adaptive.note_wait();
                 self.adaptive.note_done(now, &limits, if asks { with } else { without }, asks);
             }
             self.cycle += cycles;
@@ -323,6 +344,7 @@ mod tests {
         for slot in 0..100 * SLOTS {
             let at = slot % SLOTS;
             let others = if (BEFORE..).contains(&at) || at <= *AFTER.end() { 1_000 } else { 3_000 };
+            adaptive.note_wait();
             adaptive.note_done(Time(slot * CYCLE_US / SLOTS), &limits, others, true);
             assert!(!adaptive.asks(&limits));
         }
@@ -342,12 +364,31 @@ mod tests {
             asked += u64::from(asks);
             asked_late += u64::from(asks && slot > 100 * SLOTS);
             // Half of the clients never hear of it.
+            adaptive.note_wait();
             adaptive.note_done(now, &limits, 500, asks);
             adaptive.note_done(now, &limits, 500, false);
         }
         let slots_of_a_trial = *TRIAL.end() + 1;
         assert!(adaptive.trials().mixed > 20 && adaptive.trials().compared == 0);
         assert!(asked < 40 * slots_of_a_trial && asked_late > 10 * slots_of_a_trial, "{asked} {asked_late}");
+    }
+
+    /// Bug: order was tried though nobody waited. Consequence: where all calls commute a trial saved nothing, and cost its messages; and the
+    /// first seconds of each load had one or two. Mend: it is tried where calls wait.
+    #[test]
+    fn order_is_tried_where_attempts_wait() {
+        let limits = Limits::default();
+        for (every, is_tried) in [(20, false), (10, true)] {
+            let mut adaptive = Adaptive::default();
+            for attempt in 0..10 * SLOTS * 100 {
+                let asks = adaptive.asks(&limits);
+                adaptive.note_done(Time(attempt * CYCLE_US / SLOTS / 100), &limits, 10, asks);
+                if attempt % every == 0 && !asks {
+                    adaptive.note_wait();
+                }
+            }
+            assert_eq!(adaptive.trials().compared > 0, is_tried, "one attempt in {every} waits");
+        }
     }
 
     #[test]
