@@ -432,18 +432,11 @@ impl Refusal {
             | Refusal::Stale => true,
         }
     }
-}
 
-impl Refusal {
     /// Whether the next attempt should begin after a pause: the shard refused for its own sake, and not because others were in the way.
     pub fn wants_pause(&self) -> bool {
-        !matches!(
-            self,
-            Refusal::Withdrawn
-                | Refusal::Recovered
-                | Refusal::Operation { .. }
-                | Refusal::OperationBehind { .. }
-        )
+        use Refusal::{Operation, OperationBehind, Recovered, Withdrawn};
+        !matches!(self, Withdrawn | Recovered | Operation { .. } | OperationBehind { .. })
     }
 
     /// That an operation cannot be done: on which record, and behind which timestamp it stood.

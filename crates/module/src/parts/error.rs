@@ -9,6 +9,7 @@ use claret_core::wire::{self, WireError};
 use claret_types::{Bytes, OpError};
 use thiserror::Error;
 
+use crate::parts::errands::OnceError;
 use crate::parts::owner::Name;
 
 /// What a command's handler answers by itself, or an error.
@@ -187,14 +188,8 @@ pub(crate) enum Error {
         "it is not known whether it was done; with ONCE give it again with the same id, without look whether it was"
     )]
     ErrandUnknown,
-    #[error("'{0}' was done before, and its answers are not kept any more; nothing was done now")]
-    AlreadyDone(Bytes),
-    #[error(
-        "what is kept in '{0}' was not written by CLARET.DO: its id is that of something else that was done; nothing was done now"
-    )]
-    AnswersOfOthers(Bytes),
-    #[error("ONCE wants an id, which is not empty and with which 'claret:answer:id' is a key")]
-    OnceId,
+    #[error("{0}")]
+    Once(OnceError),
 
     // --- plain commands ---
     #[error("name a command")]
@@ -266,8 +261,6 @@ impl Error {
             | Error::NoKeys
             | Error::ErrandWaits
             | Error::ErrandTooLarge { .. }
-            | Error::AnswersOfOthers(_)
-            | Error::OnceId
             | Error::EndedByOperator
             | Error::WaitsForReplicas => "ERR",
             Error::WireVersion { .. } => "WIREVERSION",
@@ -292,7 +285,7 @@ impl Error {
             Error::Moved { .. } => "MOVED",
             Error::CrossSlot | Error::ErrandsOff | Error::ErrandStrict => "CROSSSLOT",
             Error::ErrandUnknown => "UNKNOWN",
-            Error::AlreadyDone(_) => "DONE",
+            Error::Once(error) => error.code(),
             Error::NoAuth => "NOAUTH",
             Error::ChannelElsewhere(_)
             | Error::LocksNotFree(_)

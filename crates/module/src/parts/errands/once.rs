@@ -24,6 +24,29 @@ pub(crate) struct Once {
     value_bytes_max: usize,
 }
 
+/// Why one is not carried out. Nothing was done now.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum OnceError {
+    #[error("ONCE wants an id, which is not empty and with which 'claret:answer:id' is a key")]
+    NoId,
+    #[error("'{0}' was done before, and its answers are not kept any more; nothing was done now")]
+    AlreadyDone(Bytes),
+    #[error(
+        "what is kept in '{0}' was not written by CLARET.DO: its id is that of something else that was done; nothing was done now"
+    )]
+    AnswersOfOthers(Bytes),
+}
+
+impl OnceError {
+    /// The word that an error of Redis begins with.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            OnceError::AlreadyDone(_) => "DONE",
+            OnceError::NoId | OnceError::AnswersOfOthers(_) => "ERR",
+        }
+    }
+}
+
 /// The mark and the answers of an earlier one, or that there is none.
 pub(super) enum Earlier {
     Unheard,
@@ -44,7 +67,7 @@ impl Once {
         let once =
             Once { id, kept_until: unix_ms.saturating_add(KEPT_MS), value_bytes_max: limits.value_bytes_max };
         let is_key = once.answers_key().len() <= limits.key_bytes_max;
-        if is_empty || !is_key { Err(Error::OnceId) } else { Ok(once) }
+        if is_empty || !is_key { Err(Error::Once(OnceError::NoId)) } else { Ok(once) }
     }
 
     fn key(&self, what: &str) -> Bytes {
@@ -72,9 +95,13 @@ impl Once {
             (None, _) | (_, None) => Earlier::Unheard,
             (Some(Reply::Int(0)), Some(Reply::Bytes(kept))) => {
                 let read = kept.strip_prefix(WRITTEN_BY).and_then(|kept| postcard::from_bytes(kept).ok());
-                Earlier::Answered(read.ok_or_else(|| Error::AnswersOfOthers(self.answers_key())))
+                Earlier::Answered(
+                    read.ok_or_else(|| Error::Once(OnceError::AnswersOfOthers(self.answers_key()))),
+                )
             }
-            (Some(Reply::Int(0)), Some(_)) => Earlier::Answered(Err(Error::AlreadyDone(self.id.clone()))),
+            (Some(Reply::Int(0)), Some(_)) => {
+                Earlier::Answered(Err(Error::Once(OnceError::AlreadyDone(self.id.clone()))))
+            }
             (Some(_), Some(_)) => Earlier::None,
         }
     }
@@ -97,7 +124,7 @@ mod tests {
     use claret_core::Limits;
     use claret_types::{Bytes, Reply};
 
-    use super::{Earlier, Once, WRITTEN_BY};
+    use super::{Earlier, Once, OnceError, WRITTEN_BY};
     use crate::parts::error::Error;
 
     fn once() -> Once {
@@ -139,10 +166,13 @@ mod tests {
             _ => panic!("it is none of ours"),
         };
         for kept in [&b""[..], b"*1\r\n", &[WRITTEN_BY, b"\xff\xff\xff\xff"].concat()] {
-            assert_eq!(of(kept), Error::AnswersOfOthers("claret:answer:7".into()));
+            let others = OnceError::AnswersOfOthers("claret:answer:7".into());
+            assert_eq!(of(kept), Error::Once(others));
         }
         let gone = once().earlier(Some(&Reply::Int(0)), Some(&Reply::Nil));
-        assert!(matches!(gone, Earlier::Answered(Err(Error::AlreadyDone(id))) if &id[..] == b"7"));
+        assert!(
+            matches!(gone, Earlier::Answered(Err(Error::Once(OnceError::AlreadyDone(id)))) if &id[..] == b"7")
+        );
     }
 
     #[test]
@@ -150,7 +180,7 @@ mod tests {
         let limits = Limits { key_bytes_max: 19, ..Limits::default() };
         assert!(Once::new("12345".into(), 0, &limits).is_ok());
         for id in ["", "123456"] {
-            assert!(matches!(Once::new(id.into(), 0, &limits), Err(Error::OnceId)), "{id}");
+            assert!(matches!(Once::new(id.into(), 0, &limits), Err(Error::Once(OnceError::NoId))), "{id}");
         }
     }
 
