@@ -9,7 +9,6 @@ use claret_core::wire::{self, WireError};
 use claret_types::{Bytes, OpError};
 use thiserror::Error;
 
-use crate::parts::errands::OnceError;
 use crate::parts::owner::Name;
 
 /// What a command's handler answers by itself, or an error.
@@ -232,6 +231,29 @@ pub(crate) enum Error {
          outside MULTI and scripts"
     )]
     WaitsForReplicas,
+}
+
+/// Why what is to be done once for an id is not carried out. Nothing was done now.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub(crate) enum OnceError {
+    #[error("ONCE wants an id, which is not empty and with which 'claret:answer:id' is a key")]
+    NoId,
+    #[error("'{0}' was done before, and its answers are not kept any more; nothing was done now")]
+    AlreadyDone(Bytes),
+    #[error(
+        "what is kept in '{0}' was not written by CLARET.DO: its id is that of something else that was done; nothing was done now"
+    )]
+    AnswersOfOthers(Bytes),
+}
+
+impl OnceError {
+    /// The word that an error of Redis begins with.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            OnceError::AlreadyDone(_) => "DONE",
+            OnceError::NoId | OnceError::AnswersOfOthers(_) => "ERR",
+        }
+    }
 }
 
 impl Error {

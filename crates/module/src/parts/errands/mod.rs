@@ -20,7 +20,7 @@ use crate::parts::one_shots::{Calls, Ended};
 use crate::parts::owner::Name;
 use crate::parts::slots::Place;
 use helper::{AllEnded, Helper};
-pub(crate) use once::{Once, OnceError};
+pub(crate) use once::Once;
 
 /// So many are open at most.
 const OPEN_MAX: usize = 4_096;

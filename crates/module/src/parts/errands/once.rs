@@ -7,7 +7,7 @@ use claret_core::Limits;
 use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, KeyspaceOp, Moment, Operation, Register, RegisterOp, Reply};
 
-use crate::parts::error::Error;
+use crate::parts::error::{Error, OnceError};
 use crate::parts::one_shots::{Calls, Ended};
 
 /// How long the answers are there, in milliseconds.
@@ -22,29 +22,6 @@ pub(crate) struct Once {
     /// In milliseconds since 1970.
     kept_until: u64,
     value_bytes_max: usize,
-}
-
-/// Why one is not carried out. Nothing was done now.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub(crate) enum OnceError {
-    #[error("ONCE wants an id, which is not empty and with which 'claret:answer:id' is a key")]
-    NoId,
-    #[error("'{0}' was done before, and its answers are not kept any more; nothing was done now")]
-    AlreadyDone(Bytes),
-    #[error(
-        "what is kept in '{0}' was not written by CLARET.DO: its id is that of something else that was done; nothing was done now"
-    )]
-    AnswersOfOthers(Bytes),
-}
-
-impl OnceError {
-    /// The word that an error of Redis begins with.
-    pub(crate) fn code(&self) -> &'static str {
-        match self {
-            OnceError::AlreadyDone(_) => "DONE",
-            OnceError::NoId | OnceError::AnswersOfOthers(_) => "ERR",
-        }
-    }
 }
 
 /// The mark and the answers of an earlier one, or that there is none.
@@ -124,8 +101,8 @@ mod tests {
     use claret_core::Limits;
     use claret_types::{Bytes, Reply};
 
-    use super::{Earlier, Once, OnceError, WRITTEN_BY};
-    use crate::parts::error::Error;
+    use super::{Earlier, Once, WRITTEN_BY};
+    use crate::parts::error::{Error, OnceError};
 
     fn once() -> Once {
         let limits = Limits { value_bytes_max: 100, ..Limits::default() };
