@@ -309,6 +309,13 @@ fn an_id_is_carried_out_once_whichever_nodes_it_is_given_to() {
         run(&mut nodes.connect(0), &format!("once order:8 {line} 3 PEXPIRE claret:done:order:8 60000"));
     let Value::Array(mut other) = other.expect("done") else { panic!("one answer for each") };
     assert_eq!((other.pop(), Value::Array(other)), (Some(Value::Okay), answers(4, 2)));
+    // Bug: its operations were executed beside the look at its mark. Consequence: where they cannot be done any more, as after the last piece
+    // was taken, who gave the id again heard an error, though it was done.
+    ok(&mut nodes.connect(0), &format!("RENAME {a} {a}.kept"));
+    ok(&mut nodes.connect(0), &format!("HSET {a} field 1"));
+    assert_eq!(run(&mut nodes.connect(1), &format!("ONCE order:7 {line}")).expect("done"), answers(2, 1));
+    ok(&mut nodes.connect(0), &format!("DEL {a}"));
+    ok(&mut nodes.connect(0), &format!("RENAME {a}.kept {a}"));
     let mark = |id: &str, command: &str| {
         let key = format!("claret:done:{id}");
         let at = usize::from(slot_of(&key)) * 3 / 16_384;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use claret_core::message::{Link, Request};
 use claret_core::{
-    CallNo, Cause, Client, Event, Incarnation, Node, Pipeline, SessionId, ShardId, SlotRange, Time, TxHandle,
-    wire,
+    CallNo, Cause, Client, Closed, Event, Incarnation, Node, Pipeline, SessionId, ShardId, SlotRange, Time,
+    TxHandle, wire,
 };
 use claret_planted::{Bug, is_planted};
-use claret_types::Reply;
+use claret_types::{Bytes, Operation, Reply};
 use hashbrown::HashMap;
 
 use super::New;
@@ -196,25 +196,34 @@ impl Helper {
         let Some(errand) = self.open.get_mut(&number) else { return };
         let Some(tx) = errand.tx else { return };
         errand.attempt += 1;
-        let mut calls = errand.calls.iter().map(|(key, op)| ((slot_of(key), key.clone()), op.clone()));
         // Of an attempt that does not run an event tells.
         let run = (tx, errand.attempt);
         if errand.once.is_some() {
-            let _ = calls.try_for_each(|(key, op)| match op.returns() {
-                true => self.client.execute(now, run, key, op, None).map(drop),
-                false => self.client.buffer(now, run, key, op).map(drop),
-            });
-        } else if self.client.buffer_all(now, run, calls).is_ok() {
+            let _ = execute(&mut self.client, now, run, &errand.calls[..Once::BEFORE]);
+            return;
+        }
+        let calls = errand.calls.iter().map(|(key, op)| ((slot_of(key), key.clone()), op.clone()));
+        if self.client.buffer_all(now, run, calls).is_ok() {
             let _ = self.client.commit(now, run);
         }
     }
 
-    /// One that is done once has heard an answer: it ends as an earlier one did, or commits once all are there, with them.
+    /// One that is done once has heard an answer: it ends as an earlier one did; or it executes its calls, and commits once all are
+    /// answered, with the answers.
     fn go_on_once(&mut self, now: Time, number: u64, ended: &mut AllEnded) {
         let Some(errand) = self.open.get_mut(&number) else { return };
         let (Some(once), Some(tx), None) = (&errand.once, errand.tx, &errand.aborted_for) else { return };
         let heard = |at| errand.answers.iter().find(|(no, _)| no.0 == at).map(|(_, reply)| reply);
-        match once.earlier(heard(0), heard(1)) {
+        let earlier = once.earlier(heard(0), heard(1));
+        let run = (tx, errand.attempt);
+        // Of an attempt that does not run an event tells.
+        if matches!(earlier, Earlier::None)
+            && errand.answers.len() == Once::BEFORE
+            && execute(&mut self.client, now, run, &errand.calls[Once::BEFORE..]).is_err()
+        {
+            return;
+        }
+        match earlier {
             Earlier::Answered(end) => {
                 self.client.abandon(now, tx);
                 self.end(number, end, ended);
@@ -223,8 +232,6 @@ impl Helper {
                 let answers = in_their_order(0, errand.calls.len(), errand.answers.iter().cloned());
                 match once.keep(&answers[Once::BEFORE..]) {
                     Ok((key, op)) => {
-                        let run = (tx, errand.attempt);
-                        // Of an attempt that does not run an event tells.
                         let is_kept = is_planted(Bug::OnceAnswersUnkept)
                             || self.client.buffer(now, run, (slot_of(&key), key), op).is_ok();
                         if is_kept {
@@ -541,6 +548,22 @@ impl Connection {
     fn has(&self, slot: u16) -> bool {
         self.ranges.iter().any(|(first, last)| (first..=last).contains(&&slot))
     }
+}
+
+/// Executes calls of an attempt under locks: at once those that answer, the others at its commit, or before one of these on their record.
+fn execute(
+    client: &mut Client,
+    now: Time,
+    run: (TxHandle, u32),
+    calls: &[(Bytes, Operation)],
+) -> Result<(), Closed> {
+    calls.iter().try_for_each(|(key, op)| {
+        let place = (slot_of(key), key.clone());
+        match op.returns() {
+            true => client.execute(now, run, place, op.clone(), None).map(drop),
+            false => client.buffer(now, run, place, op.clone()).map(drop),
+        }
+    })
 }
 
 /// How long one waits before its next attempt, in microseconds.

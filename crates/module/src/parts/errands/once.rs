@@ -1,7 +1,8 @@
 //! Errands that are done at most once for an id, and are answered as the first time (E11).
 //!
 //! Such an errand writes two records besides what it was told, as every transaction of Claret that has an id: the mark, which
-//! stays, and the answers, which expire. It sets the mark and reads the answers before anything else, under locks.
+//! stays, and the answers, which expire. It sets the mark and reads the answers before anything else, under locks: what was done may
+//! not be possible any more.
 
 use claret_core::Limits;
 use claret_planted::{Bug, is_planted};
