@@ -338,6 +338,46 @@ macro_rules! add_bugs_of_rounds {
             /// The safe time is where the first shard is.
             OneClockIsSafeTime "one-clock-is-safe-time" "P78";
 
+            // --- ordered calls: going over and back ---
+            /// A trial counts of which not all was as it was tried.
+            MixedTrialCounts "mixed-trial-counts" "P87";
+            /// A trial counts though the load has changed meanwhile.
+            UnequalTrialCounts "unequal-trial-counts" "P87";
+            /// One trial with any gain is enough to go over.
+            OneTrialSuffices "one-trial-suffices" "P87";
+            /// Who has gone over never tries to go back.
+            NeverTriedBack "never-tried-back" "P87";
+            /// Order is tried though nobody waits.
+            TriedWithoutNeed "tried-without-need" "P87";
+            /// Trials without gain come as often as others.
+            LostTrialsStayFrequent "lost-trials-stay-frequent" "P87";
+            /// Trials that say nothing come as often as others.
+            MixedTrialsStayFrequent "mixed-trials-stay-frequent" "P87";
+            /// Trials that have become rare stay so, whatever changes.
+            RareTrialsStayRare "rare-trials-stay-rare" "P87";
+            /// A shard with nothing to do goes on to ask for timestamps.
+            IdleShardAsks "idle-shard-asks" "P87";
+            /// What the operator says of order counts for nothing.
+            OperatorUnheard "operator-unheard" "P87";
+            /// Who has begun to stamp never stops.
+            StampsForEver "stamps-for-ever" "P87";
+            /// Who has stopped to stamp begins again with the first refusal.
+            StampsAgainAtOnce "stamps-again-at-once" "P87";
+            /// Who had to stamp again stops as soon as the first time.
+            StopsAgainAtOnce "stops-again-at-once" "P87";
+            /// What was suggested last stays when nobody asks for timestamps.
+            SuggestionStays "suggestion-stays" "P87";
+            /// A process suggests its own time before it has heard a shard's.
+            SuggestsUnheard "suggests-unheard" "P88";
+            /// A shard that keeps its clock to itself is asked with every frame.
+            AskedWithEachFrame "asked-with-each-frame" "P79";
+            /// A shard whose clock waits for others is asked as if it waited for time.
+            AskedBeforeItHears "asked-before-it-hears" "P79, P88";
+            /// A batch that lacks a timestamp is taken apart.
+            UnstampedTakenApart "unstamped-taken-apart" "P87, B5";
+            /// A batch that lacks a timestamp goes again without end.
+            UnstampedWithoutEnd "unstamped-without-end" "B5";
+
             // --- members of an attempt ---
             /// Effects of a member that left are applied.
             PartedCount "parted-count" "C13";
@@ -356,6 +396,15 @@ crate::each_way!(add_bugs_of);
 #[inline(always)]
 pub(crate) const fn is_planted(_: Bug) -> bool {
     false
+}
+
+/// Each of these tests fails with its bug, and is a promise without it.
+#[cfg(all(test, feature = "planted-bugs"))]
+pub(crate) fn assert_noticed<const N: usize>(noticed: [(Bug, fn()); N]) {
+    for (bug, promise) in noticed {
+        let kept = with_bug(Some(bug), || std::panic::catch_unwind(promise).is_ok());
+        assert!(!kept, "nobody noticed {}", bug.name());
+    }
 }
 
 /// What is planted, and what some bugs remember.

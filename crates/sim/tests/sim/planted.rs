@@ -26,7 +26,7 @@ const NOTICED_HEAD: &str = "# The seed that noticed each planted bug last, which
 pub(crate) type Scripted = (&'static str, &'static str, &'static str);
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [Scripted; 37] = [
+const SCRIPTED: [Scripted; 56] = [
     ("parted-count", MEMBERS, "with_bug(Some(Bug::PartedCount),"),
     ("parted-waits", MEMBERS, "with_bug(Some(Bug::PartedWaits),"),
     ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
@@ -64,8 +64,30 @@ const SCRIPTED: [Scripted; 37] = [
     ("seen-undone-unchecked", NESTING, "with_bug(Some(Bug::SeenUndoneUnchecked),"),
     ("checked-undone-applied", NESTING, "with_bug(Some(Bug::CheckedUndoneApplied),"),
     ("promoted-answers-anew", PROMOTED, "with_bug(Some(Bug::PromotedAnswersAnew),"),
+    ("mixed-trial-counts", ADAPTIVE, "Bug::MixedTrialCounts,"),
+    ("unequal-trial-counts", ADAPTIVE, "Bug::UnequalTrialCounts,"),
+    ("one-trial-suffices", ADAPTIVE, "Bug::OneTrialSuffices,"),
+    ("never-tried-back", ADAPTIVE, "Bug::NeverTriedBack,"),
+    ("tried-without-need", ADAPTIVE, "Bug::TriedWithoutNeed,"),
+    ("lost-trials-stay-frequent", ADAPTIVE, "Bug::LostTrialsStayFrequent,"),
+    ("mixed-trials-stay-frequent", ADAPTIVE, "Bug::MixedTrialsStayFrequent,"),
+    ("rare-trials-stay-rare", ADAPTIVE, "Bug::RareTrialsStayRare,"),
+    ("idle-shard-asks", ADAPTIVE, "Bug::IdleShardAsks,"),
+    ("operator-unheard", ADAPTIVE, "Bug::OperatorUnheard,"),
+    ("stamps-for-ever", STAMPS, "Bug::StampsForEver,"),
+    ("stamps-again-at-once", STAMPS, "Bug::StampsAgainAtOnce,"),
+    ("stops-again-at-once", STAMPS, "Bug::StopsAgainAtOnce,"),
+    ("suggests-unheard", STAMPS, "Bug::SuggestsUnheard,"),
+    ("asked-with-each-frame", STAMPS, "Bug::AskedWithEachFrame,"),
+    ("asked-before-it-hears", STAMPS, "Bug::AskedBeforeItHears,"),
+    ("suggestion-stays", BATCHES, "Bug::SuggestionStays,"),
+    ("unstamped-taken-apart", BATCHES, "Bug::UnstampedTakenApart,"),
+    ("unstamped-without-end", BATCHES, "Bug::UnstampedWithoutEnd,"),
 ];
 
+const ADAPTIVE: &str = include_str!("../../../core/src/shard/ways/ordered/adaptive.rs");
+const BATCHES: &str = include_str!("../../../core/src/client/tests/batches.rs");
+const STAMPS: &str = include_str!("../../../core/src/client/ways/ordered/mod.rs");
 const MEMBERS: &str = include_str!("../../../core/tests/core/members.rs");
 const LOCKS: &str = include_str!("../../../core/tests/core/locks.rs");
 const MOVED: &str = include_str!("../../../core/tests/core/moved.rs");

@@ -146,6 +146,18 @@ fn who_has_stopped_to_stamp_commits_without_a_timestamp() {
     assert!(!is_stamped(3, ticked(3, false)));
 }
 
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn batches_that_lack_timestamps_and_are_not_sent_again_as_they_should_are_noticed() {
+    use crate::planted::{Bug, assert_noticed};
+    let noticed: [(Bug, fn()); 3] = [
+        (Bug::UnstampedTakenApart, a_batch_that_lacks_a_timestamp_goes_again_as_a_batch),
+        (Bug::UnstampedWithoutEnd, a_batch_that_lacks_a_timestamp_goes_again_as_a_batch),
+        (Bug::SuggestionStays, who_has_stopped_to_stamp_commits_without_a_timestamp),
+    ];
+    assert_noticed(noticed);
+}
+
 /// Its commit is one message (P9), and no other shard's silence concerns it.
 #[test]
 fn who_needs_one_shard_is_in_a_batch_with_those_of_that_shard_alone() {

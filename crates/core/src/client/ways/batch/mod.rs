@@ -41,6 +41,14 @@ const BYTES_MAX: usize = 1 << 20;
 /// Who was so often refused for lack of a timestamp goes alone.
 const UNSTAMPED_MAX: u8 = 64;
 
+fn unstamped_max() -> u8 {
+    match () {
+        () if is_planted(Bug::UnstampedTakenApart) => 0,
+        () if is_planted(Bug::UnstampedWithoutEnd) => u8::MAX,
+        () => UNSTAMPED_MAX,
+    }
+}
+
 /// After answers of more bytes batches are smaller.
 const ANSWERS_BYTES_MAX: usize = 1 << 19;
 
@@ -397,7 +405,7 @@ impl Table {
                 }
             }
             Event::Restart { cause: Cause::Refused(Refusal::Unstamped) }
-                if members.iter().all(|it| it.unstamped < UNSTAMPED_MAX) =>
+                if members.iter().all(|it| it.unstamped < unstamped_max()) =>
             {
                 let mut again: SmallVec<[(u64, u8); 32]> = SmallVec::new();
                 for it in &members {

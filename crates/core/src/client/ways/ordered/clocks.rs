@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use crate::client::Client;
 use crate::ids::{ShardId, Time, Timestamp};
 use crate::message::Request;
+use crate::planted::{Bug, is_planted};
 
 /// Clocks (P73, P78, P79).
 impl Client {
@@ -13,7 +14,9 @@ impl Client {
     pub(in crate::client) fn suggest(&mut self, now: Time) {
         let suggested = self.stamps.suggest(now);
         self.transactions.table.batches.stamp(suggested.is_some());
-        self.transactions.process_mut().contention().suggest(suggested);
+        if suggested.is_some() || !is_planted(Bug::SuggestionStays) {
+            self.transactions.process_mut().contention().suggest(suggested);
+        }
     }
 
     /// Some clock has come further.

@@ -96,7 +96,8 @@ impl Stamps {
     pub(in crate::client) fn suggest(&self, now: Time) -> Option<Timestamp> {
         let ahead_us = self.heard.iter().map(|heard| heard.ahead_us).max();
         let about = |ahead_us| now.plus(self.lead_us).0.saturating_add_signed(ahead_us);
-        self.are_needed.then(|| Timestamp(ahead_us.map_or(0, about)))
+        let unheard = if is_planted(Bug::SuggestsUnheard) { about(0) } else { 0 };
+        self.are_needed.then(|| Timestamp(ahead_us.map_or(unheard, about)))
     }
 
     /// A shard said what its clock is.
@@ -113,7 +114,9 @@ impl Stamps {
                 // It comes no further than its own time allows (P88), and so in so much time at the soonest; or, where that is no matter of
                 // its time, once it has heard how far others are.
                 let missing = heard.asked.0.saturating_sub(clock.0);
-                let waits = if clock.0 > its_time.0.saturating_add(BEYOND_US) { HEARS_US } else { missing };
+                let is_beyond = clock.0 > its_time.0.saturating_add(BEYOND_US);
+                let waits =
+                    if is_beyond && !is_planted(Bug::AskedBeforeItHears) { HEARS_US } else { missing };
                 heard.asks_at = now.plus(waits.min(self.again_us));
             }
             None => {
@@ -126,7 +129,8 @@ impl Stamps {
 
     /// Stamps as long as a shard asks for timestamps (P87).
     fn follow(&mut self, now: Time) {
-        let is_needed = self.is_always || self.heard.iter().any(|heard| heard.orders);
+        let asked_for = self.is_always || self.heard.iter().any(|heard| heard.orders);
+        let is_needed = asked_for || self.are_needed && is_planted(Bug::StampsForEver);
         match (is_needed, self.are_needed) {
             (true, _) => {
                 self.are_needed = true;
@@ -163,6 +167,7 @@ impl Stamps {
         let (asked, asks_at) = (self.want, now.plus(self.again_us.max(1)));
         match self.heard.iter_mut().find(|heard| heard.shard == shard) {
             Some(heard) => (heard.asked, heard.asks_at) = (asked, asks_at),
+            None if is_planted(Bug::AskedWithEachFrame) => {}
             // It may keep its clock to itself until its replicas know that (S17).
             None => {
                 let (clock, owners, ahead_us, orders) = (Timestamp::default(), 0, i64::MIN, false);
@@ -175,7 +180,8 @@ impl Stamps {
     /// stopped at about the same time.
     pub(in crate::client) fn begin(&mut self, now: Time) {
         match self.settles_until {
-            Some(until) if now < until => return,
+            Some(until) if now < until && !is_planted(Bug::StampsAgainAtOnce) => return,
+            Some(_) if is_planted(Bug::StopsAgainAtOnce) => {}
             Some(_) => {
                 // Others did not stop.
                 self.stays_until = now.plus(self.stays_us);
@@ -243,6 +249,7 @@ mod tests {
         let mut stamps = Stamps::new(switches, 1_000);
         let shard = ShardId(0);
         stamps.want = Timestamp(50);
+        assert_eq!(stamps.suggest(Time(100)), Some(Timestamp(0)), "no shard has said its time");
         assert_eq!(stamps.asks_at(shard), Some(Time(0)));
         stamps.note_asked(Time(100), shard);
         assert_eq!(stamps.asks_at(shard), Some(Time(1_100)));
@@ -315,5 +322,31 @@ mod tests {
         assert!(stamps.are_needed);
         hears(&mut stamps, stays_until, 0, false);
         assert!(!stamps.are_needed);
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    #[test]
+    fn processes_that_stamp_or_ask_as_they_should_not_are_noticed() {
+        let noticed: [(Bug, fn()); 6] = [
+            (
+                Bug::StampsForEver,
+                a_process_stamps_as_long_as_a_shard_asks_for_it_and_suggests_nothing_afterwards,
+            ),
+            (
+                Bug::StampsAgainAtOnce,
+                who_has_stopped_is_refused_for_a_while_before_it_stamps_again_and_then_for_longer,
+            ),
+            (
+                Bug::StopsAgainAtOnce,
+                who_has_stopped_is_refused_for_a_while_before_it_stamps_again_and_then_for_longer,
+            ),
+            (Bug::SuggestsUnheard, who_has_said_no_clock_yet_is_asked_again_in_time),
+            (Bug::AskedWithEachFrame, who_has_said_no_clock_yet_is_asked_again_in_time),
+            (
+                Bug::AskedBeforeItHears,
+                who_follows_a_clock_that_was_wrong_is_asked_again_when_it_can_have_heard,
+            ),
+        ];
+        crate::planted::assert_noticed(noticed);
     }
 }

@@ -25,6 +25,7 @@
 
 use crate::ids::Time;
 use crate::limits::Limits;
+use crate::planted::{Bug, is_planted};
 use crate::shard::picture::Trials;
 
 /// Slots of a cycle.
@@ -140,7 +141,8 @@ impl Adaptive {
     #[inline]
     pub(in crate::shard) fn asks(&self, limits: &Limits) -> bool {
         let goes_over = self.tries && self.slot % SLOTS <= *TRIAL.end();
-        limits.asks_for_timestamps.unwrap_or(self.orders != goes_over)
+        let says = limits.asks_for_timestamps.filter(|_| !is_planted(Bug::OperatorUnheard));
+        says.unwrap_or(self.orders != goes_over)
     }
 
     /// What became of trials.
@@ -225,23 +227,27 @@ impl Adaptive {
     fn conclude(&mut self, cycle: u64) {
         self.tries = false;
         let (before, after, tried) = (self.before.all(), self.after.all(), self.tried.all());
-        let is_alike = before.min(after) * 100 >= before.max(after) * ALIKE;
+        let is_alike =
+            before.min(after) * 100 >= before.max(after) * ALIKE || is_planted(Bug::UnequalTrialCounts);
         let is_pure =
-            self.tried.is(!self.orders) && self.before.is(self.orders) && self.after.is(self.orders);
+            self.tried.is(!self.orders) && self.before.is(self.orders) && self.after.is(self.orders)
+                || is_planted(Bug::MixedTrialCounts);
         if !is_alike || !is_pure {
             self.counts.mixed += u64::from(!is_pure);
             self.counts.unequal += u64::from(is_pure);
-            self.rarer = self.rarer.max((self.rarer + 1).min(RARER_MAX_OF_NOTHING));
+            if !is_planted(Bug::MixedTrialsStayFrequent) {
+                self.rarer = self.rarer.max((self.rarer + 1).min(RARER_MAX_OF_NOTHING));
+            }
             return;
         }
         self.counts.compared += 1;
         self.was_steady = None;
         let permille = tried * 2 * 1_000 / (before + after).max(1);
         self.gained = (self.gained + permille).saturating_sub(1_000 + WORTH);
-        if self.gained >= ENOUGH {
+        if self.gained >= ENOUGH || self.gained > 0 && is_planted(Bug::OneTrialSuffices) {
             (self.orders, self.rarer, self.changed_in, self.gained) = (!self.orders, 0, cycle, 0);
             self.counts.changes += 1;
-        } else if self.gained > 0 {
+        } else if self.gained > 0 || is_planted(Bug::LostTrialsStayFrequent) {
             self.rarer = 0;
         } else {
             self.rarer = (self.rarer + if permille < LOST { 2 } else { 1 }).min(RARER_MAX);
@@ -253,14 +259,16 @@ impl Adaptive {
         let steady = std::mem::take(&mut self.steady);
         if steady.all() <= limits.order_trial_calls_min {
             self.idle += 1;
-            if self.idle >= IDLE {
+            if self.idle >= IDLE && !is_planted(Bug::IdleShardAsks) {
                 self.counts.changes += u64::from(std::mem::take(&mut self.orders));
             }
             return;
         }
         self.idle = 0;
         match &self.was_steady {
-            Some(was) if steady.differs(was) => (self.rarer, self.was_steady) = (0, Some(steady)),
+            Some(was) if steady.differs(was) && !is_planted(Bug::RareTrialsStayRare) => {
+                (self.rarer, self.was_steady) = (0, Some(steady));
+            }
             Some(_) => {}
             None => self.was_steady = Some(steady),
         }
@@ -270,8 +278,9 @@ impl Adaptive {
         (self.tried, self.after) = (Done::default(), Done::default());
         let is_due = cycle.is_multiple_of(1 << self.rarer) && cycle >= self.changed_in + CHANGES_APART;
         let enough = self.before.all() > 3 * limits.order_trial_calls_min;
-        let saves = self.orders || self.before.waited * WAITING >= self.before.attempts;
-        self.tries = is_due && enough && saves && self.before.is(self.orders);
+        let saves = self.before.waited * WAITING >= self.before.attempts || is_planted(Bug::TriedWithoutNeed);
+        let may = if self.orders { !is_planted(Bug::NeverTriedBack) } else { saves };
+        self.tries = is_due && enough && may && self.before.is(self.orders);
     }
 }
 
@@ -373,6 +382,25 @@ mod tests {
         assert!(asked < 40 * slots_of_a_trial && asked_late > 10 * slots_of_a_trial, "{asked} {asked_late}");
     }
 
+    #[test]
+    fn a_trial_says_nothing_if_the_load_changes_meanwhile() {
+        let limits = Limits::default();
+        let mut adaptive = Adaptive::default();
+        for slot in 0..20 * SLOTS {
+            let calls = match slot % SLOTS {
+                ..5 => 2_000,
+                5..BEFORE => 1_400,
+                _ => 500,
+            };
+            let now = Time(slot * CYCLE_US / SLOTS);
+            adaptive.pass(now, &limits);
+            let asks = adaptive.asks(&limits);
+            adaptive.note_wait();
+            adaptive.note_done(now, &limits, calls, asks);
+        }
+        assert!(!adaptive.orders && adaptive.trials().unequal > 0, "{:?}", adaptive.trials());
+    }
+
     /// Bug: order was tried though nobody waited. Consequence: where all calls commute a trial saved nothing, and cost its messages; and the
     /// first seconds of each load had one or two. Mend: it is tried where calls wait.
     #[test]
@@ -404,5 +432,26 @@ mod tests {
             let limits = Limits { asks_for_timestamps: Some(says), ..Limits::default() };
             assert_eq!(Adaptive::default().asks(&limits), says);
         }
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    #[test]
+    fn shards_that_go_over_and_back_as_they_should_not_are_noticed() {
+        let noticed: [(Bug, fn()); 10] = [
+            (Bug::MixedTrialCounts, trials_that_say_nothing_come_more_rarely_and_come_again),
+            (Bug::UnequalTrialCounts, a_trial_says_nothing_if_the_load_changes_meanwhile),
+            (Bug::OneTrialSuffices, a_little_more_is_believed_when_it_is_seen_again),
+            (Bug::NeverTriedBack, a_shard_follows_when_things_change),
+            (Bug::TriedWithoutNeed, order_is_tried_where_attempts_wait),
+            (
+                Bug::LostTrialsStayFrequent,
+                a_shard_does_what_carries_out_more_and_tries_the_other_ever_more_rarely,
+            ),
+            (Bug::MixedTrialsStayFrequent, trials_that_say_nothing_come_more_rarely_and_come_again),
+            (Bug::RareTrialsStayRare, a_shard_follows_when_things_change),
+            (Bug::IdleShardAsks, a_shard_that_carries_out_nearly_nothing_asks_for_no_timestamps),
+            (Bug::OperatorUnheard, what_the_operator_says_goes_before_what_is_found),
+        ];
+        crate::planted::assert_noticed(noticed);
     }
 }
