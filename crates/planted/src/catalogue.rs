@@ -192,6 +192,11 @@ bugs! {
             "claret/lib a_frame_that_is_refused_breaks_no_connection",
             "claret/cluster a_request_that_a_server_does_not_take_fails_alone"
         ];
+        /// A decision leaves before whoever was told of it can say more.
+        DecisionsLeaveAlone [
+            "claret/lib decisions_let_those_speak_first_who_are_told_of_them",
+            "claret/cluster a_decision_leaves_with_what_is_said_next"
+        ];
         /// The lease that a node gives is ignored: heartbeats come too late.
         LeaseUnheard ["claret/lib heartbeats_go_by_the_lease_of_the_node"];
         /// The timer does not hear that something is due sooner: no heartbeats, and no deadlines.

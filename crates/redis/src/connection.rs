@@ -1,7 +1,8 @@
 //! One connection to one server: how it is made, and how one task reads and writes on it at the same time.
 //!
 //! A [`Handler`] decides what is written and handles what is read. The task never waits for a reply before it writes.
-//! After a read it yields, so that the requests of the tasks that the read woke go into the same write.
+//! After a read it yields, so that the requests of the tasks that the read woke go into the same write. What nobody waits for lets
+//! all that are about to run speak first.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -36,6 +37,12 @@ pub trait Handler {
     /// Puts what may be written now into `out`, which is empty, and wakes this task when there may be more. Returns
     /// whether everything is said, so that the connection may be closed.
     fn fill(&mut self, waker: &Waker, out: &mut BytesMut) -> bool;
+
+    /// Whether what may be written now lets those speak first who are about to run: it is asked again after them, and does not
+    /// answer yes twice in a row.
+    fn lingers(&mut self) -> bool {
+        false
+    }
 
     /// Takes what was read, as far as it is complete: the number of bytes taken.
     ///
@@ -341,6 +348,11 @@ impl Connection {
             return Poll::Pending;
         }
         loop {
+            if self.output.is_empty() && handler.lingers() {
+                // Unlike a task that wakes itself it comes after the future of `block_on`, too, and after what can be read by then.
+                let _ = pin!(tokio::task::yield_now()).poll(cx);
+                return Poll::Pending;
+            }
             let is_done = self.output.is_empty() && handler.fill(cx.waker(), &mut self.output);
             if self.output.is_empty() {
                 return if is_done { Poll::Ready(Ok(())) } else { Poll::Pending };

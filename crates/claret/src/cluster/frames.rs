@@ -24,6 +24,8 @@ pub(crate) struct Frames {
     poll: Option<AbortHandle>,
     pipeline: Pipeline,
     responses: Vec<Response>,
+    /// Decisions that wait have let others speak.
+    has_lingered: bool,
 }
 
 impl Frames {
@@ -35,7 +37,7 @@ impl Frames {
         poll: Option<AbortHandle>,
     ) -> Self {
         let pipeline = Pipeline::new(link.shard, incarnation);
-        Frames { client, node, link, poll, pipeline, responses: Vec::new() }
+        Frames { client, node, link, poll, pipeline, responses: Vec::new(), has_lingered: false }
     }
 
     /// The responses in the reply to a frame.
@@ -81,6 +83,16 @@ impl Handler for Frames {
             self.client.look(|machine| machine.client.add_frames(now, shard, connection, frames - counted));
         }
         is_done
+    }
+
+    /// Whoever is just told that it is committed mostly begins with another transaction, on the same shards. A frame with the decision
+    /// alone costs as much as one with both, and what is said next would wait for its answer (P41).
+    fn lingers(&mut self) -> bool {
+        let ShardLink { shard, connection, .. } = self.link;
+        self.has_lingered = !self.has_lingered
+            && self.client.look(|machine| machine.client.has_only_decisions(shard, connection))
+            && !is_planted(Bug::DecisionsLeaveAlone);
+        self.has_lingered
     }
 
     fn take(&mut self, input: &[u8], reader: &mut Reader) -> Result<usize, ConnectError> {
@@ -181,6 +193,39 @@ mod tests {
         assert!(error.is_retryable(), "{error}");
         let other = b">2\r\n+invalidate\r\n_\r\n";
         assert_eq!(take(&mut frames, other), Ok(other.len()), "any other push is not for it");
+    }
+
+    #[test]
+    fn decisions_let_those_speak_first_who_are_told_of_them() {
+        let mut frames = frames();
+        let fill = |frames: &mut Frames| {
+            let mut out = BytesMut::new();
+            assert!(!frames.fill(Waker::noop(), &mut out));
+            !out.is_empty()
+        };
+        assert!(!frames.lingers() && fill(&mut frames), "the first heartbeat");
+        assert_eq!(take(&mut frames, b"$0\r\n\r\n"), Ok(6));
+        let client = Arc::clone(&frames.client);
+        let begin = || {
+            client.visit(|machine, now| {
+                let tx = machine.client.begin(now, 1);
+                let op = claret_types::Operation::new::<claret_types::Set>(claret_types::SetOp::Len);
+                machine.client.execute(now, (tx, 1), (0, "k".into()), op, None).expect("it is open");
+                tx
+            })
+        };
+        let tx = begin();
+        assert!(!frames.lingers() && fill(&mut frames), "an operation waits for nobody");
+        client.visit(|machine, now| machine.client.abort(now, tx));
+        assert!(!frames.lingers() && !fill(&mut frames), "an answer is owed");
+        assert_eq!(take(&mut frames, b"$0\r\n\r\n"), Ok(6));
+        assert!(frames.lingers(), "others may have more");
+        assert!(!frames.lingers() && fill(&mut frames), "they have not");
+        assert_eq!(take(&mut frames, b"$0\r\n\r\n"), Ok(6));
+        let tx = begin();
+        client.visit(|machine, now| machine.client.abort(now, tx));
+        begin();
+        assert!(!frames.lingers() && fill(&mut frames), "they have");
     }
 
     #[test]

@@ -114,6 +114,12 @@ impl Outbox {
         self.gathered > 0
     }
 
+    /// Whether applies and aborts may leave, and nothing else waits.
+    pub(super) fn has_only_decisions(&self, pacing: &Pacing) -> bool {
+        let are_alone = self.rest.is_empty() && self.gathered == 0 && !self.is_closing;
+        !self.first.is_empty() && are_alone && self.may_send(pacing)
+    }
+
     /// All that were gathered have left.
     pub(super) fn left(&mut self) {
         self.gathered = 0;

@@ -533,6 +533,12 @@ impl Client {
         is_over
     }
 
+    /// Whether decisions alone may leave for a shard now. They free locks, and nobody waits for an answer.
+    pub fn has_only_decisions(&mut self, shard: ShardId, connection: u32) -> bool {
+        let pacing = self.outputs.pacing;
+        self.outbox(shard, connection).is_some_and(|outbox| outbox.has_only_decisions(&pacing))
+    }
+
     /// What was taken became more than one frame.
     pub fn add_frames(&mut self, now: Time, shard: ShardId, connection: u32, more: usize) {
         if let Some(outbox) = self.outbox(shard, connection) {

@@ -13,7 +13,7 @@ use claret::{
 };
 use tokio::task::JoinSet;
 
-use super::rig::{keys, prefix, shared};
+use super::rig::{fresh, keys, prefix, shared};
 
 const MODES: [Mode; 4] =
     [Mode::CommutingPhased, Mode::Commuting, Mode::ReaderWriterPhased, Mode::ReaderWriter];
@@ -45,6 +45,39 @@ async fn a_transfer_over_shards_is_whole_and_is_in_redis() {
     store.close().await.expect("it closes");
     assert_eq!(shared().query::<String>(0, &["GET", &from]).expect("read"), "70");
     assert_eq!(shared().query::<String>(1, &["GET", &to]).expect("read"), "30");
+}
+
+/// Bug: a decision left in a frame of its own as soon as it was there, before the future of `block_on` went on that was told of it.
+/// Consequence: who begins one transaction after the other sent twice the frames, and each prepare waited for the answer to the
+/// decision before it. Mend: decisions that are alone let others speak first, once.
+#[tokio::test]
+async fn a_decision_leaves_with_what_is_said_next() {
+    let _limit = super::limit::of_test();
+    let cluster = fresh(2);
+    let store = Store::connect(cluster.url()).await.expect("a store");
+    let keys = keys(&cluster);
+    let frames = || -> u64 {
+        let of = |master| {
+            let stats = cluster.query::<String>(master, &["INFO", "commandstats"]).expect("counts");
+            let (_, calls) = stats.split_once("cmdstat_claret.frame:calls=").expect("it was called");
+            calls.split_once(',').expect("more").0.parse::<u64>().expect("a number")
+        };
+        of(0) + of(1)
+    };
+    let one = || {
+        store.transaction(|tx| {
+            let keys = keys.clone();
+            async move { Ok(keys.iter().try_for_each(|key| tx.set(key).add("x"))?) }
+        })
+    };
+    one().await.expect("committed");
+    let before = frames();
+    for _ in 0..100 {
+        one().await.expect("committed");
+    }
+    let more = frames() - before;
+    // One to each of two shards, and the last decision; a heartbeat may be among them.
+    assert!((200..230).contains(&more), "{more} frames");
 }
 
 #[tokio::test]
