@@ -365,6 +365,8 @@ macro_rules! add_bugs_of_rounds {
             StampsAgainAtOnce "stamps-again-at-once" "P87";
             /// Who had to stamp again stops as soon as the first time.
             StopsAgainAtOnce "stops-again-at-once" "P87";
+            /// Who is refused until others must have stopped takes all for settled.
+            SettledThoughRefused "settled-though-refused" "P87";
             /// What was suggested last stays when nobody asks for timestamps.
             SuggestionStays "suggestion-stays" "P87";
             /// A process suggests its own time before it has heard a shard's.

@@ -179,6 +179,12 @@ fn who_is_final_says_its_vote_when_it_is_asked_again() {
     all_pass(&[602_123]);
 }
 
+/// Bug: see `who_is_refused_until_others_must_have_stopped_stamps_again` in `crates/core/src/client/ways/ordered/mod.rs`.
+#[test]
+fn beside_a_shard_whose_clock_is_ahead_a_process_goes_on_with_timestamps() {
+    all_pass(&[27_543]);
+}
+
 /// What is left of a failure fails in the same words, and its settings replay it.
 #[test]
 fn a_failure_is_made_small() {

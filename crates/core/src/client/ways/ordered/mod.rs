@@ -59,6 +59,8 @@ pub(in crate::client) struct Stamps {
     pub(in crate::client) are_needed: bool,
     /// It has stopped: until then what is refused goes again without.
     settles_until: Option<Time>,
+    /// Something was refused since it has stopped.
+    is_refused: bool,
     /// It goes on until then at least.
     stays_until: Time,
     /// How long it goes on the next time that it has to.
@@ -82,6 +84,7 @@ impl Stamps {
             is_always,
             are_needed: is_always,
             settles_until: None,
+            is_refused: false,
             stays_until: Time::default(),
             stays_us: STAYS_US,
             were_needed: is_always,
@@ -138,10 +141,13 @@ impl Stamps {
                 self.settles_until = None;
             }
             (false, true) if now >= self.stays_until => {
-                self.are_needed = false;
+                (self.are_needed, self.is_refused) = (false, false);
                 self.settles_until = Some(now.plus(SETTLES_US));
             }
-            (false, false) if self.settles_until.is_some_and(|until| until <= now) => {
+            (false, false)
+                if self.settles_until.is_some_and(|until| until <= now)
+                    && (!self.is_refused || is_planted(Bug::SettledThoughRefused)) =>
+            {
                 // Nobody had to stamp again.
                 self.settles_until = None;
                 self.stays_us = STAYS_US;
@@ -180,7 +186,10 @@ impl Stamps {
     /// stopped at about the same time.
     pub(in crate::client) fn begin(&mut self, now: Time) {
         match self.settles_until {
-            Some(until) if now < until && !is_planted(Bug::StampsAgainAtOnce) => return,
+            Some(until) if now < until && !is_planted(Bug::StampsAgainAtOnce) => {
+                self.is_refused = true;
+                return;
+            }
             Some(_) if is_planted(Bug::StopsAgainAtOnce) => {}
             Some(_) => {
                 // Others did not stop.
@@ -324,10 +333,28 @@ mod tests {
         assert!(!stamps.are_needed);
     }
 
+    /// Bug: when a shard said its clock as the time was over in which others were to stop, all counted as settled, though everything had been
+    /// refused. Consequence: next to a shard that was restarted, whose clock is ahead, nothing was stamped and nothing taken, for as long as
+    /// clocks may differ (seed 2132 with `ordering=1`). Mend: who was refused meanwhile stamps, and stays with that.
+    #[test]
+    fn who_is_refused_until_others_must_have_stopped_stamps_again() {
+        let mut stamps = adaptive();
+        stamps.begin(Time(1));
+        hears(&mut stamps, 10, 0, false);
+        stamps.begin(Time(20));
+        hears(&mut stamps, 20, 0, false);
+        let over = 10 + SETTLES_US;
+        hears(&mut stamps, over, 0, false);
+        stamps.begin(Time(over + 10));
+        hears(&mut stamps, over + 10, 0, false);
+        assert!(stamps.are_needed, "what is refused goes again with a timestamp");
+    }
+
     #[cfg(feature = "planted-bugs")]
     #[test]
     fn processes_that_stamp_or_ask_as_they_should_not_are_noticed() {
-        let noticed: [(Bug, fn()); 6] = [
+        let noticed: [(Bug, fn()); 7] = [
+            (Bug::SettledThoughRefused, who_is_refused_until_others_must_have_stopped_stamps_again),
             (
                 Bug::StampsForEver,
                 a_process_stamps_as_long_as_a_shard_asks_for_it_and_suggests_nothing_afterwards,
