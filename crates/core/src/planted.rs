@@ -139,6 +139,8 @@ macro_rules! add_bugs_of_rounds {
             UndoneReliedOn "undone-relied-on" "N4";
             /// What was looked at and is undone is not checked.
             SeenUndoneUnchecked "seen-undone-unchecked" "N6";
+            /// What was looked at, and is undone before its record is locked, counts as not heard.
+            SeenCountsAsUnheard "seen-counts-as-unheard" "N4, N6";
             /// What is undone and only to be checked is carried out.
             CheckedUndoneApplied "checked-undone-applied" "N6";
 

@@ -349,7 +349,9 @@ impl Calls {
         let come_again: BTreeSet<CallNo> = left.iter().map(|(_, _, call)| call.no).collect();
         self.touched.retain(|it| !come_again.contains(&it.no));
         for it in self.touched.iter_mut().filter(|it| it.no >= from) {
-            it.was_heard |= !it.is_undone && !unanswered.contains(&it.no);
+            // What was looked at before its record was locked has been heard already (N6).
+            let was_seen = it.op.is_seen() && !is_planted(Bug::SeenCountsAsUnheard);
+            it.was_heard |= !it.is_undone && (was_seen || !unanswered.contains(&it.no));
             it.is_undone = true;
         }
         let at_front = left.into_iter().map(|(shard, key, call)| (shard, KeyedCall { key, call }));

@@ -302,6 +302,29 @@ fn what_was_heard_and_undone_is_relied_on() {
     assert!(matches!(events[..], [Event::Restart { .. }]), "{events:?}");
 }
 
+/// Bug: a call that locks a record took a look at it along, and was undone before it was granted. What waits and is undone leaves
+/// unexecuted, and the prepare relied on neither (N4). Consequence: an optimistic transaction committed on an answer that nobody had
+/// checked (seed 134069 with `ordering=1,batching=true,framed=true,chains=1`). Mend: the prepare relies on what was looked at.
+#[test]
+fn what_was_looked_at_is_relied_on_though_its_lock_is_undone_before_it_is_granted() {
+    let run = || {
+        let (mut rig, switches) = (Rig::new(), Switches::CLARET);
+        let mut coordinator = Coordinator::new(names(1).1, switches, Limits::default(), 7);
+        let attempt = coordinator.attempt();
+        rig.execute(9, "x", &[(0, add_returning(1))], Vec::new());
+        let seen = get().seen(Ok(&Reply::Int(0)), Unique(1));
+        let from = coordinator.buffer(attempt, SHARD, "x".into(), seen).expect("it runs");
+        coordinator.execute(NOW, attempt, SHARD, "x".into(), add_returning(1), None).expect("it runs");
+        assert_eq!(exchange(&mut coordinator, &mut rig), [], "another one has it");
+        coordinator.undo(NOW, attempt, from).expect("it runs");
+        coordinator.commit(NOW, attempt, &[]).expect("it runs");
+        exchange(&mut coordinator, &mut rig)
+    };
+    assert!(matches!(run()[..], [Event::Restart { .. }]), "{:?}", run());
+    #[cfg(feature = "planted-bugs")]
+    assert!(matches!(with_bug(Some(Bug::SeenCountsAsUnheard), run)[..], [Event::Committed { .. }]));
+}
+
 /// A call went along with one that was undone, and is settled then: it was done, and its user hears so.
 #[test]
 fn what_was_done_with_an_undone_call_is_settled() {

@@ -26,7 +26,7 @@ const NOTICED_HEAD: &str = "# The seed that noticed each planted bug last, which
 pub(crate) type Scripted = (&'static str, &'static str, &'static str);
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [Scripted; 57] = [
+const SCRIPTED: [Scripted; 58] = [
     ("parted-count", MEMBERS, "with_bug(Some(Bug::PartedCount),"),
     ("parted-waits", MEMBERS, "with_bug(Some(Bug::PartedWaits),"),
     ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
@@ -63,6 +63,7 @@ const SCRIPTED: [Scripted; 57] = [
     ("undone-relied-on", NESTING, "with_bug(Some(Bug::UndoneReliedOn),"),
     ("seen-undone-unchecked", NESTING, "with_bug(Some(Bug::SeenUndoneUnchecked),"),
     ("checked-undone-applied", NESTING, "with_bug(Some(Bug::CheckedUndoneApplied),"),
+    ("seen-counts-as-unheard", NESTING, "with_bug(Some(Bug::SeenCountsAsUnheard),"),
     ("promoted-answers-anew", PROMOTED, "with_bug(Some(Bug::PromotedAnswersAnew),"),
     ("mixed-trial-counts", ADAPTIVE, "Bug::MixedTrialCounts,"),
     ("unequal-trial-counts", ADAPTIVE, "Bug::UnequalTrialCounts,"),
