@@ -369,6 +369,10 @@ macro_rules! add_bugs_of_rounds {
             StopsAgainAtOnce "stops-again-at-once" "P87";
             /// Who is refused until others must have stopped takes all for settled.
             SettledThoughRefused "settled-though-refused" "P87";
+            /// Those who stay with timestamps stop each at its own time.
+            StopsAlone "stops-alone" "P87";
+            /// That others have stopped is not noted.
+            TakenUnnoted "taken-unnoted" "P87";
             /// What was suggested last stays when nobody asks for timestamps.
             SuggestionStays "suggestion-stays" "P87";
             /// A process suggests its own time before it has heard a shard's.

@@ -581,7 +581,8 @@ impl Client {
                 self.stamps.hear(now, from, Ticked { clock, now: *its_time, passed, orders, owners });
                 return self.hear_safe_time(now, owners);
             }
-            Response::Refused { refusal: Refusal::Unstamped, .. } => self.stamps.begin(now),
+            Response::Refused { refusal: Refusal::Unstamped, .. } => self.stamps.begin(now, from),
+            Response::Voted { .. } | Response::Committed { .. } => self.stamps.note_taken(from),
             // Its caller waits for a clock, though nothing of it had a timestamp.
             Response::Refused { refusal: Refusal::OperationBehind { .. }, .. } => {
                 self.stamps.were_needed = true;

@@ -25,12 +25,15 @@ const BEYOND_US: u64 = 2_000_000;
 const HEARS_US: u64 = 20_000;
 
 /// How long a process that has stopped to stamp is refused without stamping again, in microseconds: until shards have heard each other,
-/// what others stamped is not settled.
-const SETTLES_US: u64 = 100_000;
+/// what others stamped is not settled. With 64 processes of one transaction on two cores that takes more than 100 ms.
+const SETTLES_US: u64 = 300_000;
 
 /// How long one that had to stamp again does not try to stop, at first and at most, in microseconds.
 const STAYS_US: u64 = 2_000_000;
 const STAYS_US_MAX: u64 = 32_000_000;
+
+/// Those who stay try to stop so long after a full two seconds of the shards' time, in microseconds: all at once, and between two trials.
+const STOPS_AT_US: u64 = 500_000;
 
 /// What one shard said last.
 #[derive(Clone, Debug)]
@@ -45,6 +48,8 @@ struct Heard {
     /// Up to where it was asked to come, and when it is asked again, if it has not.
     asked: Timestamp,
     asks_at: Time,
+    /// It has refused what had no timestamp, and has taken nothing without since.
+    refuses: bool,
 }
 
 /// See the module's text.
@@ -59,8 +64,6 @@ pub(in crate::client) struct Stamps {
     pub(in crate::client) are_needed: bool,
     /// It has stopped: until then what is refused goes again without.
     settles_until: Option<Time>,
-    /// Something was refused since it has stopped.
-    is_refused: bool,
     /// It goes on until then at least.
     stays_until: Time,
     /// How long it goes on the next time that it has to.
@@ -84,7 +87,6 @@ impl Stamps {
             is_always,
             are_needed: is_always,
             settles_until: None,
-            is_refused: false,
             stays_until: Time::default(),
             stays_us: STAYS_US,
             were_needed: is_always,
@@ -124,7 +126,16 @@ impl Stamps {
             }
             None => {
                 let (asked, asks_at) = (Timestamp::default(), now);
-                self.heard.push(Heard { shard, clock, owners, ahead_us, orders, asked, asks_at });
+                self.heard.push(Heard {
+                    shard,
+                    clock,
+                    owners,
+                    ahead_us,
+                    orders,
+                    asked,
+                    asks_at,
+                    refuses: false,
+                });
             }
         }
         self.follow(now);
@@ -141,12 +152,12 @@ impl Stamps {
                 self.settles_until = None;
             }
             (false, true) if now >= self.stays_until => {
-                (self.are_needed, self.is_refused) = (false, false);
+                self.are_needed = false;
                 self.settles_until = Some(now.plus(SETTLES_US));
             }
             (false, false)
                 if self.settles_until.is_some_and(|until| until <= now)
-                    && (!self.is_refused || is_planted(Bug::SettledThoughRefused)) =>
+                    && (!self.is_any_refusing() || is_planted(Bug::SettledThoughRefused)) =>
             {
                 // Nobody had to stamp again.
                 self.settles_until = None;
@@ -177,28 +188,61 @@ impl Stamps {
             // It may keep its clock to itself until its replicas know that (S17).
             None => {
                 let (clock, owners, ahead_us, orders) = (Timestamp::default(), 0, i64::MIN, false);
-                self.heard.push(Heard { shard, clock, owners, ahead_us, orders, asked, asks_at });
+                self.heard.push(Heard {
+                    shard,
+                    clock,
+                    owners,
+                    ahead_us,
+                    orders,
+                    asked,
+                    asks_at,
+                    refuses: false,
+                });
             }
         }
     }
 
     /// A shard takes nothing without a timestamp: it asks for them, or what has one is not settled (P87). That will be soon, if all have
     /// stopped at about the same time.
-    pub(in crate::client) fn begin(&mut self, now: Time) {
+    pub(in crate::client) fn begin(&mut self, now: Time, shard: ShardId) {
+        self.note(shard, true);
         match self.settles_until {
-            Some(until) if now < until && !is_planted(Bug::StampsAgainAtOnce) => {
-                self.is_refused = true;
-                return;
-            }
+            Some(until) if now < until && !is_planted(Bug::StampsAgainAtOnce) => return,
             Some(_) if is_planted(Bug::StopsAgainAtOnce) => {}
             Some(_) => {
                 // Others did not stop.
-                self.stays_until = now.plus(self.stays_us);
+                self.stays_until = self.stop_together(now.plus(self.stays_us));
                 self.stays_us = (self.stays_us * 2).min(STAYS_US_MAX);
             }
             None => {}
         }
         (self.are_needed, self.were_needed, self.settles_until) = (true, true, None);
+    }
+
+    /// The next time after this one at which all try to stop that stay: one that does not would keep the others.
+    fn stop_together(&self, after: Time) -> Time {
+        let ahead_us =
+            self.heard.iter().map(|heard| heard.ahead_us).max().filter(|_| !is_planted(Bug::StopsAlone));
+        let by_shards = after.0.saturating_add_signed(ahead_us.unwrap_or_default());
+        let waits = STAYS_US - by_shards % STAYS_US + STOPS_AT_US;
+        after.plus(if is_planted(Bug::StopsAlone) { 0 } else { waits })
+    }
+
+    /// A shard has taken something without a timestamp: what was there before is settled.
+    pub(in crate::client) fn note_taken(&mut self, shard: ShardId) {
+        if self.settles_until.is_some() && !is_planted(Bug::TakenUnnoted) {
+            self.note(shard, false);
+        }
+    }
+
+    fn note(&mut self, shard: ShardId, refuses: bool) {
+        if let Some(heard) = self.heard.iter_mut().find(|heard| heard.shard == shard) {
+            heard.refuses = refuses;
+        }
+    }
+
+    fn is_any_refusing(&self) -> bool {
+        self.heard.iter().any(|heard| heard.refuses)
     }
 
     /// A vote was so far above what was suggested: prepares need longer than was thought, or not as long.
@@ -307,7 +351,7 @@ mod tests {
     fn a_process_stamps_as_long_as_a_shard_asks_for_it_and_suggests_nothing_afterwards() {
         let mut stamps = adaptive();
         assert_eq!(stamps.suggest(Time(1)), None);
-        stamps.begin(Time(1));
+        stamps.begin(Time(1), ShardId(0));
         hears(&mut stamps, 2, 0, true);
         hears(&mut stamps, 2, 1, false);
         assert!(stamps.suggest(Time(3)).is_some());
@@ -320,13 +364,13 @@ mod tests {
     #[test]
     fn who_has_stopped_is_refused_for_a_while_before_it_stamps_again_and_then_for_longer() {
         let mut stamps = adaptive();
-        stamps.begin(Time(1));
+        stamps.begin(Time(1), ShardId(0));
         hears(&mut stamps, 10, 0, false);
-        stamps.begin(Time(10 + SETTLES_US - 1));
+        stamps.begin(Time(10 + SETTLES_US - 1), ShardId(0));
         assert!(!stamps.are_needed && stamps.listen(), "others are about to stop");
-        stamps.begin(Time(10 + SETTLES_US));
+        stamps.begin(Time(10 + SETTLES_US), ShardId(0));
         assert!(stamps.are_needed, "they do not");
-        let stays_until = 10 + SETTLES_US + STAYS_US;
+        let stays_until = 2 * STAYS_US + STOPS_AT_US;
         hears(&mut stamps, stays_until - 1, 0, false);
         assert!(stamps.are_needed);
         hears(&mut stamps, stays_until, 0, false);
@@ -339,21 +383,68 @@ mod tests {
     #[test]
     fn who_is_refused_until_others_must_have_stopped_stamps_again() {
         let mut stamps = adaptive();
-        stamps.begin(Time(1));
+        stamps.begin(Time(1), ShardId(0));
         hears(&mut stamps, 10, 0, false);
-        stamps.begin(Time(20));
+        stamps.begin(Time(20), ShardId(0));
         hears(&mut stamps, 20, 0, false);
         let over = 10 + SETTLES_US;
         hears(&mut stamps, over, 0, false);
-        stamps.begin(Time(over + 10));
+        stamps.begin(Time(over + 10), ShardId(0));
         hears(&mut stamps, over + 10, 0, false);
         assert!(stamps.are_needed, "what is refused goes again with a timestamp");
+    }
+
+    /// Bug: each stayed from when it was refused. Consequence: with 64 processes one of them always stamped, and kept the others refused, so that
+    /// all stamped on though no shard asked. Mend: they try to stop at one time.
+    #[test]
+    fn those_who_stay_stop_together() {
+        let stops = |refused: u64, own_time: u64| {
+            let mut stamps = adaptive();
+            let at = |time: u64| Time(time - own_time);
+            let hears = |stamps: &mut Stamps, time: u64| {
+                let ticked = Ticked {
+                    clock: Timestamp(time),
+                    now: Time(time),
+                    passed: Timestamp(0),
+                    orders: false,
+                    owners: 1,
+                };
+                stamps.hear(at(time), ShardId(0), ticked);
+            };
+            stamps.begin(at(refused), ShardId(0));
+            hears(&mut stamps, refused);
+            stamps.begin(at(refused + 1), ShardId(0));
+            stamps.begin(at(refused + SETTLES_US), ShardId(0));
+            (1..100).map(|tenth| refused + tenth * 100_000).find(|time| {
+                hears(&mut stamps, *time);
+                !stamps.are_needed && *time > refused + SETTLES_US
+            })
+        };
+        assert_eq!(stops(10_000_000, 3_000_000).map(|time| time / 1_000_000), Some(14));
+        assert_eq!(stops(10_700_000, 9_123_456).map(|time| time / 1_000_000), Some(14));
+    }
+
+    /// As at the end of each trial: who took that for others that do not stop stamped for seconds after the next one.
+    #[test]
+    fn who_is_refused_until_others_have_stopped_does_not_stamp_for_longer() {
+        let mut stamps = adaptive();
+        stamps.begin(Time(1), ShardId(0));
+        hears(&mut stamps, 10, 0, false);
+        stamps.begin(Time(20), ShardId(0));
+        stamps.note_taken(ShardId(0));
+        hears(&mut stamps, 10 + SETTLES_US, 0, false);
+        stamps.begin(Time(500_000), ShardId(0));
+        hears(&mut stamps, 500_010, 0, true);
+        hears(&mut stamps, 600_000, 0, false);
+        assert!(!stamps.are_needed, "the trial is over");
     }
 
     #[cfg(feature = "planted-bugs")]
     #[test]
     fn processes_that_stamp_or_ask_as_they_should_not_are_noticed() {
-        let noticed: [(Bug, fn()); 7] = [
+        let noticed: [(Bug, fn()); 9] = [
+            (Bug::StopsAlone, those_who_stay_stop_together),
+            (Bug::TakenUnnoted, who_is_refused_until_others_have_stopped_does_not_stamp_for_longer),
             (Bug::SettledThoughRefused, who_is_refused_until_others_must_have_stopped_stamps_again),
             (
                 Bug::StampsForEver,
