@@ -50,6 +50,8 @@ struct Heard {
     asks_at: Time,
     /// It has refused what had no timestamp, and has taken nothing without since.
     refuses: bool,
+    /// What was used there, as after a restart (P85), is not going to be settled soon.
+    is_ahead: bool,
 }
 
 /// See the module's text.
@@ -116,6 +118,7 @@ impl Stamps {
                 // A late word is no sign that the clock went back; in time it is forgotten.
                 let ahead_us = ahead_us.max(heard.ahead_us.saturating_sub(1));
                 (heard.clock, heard.owners, heard.ahead_us, heard.orders) = (clock, owners, ahead_us, orders);
+                heard.is_ahead = clock.0 > its_time.0.saturating_add(SETTLES_US);
                 // It comes no further than its own time allows (P88), and so in so much time at the soonest; or, where that is no matter of
                 // its time, once it has heard how far others are.
                 let missing = heard.asked.0.saturating_sub(clock.0);
@@ -135,6 +138,7 @@ impl Stamps {
                     asked,
                     asks_at,
                     refuses: false,
+                    is_ahead: false,
                 });
             }
         }
@@ -197,6 +201,7 @@ impl Stamps {
                     asked,
                     asks_at,
                     refuses: false,
+                    is_ahead: false,
                 });
             }
         }
@@ -207,7 +212,9 @@ impl Stamps {
     pub(in crate::client) fn begin(&mut self, now: Time, shard: ShardId) {
         self.note(shard, true);
         match self.settles_until {
-            Some(until) if now < until && !is_planted(Bug::StampsAgainAtOnce) => return,
+            Some(until) if now < until && !self.is_ahead(shard) && !is_planted(Bug::StampsAgainAtOnce) => {
+                return;
+            }
             Some(_) if is_planted(Bug::StopsAgainAtOnce) => {}
             Some(_) => {
                 // Others did not stop.
@@ -239,6 +246,10 @@ impl Stamps {
         if let Some(heard) = self.heard.iter_mut().find(|heard| heard.shard == shard) {
             heard.refuses = refuses;
         }
+    }
+
+    fn is_ahead(&self, shard: ShardId) -> bool {
+        self.find(shard).is_some_and(|heard| heard.is_ahead) && !is_planted(Bug::AheadUnseen)
     }
 
     fn is_any_refusing(&self) -> bool {
@@ -394,6 +405,23 @@ mod tests {
         assert!(stamps.are_needed, "what is refused goes again with a timestamp");
     }
 
+    /// A shard that was restarted is ahead by what clocks may differ. To wait until all have stopped helps nobody there.
+    #[test]
+    fn beside_a_shard_whose_clock_is_ahead_a_process_stamps_with_the_first_refusal() {
+        let mut stamps = adaptive();
+        let hears = |stamps: &mut Stamps, now: u64| {
+            let clock = Timestamp(now + 10_000_000);
+            let ticked = Ticked { clock, now: Time(now), passed: Timestamp(0), orders: false, owners: 1 };
+            stamps.hear(Time(now), ShardId(0), ticked);
+        };
+        stamps.begin(Time(1), ShardId(0));
+        [10, 20].into_iter().for_each(|now| hears(&mut stamps, now));
+        assert!(!stamps.are_needed, "no shard asks");
+        stamps.begin(Time(30), ShardId(0));
+        hears(&mut stamps, 30);
+        assert!(stamps.are_needed);
+    }
+
     /// Bug: each stayed from when it was refused. Consequence: with 64 processes one of them always stamped, and kept the others refused, so that
     /// all stamped on though no shard asked. Mend: they try to stop at one time.
     #[test]
@@ -442,7 +470,8 @@ mod tests {
     #[cfg(feature = "planted-bugs")]
     #[test]
     fn processes_that_stamp_or_ask_as_they_should_not_are_noticed() {
-        let noticed: [(Bug, fn()); 9] = [
+        let noticed: [(Bug, fn()); 10] = [
+            (Bug::AheadUnseen, beside_a_shard_whose_clock_is_ahead_a_process_stamps_with_the_first_refusal),
             (Bug::StopsAlone, those_who_stay_stop_together),
             (Bug::TakenUnnoted, who_is_refused_until_others_have_stopped_does_not_stamp_for_longer),
             (Bug::SettledThoughRefused, who_is_refused_until_others_must_have_stopped_stamps_again),
