@@ -369,6 +369,8 @@ macro_rules! add_bugs_of_rounds {
             StopsAgainAtOnce "stops-again-at-once" "P87";
             /// Who is refused until others must have stopped takes all for settled.
             SettledThoughRefused "settled-though-refused" "P87";
+            /// Who had stopped and rested takes the next trial for others that do not stop.
+            IdleStays "idle-stays" "P87";
             /// That a shard's clock is far ahead of its time is not seen.
             AheadUnseen "ahead-unseen" "P87, P85";
             /// Those who stay with timestamps stop each at its own time.

@@ -26,7 +26,7 @@ const NOTICED_HEAD: &str = "# The seed that noticed each planted bug last, which
 pub(crate) type Scripted = (&'static str, &'static str, &'static str);
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [Scripted; 61] = [
+const SCRIPTED: [Scripted; 62] = [
     ("parted-count", MEMBERS, "with_bug(Some(Bug::PartedCount),"),
     ("parted-waits", MEMBERS, "with_bug(Some(Bug::PartedWaits),"),
     ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
@@ -84,6 +84,7 @@ const SCRIPTED: [Scripted; 61] = [
     ("settled-though-refused", STAMPS, "Bug::SettledThoughRefused,"),
     ("taken-unnoted", STAMPS, "Bug::TakenUnnoted,"),
     ("stops-alone", STAMPS, "Bug::StopsAlone,"),
+    ("idle-stays", STAMPS, "Bug::IdleStays,"),
     ("ahead-unseen", STAMPS, "Bug::AheadUnseen,"),
     ("suggestion-stays", BATCHES, "Bug::SuggestionStays,"),
     ("unstamped-taken-apart", BATCHES, "Bug::UnstampedTakenApart,"),

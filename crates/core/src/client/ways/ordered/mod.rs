@@ -210,18 +210,17 @@ impl Stamps {
     /// A shard takes nothing without a timestamp: it asks for them, or what has one is not settled (P87). That will be soon, if all have
     /// stopped at about the same time.
     pub(in crate::client) fn begin(&mut self, now: Time, shard: ShardId) {
+        let (was_refused, is_ahead) = (self.is_any_refusing(), self.is_ahead(shard));
         self.note(shard, true);
-        match self.settles_until {
-            Some(until) if now < until && !self.is_ahead(shard) && !is_planted(Bug::StampsAgainAtOnce) => {
-                return;
-            }
-            Some(_) if is_planted(Bug::StopsAgainAtOnce) => {}
-            Some(_) => {
-                // Others did not stop.
-                self.stays_until = self.stop_together(now.plus(self.stays_us));
-                self.stays_us = (self.stays_us * 2).min(STAYS_US_MAX);
-            }
-            None => {}
+        let settles = self.settles_until.is_some_and(|until| now < until);
+        if settles && !is_ahead && !is_planted(Bug::StampsAgainAtOnce) {
+            return;
+        }
+        // Who was refused before has waited for others, and they did not stop.
+        let stays = was_refused || is_ahead || is_planted(Bug::IdleStays);
+        if self.settles_until.is_some() && stays && !is_planted(Bug::StopsAgainAtOnce) {
+            self.stays_until = self.stop_together(now.plus(self.stays_us));
+            self.stays_us = (self.stays_us * 2).min(STAYS_US_MAX);
         }
         (self.are_needed, self.were_needed, self.settles_until) = (true, true, None);
     }
@@ -405,6 +404,21 @@ mod tests {
         assert!(stamps.are_needed, "what is refused goes again with a timestamp");
     }
 
+    /// Bug: who had stopped and said nothing until the next trial took that for others that do not stop. Consequence: it stamped for seconds,
+    /// and kept the others refused. Mend: so does only who was refused meanwhile.
+    #[test]
+    fn who_rests_from_one_trial_to_the_next_does_not_stamp_for_longer() {
+        let mut stamps = adaptive();
+        stamps.begin(Time(1), ShardId(0));
+        hears(&mut stamps, 2, 0, true);
+        hears(&mut stamps, 10, 0, false);
+        stamps.begin(Time(2_000_000), ShardId(0));
+        hears(&mut stamps, 2_000_000, 0, true);
+        assert!(stamps.are_needed);
+        hears(&mut stamps, 2_200_000, 0, false);
+        assert!(!stamps.are_needed, "the trial is over");
+    }
+
     /// A shard that was restarted is ahead by what clocks may differ. To wait until all have stopped helps nobody there.
     #[test]
     fn beside_a_shard_whose_clock_is_ahead_a_process_stamps_with_the_first_refusal() {
@@ -470,7 +484,8 @@ mod tests {
     #[cfg(feature = "planted-bugs")]
     #[test]
     fn processes_that_stamp_or_ask_as_they_should_not_are_noticed() {
-        let noticed: [(Bug, fn()); 10] = [
+        let noticed: [(Bug, fn()); 11] = [
+            (Bug::IdleStays, who_rests_from_one_trial_to_the_next_does_not_stamp_for_longer),
             (Bug::AheadUnseen, beside_a_shard_whose_clock_is_ahead_a_process_stamps_with_the_first_refusal),
             (Bug::StopsAlone, those_who_stay_stop_together),
             (Bug::TakenUnnoted, who_is_refused_until_others_have_stopped_does_not_stamp_for_longer),
