@@ -12,6 +12,22 @@ const TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/cluster-ben
 /// Stands for `claret`: a cluster whose nodes are listed in another order than their slots, and the figures of two modes.
 const CLARET: &str = r#"#!/usr/bin/env bash
 printf '%s\n' "claret $*" >> "$ASKED"
+slice() {
+    printf '{"type":"slice","mode":"%s","throughput":%s,"p50_us":%s,"p95_us":1.0,"p99_us":%s,"committed":1,"aborts":%s,' "$@"
+    echo '"retries":0,"lock_waits":0,"seconds":1.0}'
+}
+case "$*" in
+    # A second a slice, of which all but the last two are slow.
+    *" --slice 1 "*)
+        seconds=$(sed 's/.*--seconds \([0-9]*\) .*/\1/' <<< "$*")
+        for at in $(seq $((seconds - 2))); do slice none 7.0 9000.0 9000.0 5; done
+        case "$*" in
+            *"--modes none"*) slice none 900.0 600.0 900.0 0 && slice none 1100.0 600.0 900.0 0 ;;
+            *) slice claret 400.0 700.0 1900.0 0 && slice claret 600.0 700.0 1900.0 1 ;;
+        esac
+        exit
+        ;;
+esac
 case "$1 $2" in
     "cluster start") echo redis://127.0.0.1:1 ;;
     "cluster status")
