@@ -185,15 +185,6 @@ fn beside_a_shard_whose_clock_is_ahead_a_process_goes_on_with_timestamps() {
     all_pass(&[27_543]);
 }
 
-/// Bug: see `what_was_looked_at_is_relied_on_though_its_lock_is_undone_before_it_is_granted` in `crates/core/tests/core/nesting.rs`.
-#[test]
-fn what_was_looked_at_and_undone_before_its_lock_is_checked() {
-    let mut config = without_added_types(134_069);
-    config.set("ordering=1,batching=true,framed=true,chains=1").expect("settings");
-    let options = SimOptions { config: Some(config), ..SimOptions::seed(134_069) };
-    run_with(&options).unwrap_or_else(|failure| panic!("{failure}"));
-}
-
 /// What is left of a failure fails in the same words, and its settings replay it.
 #[test]
 fn a_failure_is_made_small() {
