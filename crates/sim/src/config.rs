@@ -166,6 +166,9 @@ pub struct ProgramConfig {
 /// Clocks that run at different rates are not as far apart as that by the end of any run, in microseconds.
 const SKEW_US_MAX: u64 = 3_600_000_000;
 
+/// What the ways to commit draw, at first and last: without one of them a seed draws the same of everything else.
+const WAYS_DRAW: (u32, u32) = (1, 2);
+
 impl Config {
     /// The configuration that belongs to a seed.
     pub fn random(seed: u64) -> Config {
@@ -173,7 +176,7 @@ impl Config {
         let direct = random.chance(150);
         let faulty = !direct && random.chance(700);
         let limits = random_limits(random);
-        let ways = DrawnWays::draw(random);
+        let ways = DrawnWays::draw(&random.apart(WAYS_DRAW.0));
         let mut config = Config {
             shards: random.between(1, 5) as u32,
             sessions: random.between(1, 5) as u32,
@@ -278,7 +281,7 @@ impl Config {
             single_permille,
             interactive_permille,
         };
-        ways.draw_latest(others, random);
+        ways.draw_latest(others, &random.apart(WAYS_DRAW.1));
     }
 
     /// A node leaves under load, often with the answer to a commit that is on its way.

@@ -82,6 +82,15 @@ impl Random {
         Random(generator)
     }
 
+    /// The next so many numbers, for somebody who need not take them all, or be there at all: what is drawn after them is the same.
+    pub(crate) fn apart(&mut self, numbers: u32) -> Random {
+        let apart = self.clone();
+        for _ in 0..numbers {
+            self.number();
+        }
+        apart
+    }
+
     pub(crate) fn number(&mut self) -> u64 {
         self.0.next_u64()
     }

@@ -36,17 +36,17 @@ macro_rules! rooms {
         impl DrawnWays {
             /// What is drawn before all but a run's bounds.
             #[allow(unused_variables, reason = "there may be no ways")]
-            pub(crate) fn draw(random: &mut Random) -> DrawnWays {
+            pub(crate) fn draw(random: &Random) -> DrawnWays {
                 DrawnWays {
-                    $($round: $round::$Round::draw(random),)*
-                    $($process: $process::$Process::draw(random),)*
+                    $($round: $round::$Round::draw(random.clone()),)*
+                    $($process: $process::$Process::draw(random.clone()),)*
                 }
             }
 
             /// Draws what comes last.
             #[allow(unused_mut, unused_variables, reason = "there may be no ways")]
-            pub(crate) fn draw_latest(&mut self, mut others: Others<'_>, random: &mut Random) {
-                $(self.$round.draw_latest(&mut others, random);)*
+            pub(crate) fn draw_latest(&mut self, mut others: Others<'_>, random: &Random) {
+                $(self.$round.draw_latest(&mut others, random.clone());)*
                 $(self.$process.draw_latest(&mut others);)*
             }
 

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use claret_core::{Shard, ShardId};
 use claret_log::{
@@ -26,7 +25,6 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::growth::Growth;
 use super::lock;
-use super::ticking::Ticking;
 use super::trouble::{Trouble, Troubles};
 use super::writing::Writing;
 use crate::backend::UntilDurable;
@@ -41,7 +39,6 @@ pub(super) const WAITING_BYTES_MAX: usize = 32 << 20;
 #[derive(Debug)]
 pub(super) struct Durable {
     shared: Arc<Shared>,
-    ticking: Arc<Ticking>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Nobody else opens the store while this is locked.
     lock: Mutex<Option<FolderLock>>,
@@ -154,11 +151,8 @@ impl Durable {
         let thread = thread::Builder::new().name("claret-log".into()).spawn(|| writing.run());
         let thread =
             thread.map_err(|source| OpenError::Io { doing: "start", path: "a thread".into(), source })?;
-        let ticking = Arc::<Ticking>::default();
         let threads = Mutex::new(vec![thread]);
-        let log = Durable { shared, ticking, threads, lock: Mutex::new(lock) };
-        log.has_thread(log.ticking.start()?);
-        Ok(log)
+        Ok(Durable { shared, threads, lock: Mutex::new(lock) })
     }
 
     /// What its threads share, for another one.
@@ -171,11 +165,6 @@ impl Durable {
         let mut threads = self.threads.lock();
         threads.retain(|it| !it.is_finished()); // Those of backups end by themselves.
         threads.push(thread);
-    }
-
-    /// Wakes this task at the next tick of a coarse timer: its number.
-    pub(super) fn join_tick(&self, time: Duration, waker: &Waker) -> Option<u64> {
-        self.ticking.join(time, waker)
     }
 
     /// Where unique numbers begin.
@@ -290,7 +279,6 @@ impl Durable {
         drop(self.shared.tail.lock());
         self.shared.gathered.notify_all();
         self.shared.growth.wake();
-        self.ticking.close();
         let threads = std::mem::take(&mut *self.threads.lock());
         // The last handle of a store may be the one of a thread of its own.
         for thread in threads.into_iter().filter(|it| it.thread().id() != thread::current().id()) {

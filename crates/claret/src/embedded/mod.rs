@@ -52,6 +52,7 @@ use crate::stats::{Counts, Measured, Stats};
 pub(crate) use backups::of_folder as backup_of_folder;
 use durable::Durable;
 use own::{OwnCoordinator, Registry};
+use ticking::Ticking;
 use ways::Ways;
 
 /// See the module's text.
@@ -67,6 +68,8 @@ pub(crate) struct Embedded {
     sequence: AtomicU64,
     counts: Counts,
     is_closed: AtomicBool,
+    /// Wakes those who wait, before their deadlines.
+    ticking: Arc<Ticking>,
     log: Option<Durable>,
     /// Where its folder is, if it has one.
     path: Option<PathBuf>,
@@ -96,6 +99,7 @@ impl Embedded {
             sequence: AtomicU64::new(1),
             counts: Counts::new(Measured::Sample),
             is_closed: AtomicBool::new(false),
+            ticking: Arc::default(),
             log: None,
             path: None,
             schema,
@@ -268,6 +272,7 @@ impl Backend for Embedded {
         self.is_closed.store(true, Ordering::Release);
         self.registry.wake();
         self.ways.wake();
+        self.ticking.close();
         Box::pin(ready(self.log.as_ref().map_or(Ok(()), Durable::close)))
     }
 
@@ -311,7 +316,7 @@ impl Backend for Embedded {
     }
 
     fn join_tick(&self, time: Duration, waker: &Waker) -> Option<u64> {
-        self.log.as_ref()?.join_tick(time, waker)
+        self.ticking.join(time, waker)
     }
 
     fn has_log(&self) -> bool {

@@ -1,66 +1,81 @@
-//! What makes the coarse timer of a store with a log tick: a thread, which rests while nobody waits for the disk.
+//! What makes the coarse timer of a store in this process tick: one exact timer, set while somebody waits.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Waker;
-use std::thread::{Builder, JoinHandle};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use futures_timer::Delay;
+use parking_lot::Mutex;
 
 use crate::coarse_timer::{CoarseTimer, TICK};
-use crate::durability::OpenError;
 
-/// See the module's text.
+/// See the module's text. As a waker, it ticks.
 #[derive(Debug, Default)]
 pub(super) struct Ticking {
     timer: CoarseTimer,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// Somebody waits for the next tick.
-    is_asked: bool,
-    is_closing: bool,
+    next: Mutex<Option<Delay>>,
 }
 
 impl Ticking {
-    /// Begins to tick.
-    pub(super) fn start(self: &Arc<Self>) -> Result<JoinHandle<()>, OpenError> {
-        let ticking = Arc::clone(self);
-        let thread = Builder::new().name("claret-ticks".into()).spawn(move || ticking.run());
-        thread.map_err(|source| OpenError::Io { doing: "start", path: "a thread".into(), source })
-    }
-
     /// [`CoarseTimer::join`].
-    pub(super) fn join(&self, time: Duration, waker: &Waker) -> Option<u64> {
-        self.timer.join(time, waker, || {
-            self.state.lock().is_asked = true;
-            self.changed.notify_one();
-        })
+    pub(super) fn join(self: &Arc<Self>, time: Duration, waker: &Waker) -> Option<u64> {
+        self.timer.join(time, waker, || self.set())
     }
 
     /// Ticks for the last time.
     pub(super) fn close(&self) {
-        self.state.lock().is_closing = true;
-        self.changed.notify_one();
+        self.next.lock().take();
+        self.timer.tick(true);
     }
 
-    fn run(&self) {
-        let mut state = self.state.lock();
-        while !state.is_closing {
-            if !state.is_asked {
-                self.changed.wait(&mut state);
-                continue;
-            }
-            state.is_asked = false;
-            self.changed.wait_while_for(&mut state, |state| !state.is_closing, TICK);
-            drop(state);
-            self.timer.tick(false);
-            state = self.state.lock();
+    /// Ticks once, a tick from now.
+    fn set(self: &Arc<Self>) {
+        let ticks = Waker::from(Arc::clone(self));
+        let mut next = self.next.lock();
+        let delay = next.insert(Delay::new(TICK));
+        while Pin::new(&mut *delay).poll(&mut Context::from_waker(&ticks)).is_ready() {
+            delay.reset(TICK);
         }
-        drop(state);
-        self.timer.tick(true);
+    }
+}
+
+impl Wake for Ticking {
+    fn wake(self: Arc<Self>) {
+        self.timer.tick(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    /// Far away.
+    const FAR: Duration = Duration::from_secs(9);
+
+    struct Tell(Sender<()>);
+
+    impl Wake for Tell {
+        fn wake(self: Arc<Self>) {
+            self.0.send(()).expect("the test is there");
+        }
+    }
+
+    #[test]
+    fn whoever_waits_in_this_process_is_woken_at_the_next_tick_and_when_it_closes() {
+        let (ticking, (tell, told)) = (Arc::<Ticking>::default(), channel());
+        let waker = Waker::from(Arc::new(Tell(tell)));
+        let first = ticking.join(FAR, &waker).expect("it ticks");
+        told.recv().expect("the next tick");
+        let second = ticking.join(FAR, &waker).expect("it ticks again");
+        assert!(second > first, "it is another tick");
+        told.recv().expect("the tick after it");
+        assert!(ticking.join(FAR, &waker).is_some(), "and again");
+        ticking.close();
+        told.recv().expect("the last tick");
+        assert_eq!(ticking.join(FAR, &waker), None, "it ticks no more");
     }
 }

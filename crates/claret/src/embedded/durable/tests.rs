@@ -1,7 +1,7 @@
 //! What transactions hear of a disk that is full, and of one that fails.
 
 use std::sync::atomic::AtomicU8;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use claret_core::Limits;
 

@@ -16,11 +16,11 @@ pub(super) struct Chain {
 
 impl Chain {
     /// It is drawn with the latest.
-    pub(super) fn draw(_random: &mut Random) -> Chain {
+    pub(super) fn draw(_random: Random) -> Chain {
         Chain::default()
     }
 
-    pub(super) fn draw_latest(&mut self, others: &mut Others<'_>, random: &mut Random) {
+    pub(super) fn draw_latest(&mut self, others: &mut Others<'_>, mut random: Random) {
         self.chains = *random.pick(&[0, 0, 0, 1, 2]);
         if random.chance(100) {
             self.devote(others);

@@ -14,7 +14,7 @@ pub(super) struct Combined {
 }
 
 impl Combined {
-    pub(super) fn draw(random: &mut Random) -> Combined {
+    pub(super) fn draw(mut random: Random) -> Combined {
         Combined { combining: random.chance(400) }
     }
 

@@ -1,12 +1,14 @@
 //! Combining: what is shared, what must not be shared, and who pays for whom. `docs/combining.md` numbers the rules;
 //! a test of a trap has its number.
 
-use super::rig::{COMBINING_FAR, Rig, add, contains, count, incr, int, members, place};
+use super::rig::{COMBINING_FAR, Rig, add, contains, count, incr, int, members, place, remove};
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::{
     CallNo, Cause, Client, Closed, Discipline, Event, Incarnation, Limits, SessionId, ShardId, Switches,
     Time, TxHandle,
 };
+#[cfg(feature = "planted-bugs")]
+use claret_core::{Bug, with_bug};
 use claret_types::{OpError, Reply};
 
 const K1: &str = "k1"; // on shard 0
@@ -322,21 +324,47 @@ fn the_leader_leaves_and_the_others_commit() {
     rig.assert_quiet();
 }
 
+/// C9. One leaves, and the effects of all who stay are carried out.
 #[test]
-fn who_joins_after_somebody_left_counts() {
-    let mut rig = Rig::new(1);
-    let (a, b, c) = (rig.begin(0), rig.begin(0), rig.begin(0));
-    rig.execute(a, K1, count());
-    rig.pump();
-    rig.execute(b, K1, count());
-    rig.abort(b);
-    rig.execute(c, K1, count());
-    rig.buffer(c, K2, add("from c"));
-    rig.commit(a);
-    rig.commit(c);
-    rig.pump();
-    assert!(rig.committed(a) && rig.committed(c));
-    assert_eq!(rig.set(K2), ["from c"]);
+fn who_joins_after_somebody_left_counts_and_so_do_the_others() {
+    let run = || {
+        let mut rig = Rig::new(1);
+        let (a, b, c) = (rig.begin(0), rig.begin(0), rig.begin(0));
+        rig.execute(a, K1, count());
+        rig.pump();
+        rig.execute(b, K1, count());
+        rig.abort(b);
+        rig.execute(c, K1, count());
+        rig.buffer(a, K2, add("from a"));
+        rig.buffer(c, K2, add("from c"));
+        rig.commit(a);
+        rig.commit(c);
+        rig.pump();
+        assert!(rig.committed(a) && rig.committed(c));
+        rig.set(K2)
+    };
+    assert_eq!(run(), ["from a", "from c"]);
+    #[cfg(feature = "planted-bugs")]
+    assert_eq!(with_bug(Some(Bug::MatesLeftBehind), run), ["from a"]);
+}
+
+/// P71, C4. What may empty a record may end its expiry, too: it does not commute with what adds to the record, and a process does not know
+/// whether it expires.
+#[test]
+fn who_may_empty_a_record_has_no_mate_that_adds_to_it() {
+    let run = || {
+        let mut rig = Rig::new(1);
+        let (a, b) = (rig.begin(0), rig.begin(0));
+        rig.execute(a, K1, count());
+        rig.pump();
+        rig.execute(b, K1, count());
+        rig.buffer(b, K2, remove("x"));
+        rig.buffer(a, K2, add("y"));
+        rig.restarted(a)
+    };
+    assert_eq!(run(), Some(Cause::Parted));
+    #[cfg(feature = "planted-bugs")]
+    assert_eq!(with_bug(Some(Bug::GroupForgetsExpiry), run), None);
 }
 
 #[test]

@@ -5,9 +5,15 @@ use claret_sim::{Config, Totals};
 #[cfg(feature = "planted-bugs")]
 use crate::planted::Scripted;
 
-/// Seeds show all of its bugs.
+/// Seeds show the others.
 #[cfg(feature = "planted-bugs")]
-pub(super) const SCRIPTED: &[Scripted] = &[];
+pub(super) const SCRIPTED: &[Scripted] = &[
+    ("mates-left-behind", SHARING, "with_bug(Some(Bug::MatesLeftBehind),"),
+    ("group-forgets-expiry", SHARING, "with_bug(Some(Bug::GroupForgetsExpiry),"),
+];
+
+#[cfg(feature = "planted-bugs")]
+const SHARING: &str = include_str!("../../../../../core/tests/core/ways/combined/sharing.rs");
 
 pub(super) fn assert_met(totals: &Totals) {
     assert!(totals.combined > 50, "{totals:?}");
