@@ -3,12 +3,12 @@
 
 use super::rig::{COMBINING_FAR, Rig, add, contains, count, incr, int, members, place, remove};
 use claret_core::message::{Refusal, Request, Response};
+#[cfg(feature = "planted-bugs")]
+use claret_core::{Bug, with_bug};
 use claret_core::{
     CallNo, Cause, Client, Closed, Discipline, Event, Incarnation, Limits, SessionId, ShardId, Switches,
     Time, TxHandle,
 };
-#[cfg(feature = "planted-bugs")]
-use claret_core::{Bug, with_bug};
 use claret_types::{OpError, Reply};
 
 const K1: &str = "k1"; // on shard 0
