@@ -347,6 +347,10 @@ macro_rules! add_bugs_of_rounds {
             UnequalTrialCounts "unequal-trial-counts" "P87";
             /// One trial with any gain is enough to go over.
             OneTrialSuffices "one-trial-suffices" "P87";
+            /// Who has gone over tries what it has left two cycles later.
+            LeftTriedAtOnce "left-tried-at-once" "P87";
+            /// Who orders though few meet stays, unless it gains much to go back.
+            SavesNothingAndStays "saves-nothing-and-stays" "P87";
             /// Who has gone over never tries to go back.
             NeverTriedBack "never-tried-back" "P87";
             /// Order is tried though nobody waits.

@@ -26,7 +26,7 @@ const NOTICED_HEAD: &str = "# The seed that noticed each planted bug last, which
 pub(crate) type Scripted = (&'static str, &'static str, &'static str);
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [Scripted; 62] = [
+const SCRIPTED: [Scripted; 64] = [
     ("parted-count", MEMBERS, "with_bug(Some(Bug::PartedCount),"),
     ("parted-waits", MEMBERS, "with_bug(Some(Bug::PartedWaits),"),
     ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
@@ -68,6 +68,8 @@ const SCRIPTED: [Scripted; 62] = [
     ("mixed-trial-counts", ADAPTIVE, "Bug::MixedTrialCounts,"),
     ("unequal-trial-counts", ADAPTIVE, "Bug::UnequalTrialCounts,"),
     ("one-trial-suffices", ADAPTIVE, "Bug::OneTrialSuffices,"),
+    ("left-tried-at-once", ADAPTIVE, "Bug::LeftTriedAtOnce,"),
+    ("saves-nothing-and-stays", ADAPTIVE, "Bug::SavesNothingAndStays,"),
     ("never-tried-back", ADAPTIVE, "Bug::NeverTriedBack,"),
     ("tried-without-need", ADAPTIVE, "Bug::TriedWithoutNeed,"),
     ("lost-trials-stay-frequent", ADAPTIVE, "Bug::LostTrialsStayFrequent,"),
