@@ -39,6 +39,8 @@ unsafe extern "C" fn mail(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
     // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     moment(ctx, "the timer of what is for other nodes", |ctx| with_node(|node| node.mail_fired(ctx)));
+    // Also after a panic: there is a next time.
+    moment(ctx, "the timer of what is for other nodes", |ctx| with_node(|node| node.mail_left(ctx)));
 }
 
 unsafe extern "C" fn tick(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {

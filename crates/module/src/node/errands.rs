@@ -146,9 +146,6 @@ impl Node {
             }
         }
         self.release_errands();
-        if self.plain.errands.is_any() && self.plain.errands.is_due(self.now()) {
-            self.send_mail_soon(ctx);
-        }
         self.set_timer(ctx);
     }
 

@@ -89,6 +89,14 @@ impl Node {
         }
     }
 
+    /// Mail has left. What came to be due meanwhile leaves with the next.
+    pub(crate) fn mail_left(&mut self, ctx: Ctx) {
+        self.timers.mail_left();
+        if self.plain.errands.is_any() && self.plain.errands.is_due(self.now()) {
+            self.send_mail_soon(ctx);
+        }
+    }
+
     /// Whether the server took it.
     pub(super) fn send_envelope(&mut self, ctx: Ctx, to: &str, envelope: &Envelope) -> bool {
         let Ok(id) = CString::new(to) else { return false };

@@ -49,6 +49,8 @@ pub(super) struct Timers {
     ack: Option<Timer>,
     /// What is for other nodes leaves then.
     mail: Option<Timer>,
+    /// It leaves now, with whatever comes to it meanwhile.
+    mail_leaves: bool,
 }
 
 /// Which timers were set before they were stopped.
@@ -72,6 +74,7 @@ impl Timers {
             replicas: None,
             ack: None,
             mail: None,
+            mail_leaves: false,
         }
     }
 
@@ -158,13 +161,22 @@ impl Timers {
         self.ack = None;
     }
 
+    /// Not while mail leaves: a timer that a timer sets comes a millisecond later at least, and what comes from the bus before that would
+    /// wait for it.
     pub(super) fn set_mail(&mut self, ctx: Ctx) {
-        let Timers { procs, mail, .. } = self;
-        mail.get_or_insert_with(|| ctx.timer(0, procs.mail));
+        let Timers { procs, mail, mail_leaves, .. } = self;
+        if !*mail_leaves {
+            mail.get_or_insert_with(|| ctx.timer(0, procs.mail));
+        }
     }
 
     pub(super) fn mail_fired(&mut self) {
-        self.mail = None;
+        (self.mail, self.mail_leaves) = (None, true);
+    }
+
+    /// It has left.
+    pub(super) fn mail_left(&mut self) {
+        self.mail_leaves = false;
     }
 
     /// Stops all.
