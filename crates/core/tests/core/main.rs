@@ -1,5 +1,6 @@
 //! The state machines through their messages: locks, transactions, records that a host has, the wire, and the traps of the protocol.
 
+mod allocations;
 mod behind;
 mod bounds;
 mod changes;
