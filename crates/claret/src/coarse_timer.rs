@@ -28,23 +28,27 @@ struct Waiters {
 
 impl CoarseTimer {
     /// Wakes this task at the next tick, whose number this is. `None`: it ticks no more, or the time is too short for it. `ask`: who
-    /// makes it tick hears that somebody waits now.
+    /// makes it tick hears that somebody waits now, and may tick at once.
     pub(crate) fn join(&self, time: Duration, waker: &Waker, ask: impl FnOnce()) -> Option<u64> {
         if time <= 2 * TICK {
             return None;
         }
-        let mut inner = self.inner.lock();
-        if self.is_over() {
-            return None;
-        }
-        if inner.waiting.is_empty() {
+        let (number, is_first) = {
+            let mut inner = self.inner.lock();
+            if self.is_over() {
+                return None;
+            }
+            let is_first = inner.waiting.is_empty();
+            // One task often asks again before any other does.
+            if !inner.waiting.last().is_some_and(|last| last.will_wake(waker)) {
+                inner.waiting.push(waker.clone());
+            }
+            (inner.number, is_first)
+        };
+        if is_first {
             ask();
         }
-        // One task often asks again before any other does.
-        if !inner.waiting.last().is_some_and(|last| last.will_wake(waker)) {
-            inner.waiting.push(waker.clone());
-        }
-        Some(inner.number)
+        Some(number)
     }
 
     /// Whether it ticks no more: the store is closed, or what made it tick has ended.
@@ -57,7 +61,7 @@ impl CoarseTimer {
         let waiting = {
             let mut inner = self.inner.lock();
             inner.number += 1;
-            self.is_over.store(is_over, Ordering::Release);
+            self.is_over.fetch_or(is_over, Ordering::Release);
             let waiting = std::mem::take(&mut inner.waiting);
             if is_planted(Bug::TickWakesNobody) { Vec::new() } else { waiting }
         };

@@ -12,8 +12,11 @@ const TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/cluster-ben
 /// Stands for `claret`: a cluster whose nodes are listed in another order than their slots, and the figures of two modes.
 const CLARET: &str = r#"#!/usr/bin/env bash
 printf '%s\n' "claret $*" >> "$ASKED"
+number=0
 slice() {
-    printf '{"type":"slice","mode":"%s","throughput":%s,"p50_us":%s,"p95_us":1.0,"p99_us":%s,"committed":1,"aborts":%s,' "$@"
+    number=$((number + 1))
+    printf '{"type":"slice","slice":%s,' "$number"
+    printf '"mode":"%s","throughput":%s,"p50_us":%s,"p95_us":1.0,"p99_us":%s,"committed":1,"aborts":%s,' "$@"
     echo '"retries":0,"lock_waits":0,"seconds":1.0}'
 }
 case "$*" in
@@ -191,6 +194,25 @@ fn a_table_of_orders_goes_on_where_it_stopped() {
         let output = programs.run(arguments, settings);
         let error = text(&output.stderr);
         assert!(!output.status.success() && error.contains(named), "{named}: {error}");
+    }
+}
+
+#[test]
+fn a_load_whose_skew_changes_is_shown_second_by_second() {
+    let programs = Programs::new("skew", LOADGEN);
+    let file = programs.path("figures");
+    let arguments = ["--skew", file.to_str().expect("a path of letters")];
+    let output = programs.run(&arguments, &[("ROUNDS", Path::new("1"))]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let asked = programs.asked();
+    assert_eq!(asked.len(), 12, "4 modes, 3 parts: {asked:?}");
+    let alphas = asked.iter().filter(|line| line.contains("--alpha 1.2 --processes 8")).count();
+    assert_eq!(alphas, 4, "{asked:?}");
+    let table = text(&output.stdout);
+    for (mode, last) in [("none", "900 | 1,100"), ("claret-0", "400 | 600"), ("claret-2", "400 | 600")] {
+        let part = format!("7 | 7 | 7 | 7 | 7 | 7 | {last} |");
+        let row = format!("| {mode} | {part} {part} {part}\n");
+        assert!(table.contains(&row), "{row} is not in\n{table}");
     }
 }
 

@@ -93,6 +93,11 @@ impl PeerLinks {
         std::mem::take(&mut self.letters)
     }
 
+    /// Whether something is to leave.
+    pub(super) fn has_mail(&self) -> bool {
+        self.mail.is_awaited()
+    }
+
     /// Takes all that is to leave now.
     pub(super) fn take_mail(&mut self) -> impl Iterator<Item = (String, Vec<u8>)> + use<> {
         self.mail.take()

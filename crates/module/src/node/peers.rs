@@ -89,10 +89,12 @@ impl Node {
         }
     }
 
-    /// Mail has left. What came to be due meanwhile leaves with the next.
+    /// Mail has left. What came to be due meanwhile leaves with the next, unless nothing can be written: then it is tried again later.
     pub(crate) fn mail_left(&mut self, ctx: Ctx) {
         self.timers.mail_left();
-        if self.plain.errands.is_any() && self.plain.errands.is_due(self.now()) {
+        let is_due = self.plain.errands.is_any() && self.plain.errands.is_due(self.now());
+        // Of a turn that panicked mail is still there.
+        if self.peers.has_mail() || is_due && !self.keyspace.is_barred(ctx) {
             self.send_mail_soon(ctx);
         }
     }

@@ -37,6 +37,11 @@ impl Mail {
         !std::mem::replace(&mut self.is_awaited, true)
     }
 
+    /// Whether something is to be taken.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
     /// Takes all.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = (String, Vec<u8>)> + use<> {
         self.is_awaited = false;

@@ -54,6 +54,23 @@ struct Heard {
     is_ahead: bool,
 }
 
+impl Heard {
+    /// Of a shard that has said nothing and was asked nothing.
+    fn new(shard: ShardId) -> Self {
+        Heard {
+            shard,
+            clock: Timestamp::default(),
+            owners: 0,
+            ahead_us: i64::MIN,
+            orders: false,
+            asked: Timestamp::default(),
+            asks_at: Time(0),
+            refuses: false,
+            is_ahead: false,
+        }
+    }
+}
+
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub(in crate::client) struct Stamps {
@@ -128,18 +145,7 @@ impl Stamps {
                 heard.asks_at = now.plus(waits.min(self.again_us));
             }
             None => {
-                let (asked, asks_at) = (Timestamp::default(), now);
-                self.heard.push(Heard {
-                    shard,
-                    clock,
-                    owners,
-                    ahead_us,
-                    orders,
-                    asked,
-                    asks_at,
-                    refuses: false,
-                    is_ahead: false,
-                });
+                self.heard.push(Heard { clock, owners, ahead_us, orders, asks_at: now, ..Heard::new(shard) });
             }
         }
         self.follow(now);
@@ -191,18 +197,7 @@ impl Stamps {
             None if is_planted(Bug::AskedWithEachFrame) => {}
             // It may keep its clock to itself until its replicas know that (S17).
             None => {
-                let (clock, owners, ahead_us, orders) = (Timestamp::default(), 0, i64::MIN, false);
-                self.heard.push(Heard {
-                    shard,
-                    clock,
-                    owners,
-                    ahead_us,
-                    orders,
-                    asked,
-                    asks_at,
-                    refuses: false,
-                    is_ahead: false,
-                });
+                self.heard.push(Heard { asked, asks_at, ..Heard::new(shard) });
             }
         }
     }
