@@ -166,7 +166,7 @@ pub struct ProgramConfig {
 /// Clocks that run at different rates are not as far apart as that by the end of any run, in microseconds.
 const SKEW_US_MAX: u64 = 3_600_000_000;
 
-/// How many numbers the ways to commit draw, at first and last: a seed that goes none of a way's draws the same of everything else without it.
+/// How many numbers the ways to commit draw, at first and last: a seed that does not go a way draws the same of everything else without it.
 const WAYS_DRAW: (u32, u32) = (1, 2);
 
 impl Config {
