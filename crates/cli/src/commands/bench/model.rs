@@ -78,7 +78,7 @@ pub(in crate::commands) struct ModelArgs {
     phase_joins: Option<u32>,
     /// Whether calls that come with the prepare are ordered by timestamps instead of locked, in the modes with
     /// abstract locks and phases: never, adaptive or always (default: adaptive in mode claret, never in the others).
-    #[arg(long, value_name = "never|hot|always", value_parser = ordering)]
+    #[arg(long, value_name = "never|adaptive|always", value_parser = ordering)]
     ordering: Option<Ordered>,
 }
 
