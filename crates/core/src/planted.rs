@@ -273,6 +273,8 @@ macro_rules! add_bugs_of_rounds {
             ClocksOfTheMoment "clocks-of-the-moment" "P73";
             /// Those who draw have no order among each other.
             DrawsUnordered "draws-unordered" "P73, P4";
+            /// Who draws little in order has no order with those who draw by a lock.
+            LittleDrawsUnordered "little-draws-unordered" "P73, P82";
             /// Who uses a record as another type looks at no clock of it.
             OtherTypeUnordered "other-type-unordered" "P73, P14";
             /// Locked claims raise no clocks.
@@ -319,6 +321,12 @@ macro_rules! add_bugs_of_rounds {
             OrderedPassesLocks "ordered-passes-locks" "P80";
             /// A lock is granted beside entries that conflict.
             LocksPassOrdered "locks-pass-ordered" "P80";
+            /// What is ordered need not be possible where it is let in.
+            OrderedThoughImpossible "ordered-though-impossible" "P82";
+            /// What draws is ordered wherever its bounds are.
+            OrderedNearBounds "ordered-near-bounds" "P82";
+            /// Whoever draws by a lock does not count what is drawn in order.
+            DrawsInOrderForgotten "draws-in-order-forgotten" "P82, P4";
 
             // --- ordered calls: telling ---
             /// The caller is told once all have voted and answered, wherever the safe time is.

@@ -169,6 +169,12 @@ pub struct Draw {
 }
 
 impl Draw {
+    /// Whether it is so small that 2^30 of them together leave room where there is [ample room](Room::is_ample).
+    pub fn is_small(&self) -> bool {
+        const SMALL_MAX: u64 = 1 << 31;
+        self.down.max(self.up) <= SMALL_MAX
+    }
+
     /// Whether both move the value the same way, so that they share its room.
     pub fn meets(&self, other: Draw) -> bool {
         (self.down > 0 && other.down > 0) || (self.up > 0 && other.up > 0)
@@ -187,6 +193,12 @@ pub struct Room {
 impl Room {
     /// For types without escrow.
     pub const UNBOUNDED: Room = Room { down: u64::MAX, up: u64::MAX };
+
+    /// Whether [small draws](Draw::is_small) meet no bound, in whatever order they are carried out, and whichever are left out.
+    pub fn is_ample(&self) -> bool {
+        const AMPLE: u64 = 1 << 62;
+        self.down.min(self.up) >= AMPLE
+    }
 }
 
 /// All that one operation claims.
@@ -404,6 +416,12 @@ impl Held {
         let (down, up) = (self.down - own.0, self.up - own.1);
         (draw.down == 0 || down + u128::from(draw.down) <= u128::from(room.down))
             && (draw.up == 0 || up + u128::from(draw.up) <= u128::from(room.up))
+    }
+
+    /// What is left of a room beside all that is drawn. O(1).
+    pub fn room_beside(&self, room: Room) -> Room {
+        let left = |room: u64, drawn: u128| room.saturating_sub(u64::try_from(drawn).unwrap_or(u64::MAX));
+        Room { down: left(room.down, self.down), up: left(room.up, self.up) }
     }
 
     /// Whether somebody draws the same way as `draw`, so that one may block the other.

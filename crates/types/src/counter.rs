@@ -18,7 +18,8 @@
 //! increments are summed against the room, so the second waits, and is then refused or done. An increment that does
 //! not fit in the committed state at all is refused with an overflow error.
 //!
-//! No operation is total (P82): `SET` on the same key may leave what is no number, and then `GET` fails too.
+//! No operation is total (P82): `SET` on the same key may leave what is no number, and then `GET` fails too. But where there is a number
+//! operations of this type leave one: so all are lasting but those that draw much.
 //!
 //! Register and FloatCounter work on the same records; `text.rs` says how their modes conflict with these.
 
@@ -185,6 +186,10 @@ impl DataType for Counter {
             CounterOp::AddReturning(amount) => Claims::record(MOVE_SEEN).drawing(draw(*amount)),
             CounterOp::Get => Claims::record(READ),
         }
+    }
+
+    fn is_lasting(op: &CounterOp) -> bool {
+        Self::footprint(op).draw.is_small()
     }
 
     fn execute(state: &Text, op: &CounterOp, _: Unique) -> Result<Execution<CounterEffect>, OpError> {

@@ -124,6 +124,14 @@ pub trait DataType: Sized + Send + Sync + 'static {
         false
     }
 
+    /// Whether an operation is *lasting*: where it can be done, it can be done after whatever others of its type, too, in whatever order
+    /// they come. Total ones are. One that draws [draws little](crate::Draw::is_small), and is lasting where there is
+    /// [ample room](Room::is_ample), beside others that draw little.
+    // P82.
+    fn is_lasting(op: &Self::Op) -> bool {
+        Self::is_total(op)
+    }
+
     /// Whether an operation is *blind*: total, void, and what it does to an absent record is what it does to every other one. Two of
     /// them may differ in nothing but their order, and to be carried out a blind one need not know what is there.
     // K16.

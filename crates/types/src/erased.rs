@@ -190,6 +190,11 @@ impl Operation {
         self.0.is_total()
     }
 
+    /// [`DataType::is_lasting`]. What must give a certain answer is not.
+    pub fn is_lasting(&self) -> bool {
+        self.0.is_lasting()
+    }
+
     /// What it does whatever is there, if it is blind ([`DataType::is_blind`]). What must give a certain answer is not.
     pub fn blind_effect(&self) -> Option<Effect> {
         if !self.0.is_blind() {
@@ -441,6 +446,9 @@ pub(crate) trait AnyOp: Send + Sync {
     fn is_total(&self) -> bool {
         false
     }
+    fn is_lasting(&self) -> bool {
+        false
+    }
     fn is_blind(&self) -> bool {
         false
     }
@@ -510,6 +518,10 @@ impl<T: DataType> AnyOp for Op<T> {
 
     fn is_total(&self) -> bool {
         T::is_total(&self.op)
+    }
+
+    fn is_lasting(&self) -> bool {
+        T::is_lasting(&self.op)
     }
 
     fn is_blind(&self) -> bool {

@@ -77,7 +77,7 @@ fn held_is_one(held: &HeldRecord) -> Result<(), &'static str> {
 }
 
 fn call_is_one(held: &HeldRecord, call: &Call) -> Result<(), &'static str> {
-    let is_ordered = call.op.is_total() && call.op.type_info().id == held.kind.id;
+    let is_ordered = call.op.is_lasting() && call.op.type_info().id == held.kind.id;
     hold(is_ordered && call.op.check(usize::MAX).is_ok(), "a call that is never ordered")?;
     let mut reserved = call.reserve.iter().flat_map(|claims| &claims.list);
     hold(reserved.all(|claim| is_mode_of(held.kind, claim.mode)), "a lock mode that the type does not have")

@@ -64,12 +64,12 @@ fn place(at: u64) -> VotedPlace {
     VotedPlace { at: Timestamp(at), behind: Timestamp(1), answers: VotedAnswers::Later }
 }
 
-/// A call that can be ordered, or one that fails in some state.
+/// A call that can be ordered, or one that draws too much for that.
 fn calls(total: usize) -> SmallVec<[Call; 1]> {
     let op = if total == 1 {
         samples::op("counter", "GET", &[])
     } else {
-        samples::op("counter", "INCRBY", &["1"])
+        samples::op("counter", "INCRBY", &["9000000000"])
     };
     [samples::call(1, op)].into_iter().collect()
 }
@@ -79,7 +79,7 @@ fn in_order(vote: &mut Vote, place: Option<VotedPlace>) {
     (vote.held[0].in_order, vote.place) = (calls(1), place);
 }
 
-fn fails_in_some_state(vote: &mut Vote) {
+fn draws_much(vote: &mut Vote) {
     in_order(vote, Some(place(5)));
     vote.held[0].in_order = calls(0);
 }
@@ -122,7 +122,7 @@ fn what_no_shard_says_is_refused_and_not_kept_until_a_promotion() {
             "more answers",
         ),
         (voted(|vote| (vote.held[0].in_order, vote.place) = (calls(1), Some(place(5)))), "in two ways"),
-        (voted(fails_in_some_state), "never ordered"),
+        (voted(draws_much), "never ordered"),
         (Change::Placed { attempt: attempt(7, 1, 1), at: Timestamp::MAX }, "a timestamp after which"),
         (Change::Used(Timestamp::MAX), "a timestamp after which"),
     ] {

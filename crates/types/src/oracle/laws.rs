@@ -207,6 +207,48 @@ pub(super) fn total<T: Examples>(space: &mut StateSpace<T>) -> Result<(), Stop> 
     Ok(())
 }
 
+/// Checks that what could be done where there was ample room can be done after any other operation (P82).
+pub(super) fn lasting<T: Examples>(space: &mut StateSpace<T>) -> Result<(), Stop> {
+    for op in (0..space.operations()).filter(|op| T::is_lasting(space.operation(*op))).collect::<Vec<_>>() {
+        let found = match T::footprint(space.operation(op)).draw.is_small() {
+            true => ended_by(space, op).map(|(state, other)| {
+                let other = naming::operation::<T>(space.operation(other));
+                (format!("{:?}", space.content(state)), format!("after {other} it cannot be done"))
+            }),
+            false => Some((String::new(), "it draws much".to_owned())),
+        };
+        space.stop()?;
+        if let Some((state, difference)) = found {
+            let history = vec![format!("{} is lasting", naming::operation::<T>(space.operation(op)))];
+            let found = stateless(Law::Lasting, history, difference);
+            return Err(Stop::Refused(Box::new(Counterexample { state, ..found })));
+        }
+    }
+    Ok(())
+}
+
+/// A state in which an operation can be done and has ample room, and another operation that draws little after which it cannot.
+fn ended_by<T: Examples>(space: &mut StateSpace<T>, op: usize) -> Option<(StateId, usize)> {
+    let call = space.call(op, 0);
+    let draws = draws(&T::footprint(space.operation(op)));
+    for state in space.nearest(STATES_MAX) {
+        if space.execute(state, call).is_none() || draws && !space.room(state).is_ample() {
+            continue;
+        }
+        for other in 0..space.operations() {
+            let beside = space.call(other, 0);
+            let Some(outcome) = space.execute(state, beside) else { continue };
+            if space.execution(outcome).claims.draw.is_small()
+                && let Some(after) = space.apply(state, outcome)
+                && space.execute(after, call).is_none()
+            {
+                return Some((state, other));
+            }
+        }
+    }
+    None
+}
+
 /// Checks that what blind operations do to an absent record is what they do to every other one (K16).
 pub(super) fn blind<T: Examples>(space: &mut StateSpace<T>) -> Result<(), Stop> {
     for op in (0..space.operations()).filter(|op| T::is_blind(space.operation(*op))).collect::<Vec<_>>() {

@@ -112,7 +112,10 @@ fn attempt<T: Examples>(bounds: Bounds, numbered: &[bool]) -> Result<Report, usi
     let Progress { configurations, cases, complete } = histories.progress();
     (report.configurations, report.cases, report.complete) = (configurations, cases, complete);
     let judged = explored.and_then(|()| laws::footprints(&mut space)).and_then(|()| laws::total(&mut space));
-    let judged = judged.and_then(|()| laws::blind(&mut space)).and_then(|()| laws::concurrency(&mut space));
+    let judged = judged
+        .and_then(|()| laws::lasting(&mut space))
+        .and_then(|()| laws::blind(&mut space))
+        .and_then(|()| laws::concurrency(&mut space));
     report.states = space.states();
     report.executions = space.executions();
     match judged {

@@ -69,6 +69,8 @@ pub enum Law {
     Footprint,
     /// Total operations can be done in every state of their type, and draw nothing.
     Total,
+    /// Lasting operations can be done after whatever others of their type, where there is ample room.
+    Lasting,
     /// Blind operations are total and void, and do the same whatever is there.
     Blind,
 }
@@ -85,6 +87,7 @@ impl fmt::Display for Law {
             Law::Commutativity => "operations that are admitted together commute",
             Law::Footprint => "footprint claims at least as much as execute in any state",
             Law::Total => "total operations can be done in every state, and draw nothing",
+            Law::Lasting => "lasting operations can be done after whatever others of their type",
             Law::Blind => "blind operations are total and void, and do the same whatever is there",
         })
     }

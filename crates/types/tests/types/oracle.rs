@@ -12,7 +12,7 @@ use account::Account;
 use bag::Bag;
 use claret_types::oracle::{self, Bounds, Counterexample, Law, Report};
 use claret_types::{
-    Bytes, Claims, Counter, CounterOp, DataType, Draw, Examples, Execution, Few, FloatCounter,
+    Bytes, Claims, Counter, CounterOp, DataType, Dict, DictOp, Draw, Examples, Execution, Few, FloatCounter,
     FloatCounterOp, List, ListOp, Mode, Modes, OpError, Register, RegisterOp, Reply, Set, SetOp, Unique, few,
     modes,
 };
@@ -255,6 +255,52 @@ impl Variation for ReadsOfNumbersAreTotal {
 fn a_read_that_fails_on_what_another_type_left_is_not_total() {
     let found = refused::<Varied<ReadsOfNumbersAreTotal>>();
     assert_eq!((found.law, found.state.as_str()), (Law::Total, "Bytes(\"seven\")"), "{found}");
+}
+
+/// "What could be added once can be added later", however much that is.
+struct AddsLast;
+
+impl Variation for AddsLast {
+    type Base = Dict;
+
+    fn is_lasting(op: &DictOp) -> bool {
+        matches!(op, DictOp::Add(..))
+    }
+}
+
+/// "Who could read can read." Not a seven.
+struct SevenIsSecret;
+
+impl Variation for SevenIsSecret {
+    type Base = Counter;
+
+    fn execute(
+        state: &<Counter as DataType>::State,
+        op: &CounterOp,
+        unique: Unique,
+    ) -> Result<Execution<<Counter as DataType>::Effect>, OpError> {
+        match (state.as_int(), op) {
+            (Ok(7), CounterOp::Get) => Err(OpError::Overflow("the secret".into(), "7".into())),
+            _ => Counter::execute(state, op, unique),
+        }
+    }
+}
+
+#[test]
+fn a_lasting_operation_that_may_fail_later_is_refused() {
+    let found = refused::<Varied<SevenIsSecret>>();
+    assert_eq!(found.law, Law::Lasting, "{found}");
+    assert!(found.to_string().contains("it cannot be done"), "{found}");
+    let found = refused::<Varied<AddsLast>>();
+    assert_eq!(found.law, Law::Lasting, "{found}");
+    assert!(found.to_string().contains("it draws much"), "{found}");
+}
+
+#[test]
+fn what_is_counted_lasts_if_it_is_little() {
+    let lasts = |op| Counter::is_lasting(&op);
+    assert!(lasts(CounterOp::Get) && lasts(CounterOp::Add(1 << 31)) && lasts(CounterOp::AddReturning(-1)));
+    assert!(!lasts(CounterOp::Add((1 << 31) + 1)));
 }
 
 /// "What a write of an absent value does it does wherever it is done." Not where there is a value.

@@ -32,6 +32,50 @@ async fn many_calls_on_one_record_are_answered_where_all_is_ordered() {
     assert_eq!(store.list(&list).len().await.expect("read"), 11_001);
 }
 
+/// Sums are given once each, in one order on both counters; where the bound is near, or the record holds a word, the error is told.
+#[tokio::test]
+async fn counters_are_ordered_and_none_of_them_loses_a_sum() {
+    const TASKS: i64 = 8;
+    const EACH: i64 = 50;
+    let _limit = super::limit::of_test();
+    let store = Store::connect(all_ordered().url()).await.expect("a store");
+    let [one, other] = ["one", "other"].map(|name| format!("{}{name}", prefix()));
+    let tasks = (0..TASKS).map(|_| {
+        let (store, one, other) = (store.clone(), one.clone(), other.clone());
+        tokio::spawn(async move {
+            let mut sums = Vec::new();
+            for _ in 0..EACH {
+                let batch = store.batch();
+                let first = batch.counter(&one).add_returning(1);
+                let second = batch.counter(&other).add_returning(1);
+                let committed = batch.commit().await.expect("committed");
+                let pair = (committed.get(first).expect("a sum"), committed.get(second).expect("a sum"));
+                assert_eq!(pair.0, pair.1, "both are carried out in one order");
+                sums.push(pair.0);
+            }
+            sums
+        })
+    });
+    let mut sums = Vec::new();
+    for task in tasks.collect::<Vec<_>>() {
+        sums.extend(task.await.expect("no task panics"));
+    }
+    sums.sort_unstable();
+    assert_eq!(sums, (1..=TASKS * EACH).collect::<Vec<_>>());
+    // The second has no room, and what goes with it is not done.
+    store.counter(&one).add(i64::MAX - TASKS * EACH - 1).await.expect("room for one more");
+    for is_done in [true, false] {
+        let batch = store.batch();
+        batch.counter(&one).add(1);
+        batch.counter(&other).add(1);
+        assert_eq!(batch.commit().await.is_ok(), is_done);
+    }
+    assert_eq!(store.counter(&other).get().await.expect("read"), TASKS * EACH + 1);
+    store.register(&one).set("word").await.expect("set");
+    let failed = store.counter(&one).add(1).await.expect_err("it is no number");
+    assert!(failed.to_string().contains("word"), "{failed}");
+}
+
 /// Bug: where several calls needed together more of a record than may be read at once, the first of them was not carried out. Each is asked
 /// for by itself then.
 #[tokio::test]

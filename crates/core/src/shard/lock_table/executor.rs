@@ -304,7 +304,7 @@ impl Executor {
         let mut replies = Vec::new();
         for call in calls {
             let unique = self.begin(counts);
-            // A total operation has no errors (P82); if one had, it would have done nothing.
+            // Whatever is ordered has no errors (P82); if it had, it would have done nothing.
             let Ok(executed) = call.op.execute(state.as_ref(), unique) else { continue };
             if call.op.returns() {
                 replies.push((call.no, executed.reply));
@@ -400,15 +400,19 @@ impl Executor {
 
     // --- instant transactions ---
 
-    /// Executes an operation that is over at once, and that nobody hears of.
-    pub(super) fn try_instantly(&self, record: &Record, op: &Operation) -> Result<(Executed, Room), OpError> {
-        let Record { key, state, .. } = record;
+    /// Executes an operation that is over at once, and that nobody hears of. `state`: of the record, if it is here.
+    pub(super) fn try_instantly(
+        &self,
+        key: &Bytes,
+        state: Option<&State>,
+        op: &Operation,
+    ) -> Result<(Executed, Room), OpError> {
         let number = Unique(0); // Nobody hears of the answer.
         match self.external {
             Some(External(records)) => records
                 .partial_state(key, op, &[])
                 .and_then(|partial| op.execute_in_partial(partial, &[], number)),
-            None => op.execute(state.as_ref(), number).map(|executed| (executed, op.room(state.as_ref()))),
+            None => op.execute(state, number).map(|executed| (executed, op.room(state))),
         }
     }
 

@@ -253,7 +253,7 @@ impl LockTable {
         let Some((record, lock)) = record.and_then(|record| Some((record, record.held()?))) else {
             return false;
         };
-        let executed = self.executor.try_instantly(record, op);
+        let executed = self.executor.try_instantly(&record.key, record.state.as_ref(), op);
         let room = executed.as_ref().map_or(Room::UNBOUNDED, |(_, room)| *room);
         let executed = executed.map(|(executed, _)| executed);
         let verdict = Lock::judge_instantly(Some(lock), self.switches.discipline(), op, executed, || room);

@@ -4,7 +4,7 @@
 //! numbers. One file a topic: `commit` (writing yes and no), `last` (who is asked last), `closed` (users who go on with an attempt
 //! that is over), `put_off` (who has more calls than are executed at once), `held_off` (plain commands over many keys), `restart`
 //! (incarnations, connections), `recovery`, `deadlock` (giving way, phases, upgrades), `effects` (escrow, deferred update), `release`
-//! (what must go when an attempt ends), `ordered` (timestamps, and who is told when), `clocks` (of shards that lost or forgot them, and
+//! (what must go when an attempt ends), `ordered` (timestamps, and who is told when), `lasting` (ordered calls that can fail), `clocks` (of shards that lost or forgot them, and
 //! of others), `promoted` (replicas that go on where calls are ordered), `simulated` (what the simulator found), `strangers` (shards that were not asked), `told` (callers who hear of ordered
 //! calls too soon).
 
@@ -15,6 +15,7 @@ mod deadlock;
 mod effects;
 mod held_off;
 mod last;
+mod lasting;
 mod ordered;
 mod promoted;
 mod put_off;

@@ -48,7 +48,7 @@ pub(crate) fn looked(shard: usize, op: CounterOp) -> Step {
     Step { shard, op: Operation::new::<Counter>(op), how: How::Looked }
 }
 
-/// Adds to a set. Additions to counters may overflow, and are never ordered.
+/// Adds to a set.
 pub(crate) fn add(shard: usize, element: &'static str) -> Step {
     let op = SetOp::Add([element.into()].into_iter().collect());
     Step { shard, op: Operation::new::<Set>(op), how: How::Later }

@@ -199,6 +199,13 @@ fn crossed(name: &'static str, faults: Faults) -> Plan {
     Plan { faults, suggested: Some(vec![5, 3]), ..Plan::new(name, programs) }
 }
 
+/// The same on counters, whose operations are lasting (P82).
+fn counted(name: &'static str, faults: Faults) -> Plan {
+    let programs =
+        vec![vec![later(X, Get), later(Y, AddReturning(1))], vec![later(X, Add(2)), later(Y, Get)]];
+    Plan { faults, suggested: Some(vec![5, 3]), ..Plan::new(name, programs) }
+}
+
 /// Ordered calls: one reads two records, the other writes both.
 fn torn(name: &'static str, faults: Faults) -> Plan {
     let programs = vec![vec![size(X, false), size(Y, false)], vec![add(X, "a"), add(Y, "a")]];
@@ -225,6 +232,8 @@ pub(crate) fn small_ordered() -> Vec<Plan> {
         crossed("ordered, crossed", NONE),
         crossed("ordered, crossed, a death", DEATH),
         crossed("ordered, crossed, a double", DOUBLE),
+        counted("ordered, counters", NONE),
+        counted("ordered, counters, a death", DEATH),
         torn("ordered, a reader and a writer, a death", DEATH),
         chain("ordered, chain", NONE),
         chain("ordered, chain, a double", DOUBLE),

@@ -23,6 +23,10 @@ pub(crate) trait Variation: Sized + Send + Sync + 'static {
         Self::Base::is_total(op)
     }
 
+    fn is_lasting(op: &Op<Self>) -> bool {
+        Self::Base::is_lasting(op)
+    }
+
     fn is_blind(op: &Op<Self>) -> bool {
         Self::Base::is_blind(op)
     }
@@ -91,6 +95,10 @@ impl<V: Variation> DataType for Varied<V> {
 
     fn is_total(op: &Op<V>) -> bool {
         V::is_total(op)
+    }
+
+    fn is_lasting(op: &Op<V>) -> bool {
+        V::is_lasting(op)
     }
 
     fn is_blind(op: &Op<V>) -> bool {

@@ -222,7 +222,10 @@ impl Record {
         if around.switches.ordering() != Ordered::Never {
             match kind.is_some_and(|kind| kind.common_modes(call.op.type_info()).is_some()) {
                 true => {
-                    holder.used.add(&item.claims);
+                    match in_order {
+                        true => holder.used.add_in_order(&item.claims),
+                        false => holder.used.add(&item.claims),
+                    }
                     holder.used.join(in_any_state.unwrap_or_default());
                 }
                 // Its owner has the record alone, and changes its type.
@@ -375,8 +378,10 @@ impl Lock {
         let drawn = || own.map_or((0, 0), |own| own.drawn_by(member));
         let draws = claims.draw.down > 0 || claims.draw.up > 0;
         let room = if is_planted(Bug::DepositsCount) { self.room_with_deposits(room) } else { room };
-        let fits =
-            || self.held.admits_draw_beside(claims.draw, room, drawn()) || is_planted(Bug::DrawsNotSummed);
+        let fits = || {
+            self.held.admits_draw_beside(claims.draw, self.room_beside_line(room), drawn())
+                || is_planted(Bug::DrawsNotSummed)
+        };
         commutes && (!draws || fits())
     }
 
@@ -388,6 +393,7 @@ impl Lock {
     ) -> bool {
         self.vanished
             || self.held.draws_beside(claims.draw)
+            || self.line.as_ref().is_some_and(|line| line.claimed().draws_beside(claims.draw))
             || self.kind.and_then(|held| held.common_modes(kind)).is_none_or(|modes| {
                 !self.held.admits_modes(modes, claims, std::iter::empty())
                     || !self.admits_beside_line(modes, claims)

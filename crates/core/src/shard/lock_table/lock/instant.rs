@@ -116,7 +116,7 @@ impl Lock {
         };
         let modes = modes.unwrap_or(&kind.modes);
         !self.vanished
-            && self.held.admits(modes, &claims, room, std::iter::empty())
+            && self.held.admits(modes, &claims, self.room_beside_line(room), std::iter::empty())
             && self.admits_beside_line(modes, &claims)
     }
 }

@@ -29,6 +29,8 @@ struct RecordClocks {
     by_mode: SmallVec<[(Mode, Timestamp); 2]>,
     /// The largest of those who drew: whether two fit in together depends on what was between them.
     drawn: Timestamp,
+    /// The largest of those who drew little where the bounds were far. Among each other they fit in any order.
+    drawn_little: Timestamp,
 }
 
 impl RecordClocks {
@@ -43,7 +45,10 @@ impl RecordClocks {
         };
         let in_conflict = |(mode, _): &&(Mode, Timestamp)| modes.conflicts_of(*mode) & used.modes != 0;
         let before = self.by_mode.iter().filter(in_conflict).map(|(_, at)| *at).max().unwrap_or_default();
-        if used.draws { before.max(self.drawn) } else { before }
+        let draws = used.draws || used.draws_little && !is_planted(Bug::LittleDrawsUnordered);
+        let drawn = if draws { self.drawn } else { Timestamp::default() };
+        let drawn_little = if used.draws { self.drawn_little } else { Timestamp::default() };
+        before.max(drawn).max(drawn_little)
     }
 
     fn raise(&mut self, kind: &'static TypeInfo, used: Used, at: Timestamp) {
@@ -56,6 +61,9 @@ impl RecordClocks {
         }
         if used.draws {
             self.drawn = self.drawn.max(at);
+        }
+        if used.draws_little {
+            self.drawn_little = self.drawn_little.max(at);
         }
         let mut modes = used.modes;
         while modes != 0 {
@@ -107,7 +115,12 @@ impl Clocks {
         self.used = self.used.max(at);
         let young = &mut self.young;
         young.latest = young.latest.max(at);
-        let fresh = || RecordClocks { kind, by_mode: SmallVec::new(), drawn: Timestamp::default() };
+        let fresh = || RecordClocks {
+            kind,
+            by_mode: SmallVec::new(),
+            drawn: Timestamp::default(),
+            drawn_little: Timestamp::default(),
+        };
         young.clocks.entry(hash).or_insert_with(fresh).raise(kind, used, at);
     }
 
@@ -174,10 +187,10 @@ impl Clocks {
         let of = |generation: &'_ Generation| {
             let mut clocks: Vec<_> = Vec::new();
             // In any order: sorted below.
-            for (hash, RecordClocks { kind, by_mode, drawn }) in &generation.clocks {
+            for (hash, RecordClocks { kind, by_mode, drawn, drawn_little }) in &generation.clocks {
                 let mut by_mode = by_mode.clone();
                 by_mode.sort_unstable();
-                clocks.push((*hash, kind.name, by_mode, *drawn));
+                clocks.push((*hash, kind.name, by_mode, *drawn, *drawn_little));
             }
             clocks.sort_unstable();
             (clocks, generation.latest)

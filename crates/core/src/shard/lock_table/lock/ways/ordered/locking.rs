@@ -1,6 +1,6 @@
 //! What a lock does with its timestamp queue: who is let in, where each stands, and who is carried out (P73 to P77, P80).
 
-use claret_types::{Bytes, Claims, Held, Mode, Modes, Reply, State, TypeInfo};
+use claret_types::{Bytes, Claims, Held, Mode, Modes, Reply, Room, State, TypeInfo};
 use smallvec::SmallVec;
 
 use super::clocks::Clocks;
@@ -61,6 +61,14 @@ impl Lock {
 
     pub(in crate::shard::lock_table::lock) fn claim_in_order(&mut self, claims: &Claims) {
         self.line.get_or_insert_default().claimed.add(claims);
+    }
+
+    /// What is left of the record's room beside those who draw in order.
+    pub(in crate::shard::lock_table::lock) fn room_beside_line(&self, room: Room) -> Room {
+        match &self.line {
+            Some(line) if !is_planted(Bug::DrawsInOrderForgotten) => line.claimed.room_beside(room),
+            _ => room, // Mostly.
+        }
     }
 
     // --- looking ---
@@ -368,7 +376,7 @@ impl Record {
     }
 }
 
-/// Whether these calls can be done whatever comes before them, on a record of their type that does not end by its time.
+/// Whether these calls can be done whatever of their type comes before them, on a record of their type that does not end by its time.
 pub(in crate::shard::lock_table) fn may_order(
     key: &Bytes,
     record: Option<&Record>,
@@ -376,20 +384,33 @@ pub(in crate::shard::lock_table) fn may_order(
     executor: &Executor,
 ) -> bool {
     let kind = calls[0].op.type_info();
-    let is_total = |call: &Call| call.op.is_total() && call.op.is_builtin();
-    if !calls.iter().all(|call| is_total(call) && call.op.type_info().id == kind.id)
+    let is_lasting = |call: &Call| call.op.is_lasting() && call.op.is_builtin();
+    if !calls.iter().all(|call| is_lasting(call) && call.op.type_info().id == kind.id)
         || calls.len() > SEEING_MAX && blind_effects(calls).is_none()
     {
         return false;
     }
     let fits = |state: &State| state.expiry().is_none() && calls.iter().all(|call| call.op.fits(state));
     let lock = record.and_then(|record| record.lock.as_ref());
-    match (lock.is_some_and(|lock| lock.has_line()), executor.external()) {
+    let is_of_type = match (lock.is_some_and(|lock| lock.has_line()), executor.external()) {
         // As long as somebody stands in line it is of that type, or is not there; others wait for that.
         (true, _) => true,
         (false, None) => record.and_then(|record| record.state.as_ref()).is_none_or(fits),
         (false, Some(External(records))) => records.may_order(key, &calls[0].op),
-    }
+    };
+    let partial = calls.iter().find(|call| !call.op.is_total());
+    is_of_type && partial.is_none_or(|call| is_possible(key, record, call, executor))
+}
+
+/// Whether a lasting call could be done now, and has ample room beside all that is drawn: then it can be done later, too.
+fn is_possible(key: &Bytes, record: Option<&Record>, call: &Call, executor: &Executor) -> bool {
+    let state = record.and_then(|record| record.state.as_ref());
+    let Ok((_, room)) = executor.try_instantly(key, state, &call.op) else {
+        return is_planted(Bug::OrderedThoughImpossible);
+    };
+    let lock = record.and_then(|record| record.lock.as_ref());
+    let room = lock.map_or(room, |lock| lock.held.room_beside(lock.room_beside_line(room)));
+    room.is_ample() || is_planted(Bug::OrderedNearBounds)
 }
 
 /// A vote raises the clocks of a record, whether its owner claims that in order or by locks (P73, P80).

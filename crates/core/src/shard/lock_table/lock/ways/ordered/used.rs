@@ -15,6 +15,8 @@ pub(in crate::shard::lock_table) struct Used {
     pub(in crate::shard::lock_table) modes: u16,
     /// That two fit may be owed to somebody between them.
     pub(in crate::shard::lock_table) draws: bool,
+    /// It draws little where the bounds are far (P82): that it fits may be owed to one of the others that draw, alone.
+    pub(in crate::shard::lock_table) draws_little: bool,
 }
 
 impl Used {
@@ -32,12 +34,23 @@ impl Used {
     pub(in crate::shard::lock_table::lock) fn join(&mut self, other: Used) {
         self.modes |= other.modes;
         self.draws |= other.draws;
+        self.draws_little |= other.draws_little;
+    }
+
+    /// What a call claims in order.
+    pub(in crate::shard::lock_table::lock) fn add_in_order(&mut self, claims: &Claims) {
+        self.add_modes(claims);
+        self.draws_little |= claims.draw != Draw::default();
     }
 
     pub(in crate::shard::lock_table::lock) fn add(&mut self, claims: &Claims) {
-        self.modes |= claims.list.iter().fold(0, |bits, claim| bits | 1 << claim.mode.0);
+        self.add_modes(claims);
         // The order of those who draw counts among each other, too.
         self.draws |= claims.draw != Draw::default() && !is_planted(Bug::DrawsUnordered);
+    }
+
+    fn add_modes(&mut self, claims: &Claims) {
+        self.modes |= claims.list.iter().fold(0, |bits, claim| bits | 1 << claim.mode.0);
     }
 }
 
