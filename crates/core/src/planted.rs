@@ -325,7 +325,7 @@ macro_rules! add_bugs_of_rounds {
             OrderedThoughImpossible "ordered-though-impossible" "P82";
             /// What draws is ordered wherever its bounds are.
             OrderedNearBounds "ordered-near-bounds" "P82";
-            /// Whoever draws by a lock does not count what is drawn in order.
+            /// Whoever draws by a lock leaves no room for those in order.
             DrawsInOrderForgotten "draws-in-order-forgotten" "P82, P4";
 
             // --- ordered calls: telling ---

@@ -4,7 +4,7 @@
 //! else's. To the lock, members of one combined group are one owner. But they do not see each other's effects, because any of them
 //! may still leave (C4). In order nothing is executed yet: a call claims its footprint ([`Lock::admits_in_order`]).
 
-use claret_types::{Claims, Executed, Mode, Modes, OpError, Reply, Room};
+use claret_types::{Claims, Draw, Executed, Mode, Modes, OpError, Reply, Room};
 use smallvec::SmallVec;
 
 use super::admitting::Behind;
@@ -379,7 +379,8 @@ impl Lock {
         let draws = claims.draw.down > 0 || claims.draw.up > 0;
         let room = if is_planted(Bug::DepositsCount) { self.room_with_deposits(room) } else { room };
         let fits = || {
-            self.held.admits_draw_beside(claims.draw, self.room_beside_line(room), drawn())
+            self.held.admits_draw_beside(claims.draw, room, drawn())
+                && self.leaves_room_in_order(claims.draw, room)
                 || is_planted(Bug::DrawsNotSummed)
         };
         commutes && (!draws || fits())
@@ -393,7 +394,7 @@ impl Lock {
     ) -> bool {
         self.vanished
             || self.held.draws_beside(claims.draw)
-            || self.line.as_ref().is_some_and(|line| line.claimed().draws_beside(claims.draw))
+            || self.has_line() && claims.draw != Draw::default()
             || self.kind.and_then(|held| held.common_modes(kind)).is_none_or(|modes| {
                 !self.held.admits_modes(modes, claims, std::iter::empty())
                     || !self.admits_beside_line(modes, claims)

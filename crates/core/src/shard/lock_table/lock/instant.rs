@@ -116,7 +116,8 @@ impl Lock {
         };
         let modes = modes.unwrap_or(&kind.modes);
         !self.vanished
-            && self.held.admits(modes, &claims, self.room_beside_line(room), std::iter::empty())
+            && self.held.admits(modes, &claims, room, std::iter::empty())
+            && self.leaves_room_in_order(claims.draw, room)
             && self.admits_beside_line(modes, &claims)
     }
 }

@@ -1,10 +1,10 @@
 //! What a lock does with its timestamp queue: who is let in, where each stands, and who is carried out (P73 to P77, P80).
 
-use claret_types::{Bytes, Claims, Held, Mode, Modes, Reply, Room, State, TypeInfo};
+use claret_types::{Bytes, Claims, Draw, Held, Mode, Modes, Reply, Room, State, TypeInfo};
 use smallvec::SmallVec;
 
 use super::clocks::Clocks;
-use super::line::{Carried, Place, Standing};
+use super::line::{Carried, Line, Place, Standing};
 use crate::ids::{AttemptId, Birth, CallNo, Time, Timestamp};
 use crate::message::Call;
 use crate::planted::{Bug, is_planted};
@@ -63,12 +63,18 @@ impl Lock {
         self.line.get_or_insert_default().claimed.add(claims);
     }
 
-    /// What is left of the record's room beside those who draw in order.
-    pub(in crate::shard::lock_table::lock) fn room_beside_line(&self, room: Room) -> Room {
-        match &self.line {
-            Some(line) if !is_planted(Bug::DrawsInOrderForgotten) => line.claimed.room_beside(room),
-            _ => room, // Mostly.
-        }
+    /// Whether what somebody draws by a lock leaves ample room beside all others, if the record is claimed in order: of those who do,
+    /// some may have calls that are not let in yet, and whose room nobody looks at again (P82).
+    pub(in crate::shard::lock_table::lock) fn leaves_room_in_order(&self, draw: Draw, room: Room) -> bool {
+        let Some(line) = &self.line else { return true }; // Mostly.
+        let Room { down, up } = self.room_left(line, room);
+        let left = Room { down: down.saturating_sub(draw.down), up: up.saturating_sub(draw.up) };
+        draw == Draw::default() || left.is_ample() || is_planted(Bug::DrawsInOrderForgotten)
+    }
+
+    /// What is left of a room beside all that is drawn by locks and in order.
+    fn room_left(&self, line: &Line, room: Room) -> Room {
+        self.held.room_beside(line.claimed.room_beside(room))
     }
 
     // --- looking ---
@@ -409,8 +415,12 @@ fn is_possible(key: &Bytes, record: Option<&Record>, call: &Call, executor: &Exe
         return is_planted(Bug::OrderedThoughImpossible);
     };
     let lock = record.and_then(|record| record.lock.as_ref());
-    let room = lock.map_or(room, |lock| lock.held.room_beside(lock.room_beside_line(room)));
-    room.is_ample() || is_planted(Bug::OrderedNearBounds)
+    let left = match lock.map(|lock| (lock, &lock.line)) {
+        Some((lock, Some(line))) => lock.room_left(line, room),
+        Some((lock, None)) => lock.held.room_beside(room),
+        None => room,
+    };
+    left.is_ample() || is_planted(Bug::OrderedNearBounds)
 }
 
 /// A vote raises the clocks of a record, whether its owner claims that in order or by locks (P73, P80).
