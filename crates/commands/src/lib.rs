@@ -27,6 +27,7 @@
 // | file | what |
 // |---|---|
 // | `plan` | carrying out one command, or several together |
+// | `question` | what a transaction asks that is not about a key of its own |
 // | `table/` | the table, and where a command has its keys |
 // | `strings`, `hashes`, `lists`, `sets`, `scored`, `keys` | the commands |
 // | `scan`, `random` | what several families share |
@@ -41,6 +42,7 @@ mod keys;
 mod kind;
 mod lists;
 mod plan;
+mod question;
 mod random;
 mod runner;
 mod scan;
@@ -56,6 +58,7 @@ pub use calls::Calls;
 pub use fault::{Fault, of_changed, of_store};
 pub use kind::Kind;
 pub use plan::{Plan, Told};
+pub use question::Question;
 pub use runner::{Later, Made, Runner, Unbounded};
 pub use scan::check_cursor;
 pub use table::{Command, Keys, NoKeys, Places, Way, all, named};

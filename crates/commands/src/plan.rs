@@ -2,11 +2,12 @@
 
 use claret::{AtCommit, Error, OpError, Store, Tx, errors::ExecuteError};
 use claret_planted::{Bug, is_planted};
-use claret_types::{Bytes, Operation, Reply};
+use claret_types::{Access, Bytes, Operation, Reply};
 
 use crate::answer::Answer;
 use crate::calls::{Calls, Shape, elements, size};
 use crate::fault::Fault;
+use crate::question::{Question, Written};
 use crate::runner::Runner;
 use crate::steps::{Steps, operation_of};
 use crate::table::{Command, Handler};
@@ -85,6 +86,8 @@ pub struct Plan {
 enum Step {
     Calls(Calls),
     Computed(&'static Command, Vec<Bytes>),
+    /// It is not about a key of its own.
+    Asked(Box<Question>),
     /// It is answered already; nothing is done.
     Answered(Answer),
 }
@@ -112,6 +115,24 @@ impl Plan {
         self.steps.push(Step::Answered(answer));
     }
 
+    /// A further command, which asks something that is found outside of the transaction, before it is carried out.
+    pub fn question(&mut self, command: &'static Command, words: Vec<Bytes>) {
+        self.steps.push(Step::Asked(Box::new(Question::new(command, words))));
+    }
+
+    /// Those questions, in their order: each is to be told what was found.
+    pub fn questions(&mut self) -> impl Iterator<Item = &mut Question> {
+        self.steps.iter_mut().filter_map(|step| match step {
+            Step::Asked(question) => Some(&mut **question),
+            _ => None,
+        })
+    }
+
+    /// Whether anything of it may write.
+    pub fn writes(&self) -> bool {
+        self.steps.iter().any(|step| !step.writes().is_empty())
+    }
+
     /// What has to be so.
     pub fn expected(&self) -> &[(Bytes, Operation)] {
         &self.expected
@@ -130,8 +151,7 @@ impl Plan {
         if is_planted(Bug::ExecInPieces) && self.steps.len() > 1 {
             return self.in_pieces(store, runner).await;
         }
-        let is_known = self.steps.iter().all(|step| !matches!(step, Step::Computed(..)));
-        if is_known {
+        if self.steps.iter().all(Step::is_known) {
             return self.commit_at_once(store, runner).await;
         }
         let plan = &self;
@@ -188,13 +208,10 @@ impl Plan {
         for (key, op) in self.expected {
             tx.execute(key, op).await.map_err(changed)?;
         }
+        let written = written(tx, &self.steps).await?;
         let mut answers = Vec::with_capacity(self.steps.len());
         for next in self.steps {
-            answers.push(match next {
-                Step::Answered(answer) => answer,
-                Step::Computed(command, words) => command.run(tx, runner, &words).await?,
-                Step::Calls(calls) => calls.run(tx, runner).await?,
-            });
+            answers.push(next.run(tx, runner, &written).await?);
         }
         Ok(answers)
     }
@@ -211,16 +228,13 @@ impl Plan {
         for found in asked {
             found.await.map_err(changed)?;
         }
-        let computed = self.steps.iter().rposition(|step| matches!(step, Step::Computed(..)));
+        let unknown = self.steps.iter().rposition(|step| !step.is_known());
         let mut steps = self.steps;
-        let rest = steps.split_off(computed.map_or(0, |at| at + 1));
+        let rest = steps.split_off(unknown.map_or(0, |at| at + 1));
+        let written = written(tx, &steps).await?;
         let mut answers = Vec::with_capacity(steps.len() + rest.len());
         for next in steps {
-            answers.push(match next {
-                Step::Answered(answer) => answer,
-                Step::Computed(command, words) => command.run(tx, runner, &words).await?,
-                Step::Calls(calls) => calls.run(tx, runner).await?,
-            });
+            answers.push(next.run(tx, runner, &written).await?);
         }
         let last = tx.at_commit();
         for step in &rest {
@@ -255,7 +269,53 @@ impl Told {
     }
 }
 
+/// The keys that steps write before the last question, as they are before.
+async fn written(tx: &Tx, steps: &[Step]) -> Result<Written, Fault> {
+    let asked = steps.iter().rposition(|step| matches!(step, Step::Asked(it) if it.is_of_keys()));
+    let before = &steps[..asked.unwrap_or(0)];
+    Written::before(tx, before.iter().flat_map(Step::writes)).await
+}
+
 impl Step {
+    /// Whether all its operations are known up front.
+    fn is_known(&self) -> bool {
+        match self {
+            Step::Computed(..) => false,
+            Step::Asked(question) => question.found().is_some(),
+            Step::Calls(_) | Step::Answered(_) => true,
+        }
+    }
+
+    /// The keys that it may write.
+    fn writes(&self) -> Vec<Bytes> {
+        match self {
+            Step::Calls(calls) => {
+                let writes = |(_, op): &&(Bytes, Operation)| op.method().access != Access::Read;
+                calls.all().iter().filter(writes).map(|(key, _)| key.clone()).collect()
+            }
+            Step::Computed(command, words) if command.writes => {
+                let name = Bytes::from(command.name);
+                let all: Vec<&[u8]> = std::iter::once(&name).chain(words).map(|word| &word[..]).collect();
+                command.keys_in(&all).map(Bytes::copy_from).collect()
+            }
+            Step::Computed(..) | Step::Asked(_) | Step::Answered(_) => Vec::new(),
+        }
+    }
+
+    /// Carries it out in a transaction that is open. `written`: see [`written`].
+    async fn run(self, tx: &Tx, runner: &dyn Runner, written: &Written) -> Result<Answer, Fault> {
+        match self {
+            Step::Answered(answer) => Ok(answer),
+            Step::Computed(command, words) => command.run(tx, runner, &words).await,
+            Step::Calls(calls) => calls.run(tx, runner).await,
+            Step::Asked(question) => {
+                let answer = question.answer(tx, runner, written).await?;
+                runner.take(answer.bytes_up_to(usize::MAX / 2))?;
+                Ok(answer)
+            }
+        }
+    }
+
     /// The answer of what was done at once.
     fn answer(self, replies: &mut impl Iterator<Item = Reply>) -> Answer {
         match self {
@@ -264,6 +324,7 @@ impl Step {
                 let own: Vec<Reply> = replies.by_ref().take(calls.all().len()).collect();
                 calls.answer(own)
             }
+            Step::Asked(question) => question.found().expect("it is known").clone(),
             Step::Computed(..) => unreachable!("all operations are known"),
         }
     }

@@ -559,7 +559,8 @@ impl Client {
     fn enqueue(&mut self, command: &'static Command, request: Request) {
         let queue = self.state.queue.as_mut().expect("it is open");
         let is_at_nodes = self.session.as_ref().is_some_and(|session| session.nodes().is_some());
-        let answer = match queue.add(command, request, &self.shared.limits, is_at_nodes) {
+        let is_watching = self.state.watch.size().0 > 0;
+        let answer = match queue.add(command, request, &self.shared.limits, is_at_nodes, is_watching) {
             Ok(()) => Answer::Simple("QUEUED"),
             Err(fault) => {
                 queue.fail();

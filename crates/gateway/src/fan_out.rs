@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::passthrough::ask_beside;
 use crate::query;
 use crate::resp::Protocol;
-use crate::session::{Backing, Nodes};
+use crate::session::{Backing, Nodes, Session};
 
 /// What becomes of the answers of all nodes.
 enum Gather {
@@ -33,25 +33,61 @@ impl Client {
         let Some(session) = self.session.clone() else {
             return Answer::error("NOAUTH Authentication required.");
         };
-        let done = match &session.backing {
-            Backing::Here(store) => in_process(store, command, words).await,
-            Backing::Nodes(nodes) => match nodes.plain(self.state.protocol).await {
-                Ok(plain) if is_kill(command, words) => {
-                    kill_script(nodes, plain, self.state.protocol, words).await
-                }
-                Ok(plain) => {
-                    let answered = at_nodes(plain, command, words).await;
-                    // What strangers may read is no way in for them.
-                    match is_config_get(command, words) && !self.state.has_logged_in {
-                        true => answered.map(without_secrets),
-                        false => answered,
-                    }
-                }
-                Err(error) => Err(Fault::told(crate::fault::no_connection(&error))),
-            },
-        };
-        done.unwrap_or_else(Answer::from)
+        let asker = (self.state.protocol, self.state.has_logged_in);
+        fan_out(&session, asker, command, words).await.unwrap_or_else(Answer::from)
     }
+}
+
+/// The answer of all nodes to somebody who speaks a protocol, and may have logged in.
+pub(crate) async fn fan_out(
+    session: &Session,
+    (protocol, has_logged_in): (Protocol, bool),
+    command: &Command,
+    words: &[Word],
+) -> Result<Answer, Fault> {
+    match &session.backing {
+        Backing::Here(store) => in_process(store, command, words).await,
+        Backing::Nodes(nodes) => match nodes.plain(protocol).await {
+            Ok(plain) if is_kill(command, words) => kill_script(nodes, plain, protocol, words).await,
+            Ok(plain) => {
+                let answered = at_nodes(plain, command, words).await;
+                // What strangers may read is no way in for them.
+                match is_config_get(command, words) && !has_logged_in {
+                    true => answered.map(without_secrets),
+                    false => answered,
+                }
+            }
+            Err(error) => Err(Fault::told(crate::fault::no_connection(&error))),
+        },
+    }
+}
+
+/// An answer of nodes as a value, if it is a string, or an array of strings or of such arrays: others stay as they are.
+pub(crate) fn as_value(answer: Answer) -> Answer {
+    let value = match &answer {
+        Answer::Raw(bytes) => value(bytes).map(|(value, _)| value),
+        _ => None,
+    };
+    value.unwrap_or(answer)
+}
+
+fn value(bytes: &[u8]) -> Option<(Answer, &[u8])> {
+    if let Some((length, text)) = number(bytes, b'$') {
+        let Ok(length) = usize::try_from(length) else { return Some((Answer::Nil, text)) };
+        let rest = text.get(length + 2..)?;
+        return Some((Answer::Bulk(Bytes::copy_from(&text[..length])), rest));
+    }
+    if let Some(rest) = bytes.strip_prefix(b"_\r\n") {
+        return Some((Answer::Nil, rest));
+    }
+    let (count, mut rest) = number(bytes, b'*')?;
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let (one, behind) = value(rest)?;
+        all.push(one);
+        rest = behind;
+    }
+    Some((Answer::Array(all), rest))
 }
 
 /// The nodes, in an order that stays.

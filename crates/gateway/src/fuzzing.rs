@@ -90,7 +90,7 @@ pub fn requests(input: &[u8]) {
         assert!(request.words.iter().map(|word| word.len()).sum::<usize>() <= limits.bytes_max);
         judge(request, &mut queue);
     }
-    let _ = queue.plan(Vec::new(), |_| Answer::Ok);
+    let _ = queue.plans(Vec::new(), |_| Answer::Ok);
 }
 
 /// What the table and the operations say of a request.
@@ -109,7 +109,7 @@ fn judge(request: Request, queue: &mut Queue) {
         assert!(calls.all().iter().all(|(key, _)| words.iter().any(|word| word[..] == key[..])));
     }
     if !Queue::is_for_now(command.name) {
-        let _ = queue.add(command, request, &LIMITS, false);
+        let _ = queue.add(command, request, &LIMITS, false, false);
     }
 }
 

@@ -1,21 +1,25 @@
 //! MULTI, EXEC, DISCARD and UNWATCH of a client (G3 to G8 of docs/gateway.md).
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
+use bytes::Bytes as Word;
 use claret::errors::{CommitError, ExecuteError};
 use claret::{Caller, Error, Store};
-use claret_commands::{Answer, Plan};
+use claret_commands::{Answer, Command, Plan};
 use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Operation};
 
 use crate::client::Client;
+use crate::fan_out::{as_value, fan_out};
 use crate::fault::{Ended, Fault};
 use crate::metrics::Metrics;
 use crate::once::once;
 use crate::passthrough;
 use crate::place::{self, Place};
-use crate::queue::{Queue, Queued};
+use crate::queue::{Queue, Queued, is_of_connection};
+use crate::replies::late_at_node;
 use crate::resp::Protocol;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -65,10 +69,15 @@ impl Client {
         let mut watch = self.state.watch.take();
         let had_turn = watch.place.as_ref().is_some_and(Place::is_there);
         let had_locks = watch.turn.is_some();
-        let ended = match self.to_exec(queue, &watch) {
+        let had_name = queue.sets_name().then(|| self.entry.name());
+        let ended = match Box::pin(self.make_exec(queue, &watch)).await {
             Ok(exec) => self.until_gone(Box::pin(exec.run(&mut watch))).await,
             Err(fault) => Err(fault),
         };
+        if let (Err(_), Some(name)) = (&ended, had_name) {
+            // All or nothing.
+            self.entry.set_name(&name);
+        }
         if ended.is_ok()
             && had_turn
             && let Some(session) = &self.session
@@ -102,12 +111,19 @@ impl Client {
         }
     }
 
-    fn to_exec(&self, queue: Queue, watch: &Watch) -> Result<Exec, Fault> {
-        let plan = match queue.of_node {
-            Some(_) => None,
+    async fn make_exec(&mut self, queue: Queue, watch: &Watch) -> Result<Exec, Fault> {
+        let plans = match queue.of_node {
+            Some(_) => VecDeque::new(),
             None => {
-                let here = |queued: &Queued| self.answer_of_here(queued.command, queued.words());
-                Some(queue.plan(watch.expected(), here)?)
+                let wait = self.shared.times.wait;
+                let asked = tokio::time::timeout(wait, Box::pin(self.of_connection(&queue)));
+                let late = |_| Fault::Late(late_at_node(true, wait));
+                let mut told = asked.await.map_err(late)??;
+                let here = |queued: &Queued| match is_of_connection(queued.command, queued.words()) {
+                    true => told.pop_front().expect("it was asked"),
+                    false => self.answer_of_here(queued.command, queued.words()),
+                };
+                queue.plans(watch.expected(), here)?
             }
         };
         Ok(Exec {
@@ -116,10 +132,25 @@ impl Client {
             protocol: self.state.protocol,
             caller: self.caller.clone(),
             id: self.entry.id,
+            has_logged_in: self.state.has_logged_in,
             queue,
-            plan,
+            plans,
             work: self.work.clone(),
         })
+    }
+
+    /// What the gateway answers of the connection and of itself.
+    async fn of_connection(&mut self, queue: &Queue) -> Result<VecDeque<Answer>, Fault> {
+        let mut told = VecDeque::new();
+        for queued in queue.of_connection() {
+            let answer = self.local(queued.command, queued.words()).await.unwrap_or(Answer::Nil);
+            if let Answer::Error(text) = answer {
+                return Err(Fault::Told(text));
+            }
+            self.work.keep(answer.bytes_up_to(usize::MAX / 2))?;
+            told.push_back(answer);
+        }
+        Ok(told)
     }
 
     fn note_done(&mut self, had_locks: bool) {
@@ -145,17 +176,21 @@ impl Client {
     }
 }
 
+/// So many random keys are found for a transaction that may remove some.
+const RANDOM_KEYS: usize = 8;
+
 /// An EXEC, apart from its client, who may leave meanwhile ([`Client::until_gone`]).
 struct Exec {
     shared: Rc<Shared>,
     session: Rc<Session>,
     protocol: Protocol,
+    has_logged_in: bool,
     caller: Caller,
     id: Id,
     /// What was queued.
     queue: Queue,
-    /// The same as it is carried out, if it is no node's.
-    plan: Option<Plan>,
+    /// The same as it is carried out, if it is no node's: a plan, and one behind each flush.
+    plans: VecDeque<Plan>,
     /// Whose it is.
     work: Work,
 }
@@ -163,19 +198,88 @@ struct Exec {
 impl Exec {
     /// Carries it out. `watch`: what is watched. Its turn, if it has one, ends with it.
     async fn run(mut self, watch: &mut Watch) -> Ended {
-        let Some(plan) = self.plan.take() else {
+        let Some(plan) = self.plans.pop_front() else {
             watch.turn = None;
             let seen = (watch.seen(), watch.expected());
             let at_most = passthrough::Patience::new(self.shared.times.wait, &self.caller);
             let done = passthrough::exec(&self.session, self.protocol, &self.queue, &seen, &at_most);
             return Box::pin(done).await;
         };
+        let began = Instant::now();
+        if self.plans.is_empty() {
+            return self.carry_out(plan, watch, began).await; // Mostly.
+        }
+        let mut answers = self.carry_out(plan, watch, began).await?;
+        let plans = std::mem::take(&mut self.plans);
+        for (flush, plan) in self.queue.flushes().zip(plans) {
+            let name = flush.command.name;
+            let half_done = |fault| half_done(name, &fault);
+            if self.caller.is_gone() {
+                return Err(half_done(Fault::told("ERR the client has gone")));
+            }
+            answers.push(self.ask(flush.command, flush.words(), false, began).await.map_err(half_done)?);
+            answers.extend(Box::pin(self.carry_out(plan, watch, began)).await.map_err(half_done)?);
+        }
+        Ok(answers)
+    }
+
+    /// What all nodes answer, in what is left of the time since EXEC began.
+    async fn ask(
+        &self,
+        command: &Command,
+        words: &[Word],
+        is_read: bool,
+        began: Instant,
+    ) -> Result<Answer, Fault> {
+        let wait = self.shared.times.wait;
+        let asker = (self.protocol, self.has_logged_in);
+        let asked = fan_out(&self.session, asker, command, words);
+        let asked = tokio::time::timeout(wait.saturating_sub(began.elapsed()), Box::pin(asked)).await;
+        let answer = asked.map_err(|_| Fault::Late(late_at_node(is_read, wait)))?;
+        let text = match answer {
+            Ok(Answer::Error(text)) => text,
+            Ok(Answer::Raw(bytes)) if bytes.starts_with(b"-") => {
+                String::from_utf8_lossy(&bytes[1..]).trim_end().to_owned()
+            }
+            Ok(answer) => return Ok(answer),
+            Err(fault) => fault.text(),
+        };
+        match is_read && text.starts_with("UNKNOWN ") {
+            true => Err(Fault::told("TRYAGAIN nothing was changed: a node did not answer")),
+            false => Err(Fault::told(text)),
+        }
+    }
+
+    /// Finds what a plan asks.
+    async fn find(&self, plan: &mut Plan, began: Instant) -> Result<(), Fault> {
+        let writes = plan.writes();
+        for question in plan.questions() {
+            let name = question.command().name;
+            let words = std::iter::once(Word::from_static(name.as_bytes()));
+            let rest = question.words().iter().map(|word| Word::copy_from_slice(word));
+            let words: Vec<Word> = words.chain(rest).collect();
+            let mut found = as_value(self.ask(question.command(), &words, true, began).await?);
+            if name == "RANDOMKEY" {
+                let mut keys = vec![found];
+                while writes && keys.len() < RANDOM_KEYS {
+                    keys.push(as_value(self.ask(question.command(), &words, true, began).await?));
+                }
+                found = Answer::Array(keys);
+            }
+            self.work.keep(found.bytes_up_to(usize::MAX / 2))?;
+            question.tell(found);
+        }
+        Ok(())
+    }
+
+    async fn carry_out(&self, mut plan: Plan, watch: &mut Watch, began: Instant) -> Ended {
+        self.find(&mut plan, began).await?;
         let store = self.shared.store_for(&self.session, &self.caller).await?;
         if let Some(id) = self.queue.once.as_ref().filter(|_| !is_planted(Bug::IdForgotten)) {
             watch.turn = None;
             return Box::pin(once(&store, id, &plan, self.protocol, &self.work)).await;
         }
-        let (expected, began) = (plan.expected().to_vec(), Instant::now());
+        let expected = plan.expected().to_vec();
         let ended = match watch.turn.take() {
             None => match self.pass_locks().await? {
                 true => plan.commit(&self.shared.for_the_rest(&store, began), &self.work).await,
@@ -241,6 +345,17 @@ async fn change_or(ended: Ended, store: &Store, expected: Vec<(Bytes, Operation)
     match store.run_all(expected).await {
         Ok(_) => ended,
         Err(_) => Err(Fault::Changed(key)),
+    }
+}
+
+/// A MULTI that a flush cuts has failed behind it.
+fn half_done(flush: &str, fault: &Fault) -> Fault {
+    let text = fault.text();
+    match text.strip_prefix("UNKNOWN ") {
+        Some(rest) => Fault::told(format!("UNKNOWN what stands before {flush} is done; {rest}")),
+        None => Fault::told(format!(
+            "EXECABORT what stands before {flush} is done, {flush} perhaps on some nodes, and what stands behind it is not: {text}"
+        )),
     }
 }
 

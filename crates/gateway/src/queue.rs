@@ -1,5 +1,7 @@
 //! What is queued between MULTI and EXEC.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes as Word;
 use claret_commands::{Answer, Command, NoKeys, Plan, Way};
 use claret_types::{Bytes, Operation};
@@ -9,11 +11,49 @@ use crate::limits::GatewayLimits;
 use crate::request::Request;
 use crate::request::arguments;
 
+/// So many commands of one MULTI are answered beside its transaction.
+const BESIDE_MAX: usize = 16;
+
 /// An id is part of the names of keys.
 const ONCE_BYTES_MAX: usize = 512;
 
 fn is_once(command: &Command, words: &[Word]) -> bool {
     command.name == "GATEWAY" && words.len() == 3 && words[1].eq_ignore_ascii_case(b"ONCE")
+}
+
+/// What is asked beside a transaction, and answered with what the transaction has written by then.
+fn is_question(command: &Command, words: &[Word]) -> bool {
+    let sub = |known: &[&str]| {
+        words.get(1).is_some_and(|word| known.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes())))
+    };
+    match command.name {
+        "DBSIZE" | "KEYS" | "SCAN" | "RANDOMKEY" | "LASTSAVE" => true,
+        "CONFIG" => sub(&["GET"]),
+        "ACL" => sub(&["WHOAMI"]),
+        "SCRIPT" => sub(&["EXISTS"]),
+        _ => false,
+    }
+}
+
+/// What is answered by the gateway before the transaction begins.
+pub(crate) fn is_of_connection(command: &Command, words: &[Word]) -> bool {
+    let known = ["ID", "GETNAME", "SETNAME", "INFO", "LIST"];
+    let is_known = |word: &Word| known.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()));
+    command.name == "INFO" || command.name == "CLIENT" && words.get(1).is_some_and(is_known)
+}
+
+/// What cuts a MULTI in two.
+fn is_flush(command: &Command) -> bool {
+    matches!(command.name, "FLUSHDB" | "FLUSHALL")
+}
+
+/// Whether the words of a flush are such: what is wrong shows before anything is done.
+fn is_well(words: &[Word]) -> bool {
+    match words {
+        [_] => true,
+        [_, how] => how.eq_ignore_ascii_case(b"ASYNC") || how.eq_ignore_ascii_case(b"SYNC"),
+        _ => false,
+    }
 }
 
 /// A queued command.
@@ -65,6 +105,10 @@ pub(crate) struct Queue {
     pub(crate) once: Option<Word>,
     bytes: usize,
     has_failed: bool,
+    /// By a flush.
+    pub(crate) is_cut: bool,
+    /// How many are answered beside it.
+    beside: usize,
 }
 
 impl Queue {
@@ -73,23 +117,49 @@ impl Queue {
         matches!(name, "MULTI" | "EXEC" | "DISCARD" | "WATCH" | "QUIT" | "RESET")
     }
 
-    /// What is queued as it is carried out, if what these operations demand is so. `here`: what the gateway answers by itself.
+    /// What is queued as it is carried out, if what these operations demand is so: a plan, and one more behind each flush. `here`: what
+    /// the gateway answers by itself.
     ///
     /// # Errors
     /// A command has words that it cannot have.
-    pub(crate) fn plan(
+    pub(crate) fn plans(
         &self,
         expected: Vec<(Bytes, Operation)>,
-        here: impl Fn(&Queued) -> Answer,
-    ) -> Result<Plan, Fault> {
+        mut here: impl FnMut(&Queued) -> Answer,
+    ) -> Result<VecDeque<Plan>, Fault> {
+        let mut plans = VecDeque::new();
         let mut plan = Plan::new(expected, self.all.len());
         for queued in &self.all {
             match queued.command.way {
                 Way::Local => plan.answered(here(queued)),
+                Way::FanOut if is_flush(queued.command) => {
+                    plans.push_back(std::mem::replace(&mut plan, Plan::new(Vec::new(), 0)));
+                }
+                Way::FanOut => plan.question(queued.command, arguments(queued.words())),
                 _ => plan.command(queued.command, arguments(queued.words()))?,
             }
         }
-        Ok(plan)
+        plans.push_back(plan);
+        Ok(plans)
+    }
+
+    /// Whether the connection has another name when all of it is done.
+    pub(crate) fn sets_name(&self) -> bool {
+        let sets = |queued: &Queued| {
+            queued.command.name == "CLIENT" && queued.words()[1].eq_ignore_ascii_case(b"SETNAME")
+        };
+        self.beside > 0 && !self.is_cut && self.all.iter().any(sets)
+    }
+
+    /// What the gateway answers of the connection and of itself.
+    pub(crate) fn of_connection(&self) -> impl Iterator<Item = &Queued> {
+        let all = if self.beside > 0 { &self.all[..] } else { &[] };
+        all.iter().filter(|queued| is_of_connection(queued.command, queued.words()))
+    }
+
+    /// What cuts it, in order.
+    pub(crate) fn flushes(&self) -> impl Iterator<Item = &Queued> {
+        self.all.iter().filter(|queued| is_flush(queued.command))
     }
 
     /// Bytes of all commands.
@@ -121,40 +191,18 @@ impl Queue {
         Ok(())
     }
 
-    /// Queues a command.
-    ///
-    /// # Errors
-    /// It cannot be in this transaction: why, and what would help.
-    pub(crate) fn add(
-        &mut self,
+    /// The slots with those of a command more, and the first that a node has to carry out.
+    fn node_for(
+        &self,
         command: &'static Command,
-        request: Request,
-        limits: &GatewayLimits,
+        words: &[Word],
         is_at_nodes: bool,
-    ) -> Result<(), Fault> {
-        if self.has_failed {
-            return Ok(());
-        }
-        let shown = || command.name.to_ascii_lowercase();
-        let is_answered =
-            matches!(command.name, "PING" | "ECHO" | "SELECT" | "TIME" | "LOLWUT" | "UNWATCH" | "COMMAND")
-                || is_once(command, &request.words);
-        if matches!(command.way, Way::FanOut | Way::PubSub) || (command.way == Way::Local && !is_answered) {
-            return Err(Fault::told(format!("ERR Command not allowed inside a transaction: '{}'", shown())));
-        }
-        let bytes = kept_bytes(&request);
-        if self.all.len() >= limits.queued_max || self.bytes + bytes > limits.queued_bytes_max {
-            return Err(Fault::told(format!(
-                "ERR over {} commands or {} bytes between MULTI and EXEC: split the transaction",
-                limits.queued_max, limits.queued_bytes_max
-            )));
-        }
-        let request = request.detached();
-        let slots = self.slots.with(command.slot(&request.words));
+    ) -> Result<(Slots, Option<&'static Command>), Fault> {
+        let slots = self.slots.with(command.slot(words));
         // No operation of Claret's types is on the empty key.
         let is_on_empty_key = || {
-            let mut places = command.keys.of(&request.words).ok()?;
-            Some(places.any(|at| request.words[at].is_empty()))
+            let mut places = command.keys.of(words).ok()?;
+            Some(places.any(|at| words[at].is_empty()))
         };
         let needs_node = matches!(command.way, Way::Node | Way::Blocking | Way::Script)
             || is_at_nodes && command.way.is_transactional() && is_on_empty_key() == Some(true);
@@ -169,26 +217,106 @@ impl Queue {
                 of_node.name.to_ascii_lowercase()
             )));
         }
-        if of_node.is_some() && (command.is_own || self.all.iter().any(|queued| queued.command.is_own)) {
+        Ok((slots, of_node))
+    }
+
+    /// Whether a node can do all of it as it is, with a command more.
+    fn is_all_for_a_node(&self, command: &Command) -> Result<(), Fault> {
+        let shown = || command.name.to_ascii_lowercase();
+        let commands = || self.all.iter().map(|queued| queued.command).chain([command]);
+        if commands().any(|it| it.is_own) {
             return Err(Fault::told(format!(
                 "ERR '{}' is an operation of the gateway, and this MULTI is done by one node as it is: leave one of the two out",
                 shown()
             )));
         }
         let is_local = |command: &Command| {
-            command.way == Way::Local && !matches!(command.name, "PING" | "ECHO" | "TIME")
+            command.way == Way::FanOut
+                || command.way == Way::Local && !matches!(command.name, "PING" | "ECHO" | "TIME")
         };
-        if of_node.is_some() && (is_local(command) || self.all.iter().any(|queued| is_local(queued.command)))
-        {
+        if commands().any(is_local) {
             return Err(Fault::told(format!(
                 "ERR '{}' is answered by the gateway, and this MULTI is done by one node as it is: leave one of the two out",
                 shown()
             )));
         }
+        Ok(())
+    }
+
+    /// Whether flushes cut it, and how many are answered beside it, with a command more.
+    fn beside(&self, command: &Command, words: &[Word], is_watching: bool) -> Result<(bool, usize), Fault> {
+        let is_cut = self.is_cut || is_flush(command);
+        if is_cut && (is_watching || self.once.is_some() || is_once(command, words)) {
+            return Err(Fault::told(
+                "ERR a flush cuts a MULTI in two: what stands before it commits, then the nodes are flushed. So it is not for a MULTI \
+                 after WATCH, nor with GATEWAY ONCE: leave one of the two out",
+            ));
+        }
+        if is_flush(command) && !is_well(words) {
+            return Err(claret_commands::Fault::syntax().into());
+        }
+        let is_beside = is_question(command, words) || is_of_connection(command, words);
+        let beside = self.beside + usize::from(is_beside);
+        if beside > BESIDE_MAX {
+            return Err(Fault::told(format!(
+                "ERR over {BESIDE_MAX} commands of a MULTI that are answered beside it ('{}'): ask them outside of it",
+                command.name.to_ascii_lowercase()
+            )));
+        }
+        if beside > 0 && (self.once.is_some() || is_once(command, words)) {
+            return Err(Fault::told(
+                "ERR what is asked of the gateway or of all nodes is answered beside a MULTI, and GATEWAY ONCE keeps its answers: leave \
+                 one of the two out",
+            ));
+        }
+        Ok((is_cut, beside))
+    }
+
+    /// Queues a command.
+    ///
+    /// # Errors
+    /// It cannot be in this transaction: why, and what would help.
+    pub(crate) fn add(
+        &mut self,
+        command: &'static Command,
+        request: Request,
+        limits: &GatewayLimits,
+        is_at_nodes: bool,
+        is_watching: bool,
+    ) -> Result<(), Fault> {
+        if self.has_failed {
+            return Ok(());
+        }
+        let shown = || command.name.to_ascii_lowercase();
+        let is_answered =
+            matches!(command.name, "PING" | "ECHO" | "SELECT" | "TIME" | "LOLWUT" | "UNWATCH" | "COMMAND")
+                || is_once(command, &request.words);
+        let is_told = match command.way {
+            Way::Local => is_answered || is_of_connection(command, &request.words),
+            Way::FanOut => is_question(command, &request.words) || is_flush(command),
+            Way::PubSub => false,
+            _ => true,
+        };
+        if !is_told {
+            return Err(Fault::told(format!("ERR Command not allowed inside a transaction: '{}'", shown())));
+        }
+        let bytes = kept_bytes(&request);
+        if self.all.len() >= limits.queued_max || self.bytes + bytes > limits.queued_bytes_max {
+            return Err(Fault::told(format!(
+                "ERR over {} commands or {} bytes between MULTI and EXEC: split the transaction",
+                limits.queued_max, limits.queued_bytes_max
+            )));
+        }
+        let request = request.detached();
+        let (slots, of_node) = self.node_for(command, &request.words, is_at_nodes)?;
+        let (is_cut, beside) = self.beside(command, &request.words, is_watching)?;
+        if of_node.is_some() {
+            self.is_all_for_a_node(command)?;
+        }
         if is_once(command, &request.words) {
             self.note_once(request.words[2].clone())?;
         }
-        (self.slots, self.of_node) = (slots, of_node);
+        (self.slots, self.of_node, self.is_cut, self.beside) = (slots, of_node, is_cut, beside);
         self.bytes += bytes;
         self.all.push(Queued { command, request });
         Ok(())

@@ -45,6 +45,16 @@ impl Work {
         self.0.first_bytes.set(bytes);
         self.begin_attempt(0);
     }
+
+    /// So many bytes are kept until the command is over, whatever attempts it makes.
+    ///
+    /// # Errors
+    /// They are too many.
+    pub(crate) fn keep(&self, bytes: usize) -> Result<(), claret_commands::Fault> {
+        self.take(bytes)?;
+        self.0.first_bytes.set(self.0.first_bytes.get() + bytes);
+        Ok(())
+    }
 }
 
 impl Runner for Work {

@@ -37,6 +37,57 @@ fn it_is_a_small_server() {
     }
 }
 
+#[test]
+fn what_a_multi_asks_counts_what_it_wrote() {
+    let gateway = in_process();
+    let mut client = gateway.client();
+    client.asks(["SET a 1", "SET b 2", "MULTI", "DBSIZE", "SET c 3", "DEL a", "DBSIZE", "KEYS *", "SCAN 0"]);
+    client.asks(["KEYS z*", "SCAN 0 TYPE list", "RPUSH list x", "SCAN 0 TYPE list", "DEL b list"]);
+    let said =
+        client.asks(["RANDOMKEY", "DEL c", "RANDOMKEY", "CLIENT SETNAME me", "CLIENT GETNAME", "EXEC"]);
+    let keys = "[\"b\", \"c\"], [\"0\", [\"b\", \"c\"]], [], [\"0\", []], 1, [\"0\", [\"list\"]]";
+    assert_eq!(said[5], format!("[2, OK, 1, 2, {keys}, 2, \"c\", 1, nil, OK, \"me\"]"));
+    // All or nothing, the name among it.
+    let said = client.asks(["MULTI", "RPUSH l x", "CLIENT SETNAME you", "INCR l", "EXEC", "CLIENT GETNAME"]);
+    assert!(said[4].starts_with("-EXECABORT"), "{said:?}");
+    assert_eq!(said[5], "\"me\"");
+    // What is wrong with a name shows before anything is done.
+    let said = client.asks(["MULTI", "SET k 1", "CLIENT SETNAME a\u{7f}b", "EXEC", "EXISTS k"]);
+    assert!(said[3].starts_with("-EXECABORT") && said[4] == "0", "{said:?}");
+    client.ask("MULTI");
+    for _ in 0..16 {
+        assert_eq!(client.ask("DBSIZE"), "QUEUED");
+    }
+    assert!(client.ask("DBSIZE").contains("ask them outside of it"));
+    client.ask("DISCARD");
+    let said = client.asks(["MULTI", "GATEWAY ONCE id", "DBSIZE", "EXEC"]);
+    assert!(said[2].contains("leave one of the two out"), "{said:?}");
+    for line in ["CLIENT KILL ID 1", "CONFIG SET a b", "SAVE"] {
+        let said = client.asks(["MULTI", line, "EXEC"]);
+        assert!(said[1].contains("not allowed inside a transaction"), "{line}: {said:?}");
+    }
+}
+
+#[test]
+fn a_flush_cuts_a_multi_in_two() {
+    let gateway = in_process();
+    let mut client = gateway.client();
+    client.ask("SET a 1");
+    let said = client
+        .asks(["MULTI", "GET a", "FLUSHDB", "DBSIZE", "SET c 3", "FLUSHALL", "SET d 4", "EXEC", "KEYS *"]);
+    assert_eq!(said[7..], ["[\"1\", OK, 0, OK, OK, OK]", "[\"d\"]"]);
+    let said = client.asks(["MULTI", "SET b 1", "FLUSHDB", "RPUSH l x", "INCR l", "EXEC", "KEYS *"]);
+    assert!(said[5].starts_with("-EXECABORT what stands before FLUSHDB is done, FLUSHDB perhaps"));
+    assert_eq!(said[6], "[]");
+    let said = client.asks(["MULTI", "FLUSHDB NOW", "EXEC"]);
+    assert!(said[1].starts_with("-ERR syntax") && said[2].starts_with("-EXECABORT"), "{said:?}");
+    for first in [["WATCH k", "MULTI"], ["MULTI", "GATEWAY ONCE id"]] {
+        client.asks(first);
+        let said = client.asks(["FLUSHDB", "EXEC"]);
+        assert!(said[0].contains("cuts a MULTI in two") && said[1].starts_with("-EXECABORT"), "{said:?}");
+    }
+}
+
 /// `SCAN .. TYPE` was a syntax error, a cursor that is none an empty page, and one bound of BITCOUNT a number.
 #[test]
 fn it_reads_words_as_servers_do() {

@@ -45,6 +45,33 @@ fn a_multi_over_all_nodes_is_done_as_one() {
     assert_eq!(said[4], "\"30\"");
 }
 
+/// What is asked goes to all nodes, and keys of the transaction count though nothing is committed yet.
+#[test]
+fn a_multi_asks_all_nodes() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let [a, b, c] = apart("multi:asked:");
+    client.asks([&format!("SET {a} 1"), &format!("SET {b} 1")]);
+    client.asks(["MULTI", "KEYS multi:asked:*", &format!("DEL {a} {b}"), &format!("SET {c} 1")]);
+    let said =
+        client.asks(["KEYS multi:asked:*", "DBSIZE", "CONFIG GET maxmemory-policy", "INFO server", "EXEC"]);
+    let all = said[4].trim_start_matches("[[").split_once("], ").expect("the first answer");
+    let mut first: Vec<&str> = all.0.split(", ").collect();
+    first.sort_unstable();
+    let mut wanted = [format!("\"{a}\""), format!("\"{b}\"")];
+    wanted.sort_unstable();
+    assert_eq!(first, wanted);
+    assert!(all.1.starts_with(&format!("2, OK, [\"{c}\"], ")), "{}", all.1);
+    assert!(
+        all.1.contains("[\"maxmemory-policy\", \"noeviction\"]") && all.1.contains("# Server"),
+        "{}",
+        all.1
+    );
+    // A MULTI that a node does as it is has no other nodes.
+    let said = client.asks(["MULTI", &format!("XADD {a} * f v"), "DBSIZE", "EXEC"]);
+    assert!(said[2].contains("leave one of the two out"), "{said:?}");
+}
+
 /// A node of a cluster refuses patterns, for what they name may be elsewhere.
 #[test]
 fn sort_reads_keys_of_all_slots() {

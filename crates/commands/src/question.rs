@@ -1,0 +1,201 @@
+//! What a transaction asks that is not about a key of its own: how many keys there are, which, a setting, a connection.
+//!
+//! Whoever runs the transaction finds the answer outside of it, beforehand. It is not isolated: others may change it meanwhile. But
+//! what the transaction itself has written by then counts, as on one server: keys that it made are there, and keys that it removed are not.
+
+use std::collections::HashSet;
+
+use claret::Tx;
+use claret_types::{Bytes, KeyspaceOp, Reply};
+
+use crate::answer::Answer;
+use crate::fault::Fault;
+use crate::runner::Runner;
+use crate::table::{Command, named};
+
+/// A question, and what was found outside of the transaction.
+#[derive(Clone, Debug)]
+pub struct Question {
+    command: &'static Command,
+    words: Vec<Bytes>,
+    found: Answer,
+}
+
+/// Keys that a transaction has written, and whether each was there before.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    keys: Vec<Bytes>,
+    were_there: Vec<bool>,
+}
+
+/// What has become of them by now.
+#[derive(Default)]
+struct Changed {
+    made: Vec<Bytes>,
+    removed: HashSet<Bytes>,
+    /// Those that are there, whether or not they were before.
+    there: Vec<Bytes>,
+}
+
+impl Question {
+    /// With the words behind its name; nothing is found so far.
+    pub(crate) fn new(command: &'static Command, words: Vec<Bytes>) -> Self {
+        Question { command, words, found: Answer::Nil }
+    }
+
+    /// What is asked.
+    pub fn command(&self) -> &'static Command {
+        self.command
+    }
+
+    /// The words behind its name.
+    pub fn words(&self) -> &[Bytes] {
+        &self.words
+    }
+
+    /// What was found outside of the transaction. Lists of keys are arrays of strings, numbers integers, and of `RANDOMKEY` there are
+    /// several, of which one that stays is the answer.
+    pub fn tell(&mut self, found: Answer) {
+        self.found = found;
+    }
+
+    /// What was found, where what the transaction writes does not matter.
+    pub(crate) fn found(&self) -> Option<&Answer> {
+        (!self.is_of_keys()).then_some(&self.found)
+    }
+
+    /// Whether the answer depends on which keys there are.
+    pub(crate) fn is_of_keys(&self) -> bool {
+        matches!(self.command.name, "DBSIZE" | "KEYS" | "SCAN" | "RANDOMKEY")
+    }
+
+    /// Its answer within a transaction that has written some keys.
+    ///
+    /// # Errors
+    /// Why the transaction cannot go on.
+    pub(crate) async fn answer(
+        &self,
+        tx: &Tx,
+        runner: &dyn Runner,
+        written: &Written,
+    ) -> Result<Answer, Fault> {
+        if !self.is_of_keys() {
+            return Ok(self.found.clone());
+        }
+        let mut changed = written.changed(tx).await?;
+        if let Some(kind) = self.option(b"TYPE") {
+            changed.made = of_kind(tx, runner, changed.made, kind).await?;
+        }
+        Ok(self.with(changed))
+    }
+
+    fn with(&self, changed: Changed) -> Answer {
+        let Changed { mut made, removed, mut there } = changed;
+        let pattern = match self.command.name {
+            "KEYS" => self.words.first(),
+            _ => self.option(b"MATCH"),
+        };
+        if let Some(pattern) = pattern {
+            made.retain(|key| claret::keys::matches_pattern(pattern, key));
+            there.retain(|key| claret::keys::matches_pattern(pattern, key));
+        }
+        let listed = |found: &[Answer], made: Vec<Bytes>| {
+            if made.is_empty() && removed.is_empty() {
+                return Answer::Array(found.to_vec()); // Mostly.
+            }
+            let stays = |key: &&Answer| !matches!(key, Answer::Bulk(key) if removed.contains(key));
+            let stay = found.iter().filter(stays).cloned();
+            // Somebody else may have made it meanwhile.
+            let known: HashSet<&Bytes> = found.iter().filter_map(of_bulk).collect();
+            let more: Vec<Answer> =
+                made.into_iter().filter(|key| !known.contains(key)).map(Answer::Bulk).collect();
+            Answer::Array(stay.chain(more).collect())
+        };
+        match (self.command.name, &self.found) {
+            // Others make and remove keys meanwhile.
+            ("DBSIZE", Answer::Int(count)) => {
+                Answer::Int((count + made.len() as i64 - removed.len() as i64).max(0))
+            }
+            ("KEYS", Answer::Array(found)) => listed(found, there),
+            ("SCAN", Answer::Array(page)) => match &page[..] {
+                [next, Answer::Array(found)] => {
+                    // What was made is on the last page.
+                    let is_last = matches!(next, Answer::Bulk(next) if &next[..] == b"0");
+                    let made = if is_last { made } else { Vec::new() };
+                    Answer::Array(vec![next.clone(), listed(found, made)])
+                }
+                _ => self.found.clone(),
+            },
+            ("RANDOMKEY", Answer::Array(found)) => {
+                let stays = found.iter().filter_map(of_bulk).find(|key| !removed.contains(*key));
+                stays.cloned().or_else(|| there.into_iter().next()).map_or(Answer::Nil, Answer::Bulk)
+            }
+            _ => self.found.clone(),
+        }
+    }
+
+    /// The word behind an option.
+    fn option(&self, name: &[u8]) -> Option<&Bytes> {
+        // Behind a cursor they stand in pairs.
+        let mut pairs = self.words.get(1..)?.chunks_exact(2);
+        pairs.find(|pair| pair[0].eq_ignore_ascii_case(name)).map(|pair| &pair[1])
+    }
+}
+
+impl Written {
+    /// Looks at keys before they are written. Each is looked at once.
+    ///
+    /// # Errors
+    /// Why the transaction cannot go on.
+    pub(crate) async fn before(tx: &Tx, keys: impl Iterator<Item = Bytes>) -> Result<Self, Fault> {
+        let mut known = HashSet::new();
+        let keys: Vec<Bytes> = keys.filter(|key| known.insert(key.clone())).collect();
+        Ok(Written { were_there: are_there(tx, &keys).await?, keys })
+    }
+
+    async fn changed(&self, tx: &Tx) -> Result<Changed, Fault> {
+        let mut changed = Changed::default();
+        let are_there = are_there(tx, &self.keys).await?;
+        for (key, (was, is)) in self.keys.iter().zip(self.were_there.iter().zip(are_there)) {
+            if is {
+                changed.there.push(key.clone());
+            }
+            match (was, is) {
+                (false, true) => changed.made.push(key.clone()),
+                (true, false) => _ = changed.removed.insert(key.clone()),
+                _ => {}
+            }
+        }
+        Ok(changed)
+    }
+}
+
+async fn are_there(tx: &Tx, keys: &[Bytes]) -> Result<Vec<bool>, Fault> {
+    // All are sent before the first is waited for.
+    let asked: Vec<_> = keys.iter().map(|key| tx.execute(key.clone(), KeyspaceOp::Exists.into())).collect();
+    let mut are_there = Vec::with_capacity(asked.len());
+    for found in asked {
+        are_there.push(found.await? == Reply::Int(1));
+    }
+    Ok(are_there)
+}
+
+/// Those of these keys that hold this kind of record.
+async fn of_kind(tx: &Tx, runner: &dyn Runner, keys: Vec<Bytes>, kind: &Bytes) -> Result<Vec<Bytes>, Fault> {
+    let type_of = named(b"TYPE").expect("a command");
+    let mut of_kind = Vec::new();
+    for key in keys {
+        let its = type_of.run(tx, runner, std::slice::from_ref(&key)).await?;
+        if matches!(its, Answer::Simple(its) if kind.eq_ignore_ascii_case(its.as_bytes())) {
+            of_kind.push(key);
+        }
+    }
+    Ok(of_kind)
+}
+
+fn of_bulk(answer: &Answer) -> Option<&Bytes> {
+    match answer {
+        Answer::Bulk(bytes) => Some(bytes),
+        _ => None,
+    }
+}
