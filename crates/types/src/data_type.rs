@@ -126,7 +126,7 @@ pub trait DataType: Sized + Send + Sync + 'static {
 
     /// Whether an operation is *lasting*: where it can be done, it can be done after whatever others of its type, too, in whatever order
     /// they come. Total ones are. One that draws [draws little](crate::Draw::is_small), and is lasting where there is
-    /// [ample room](Room::is_ample), beside others that draw little.
+    /// [ample room](Room::is_ample), beside others that draw little. A type has none that are total beside those that are lasting alone.
     // P82.
     fn is_lasting(op: &Self::Op) -> bool {
         Self::is_total(op)

@@ -207,9 +207,17 @@ pub(super) fn total<T: Examples>(space: &mut StateSpace<T>) -> Result<(), Stop> 
     Ok(())
 }
 
-/// Checks that what could be done where there was ample room can be done after any other operation (P82).
+/// Checks that what could be done where there was ample room can be done after any other operation (P82), and that a type has no total
+/// operations beside such ones: so the first call of an attempt in line says whether it needs room.
 pub(super) fn lasting<T: Examples>(space: &mut StateSpace<T>) -> Result<(), Stop> {
     for op in (0..space.operations()).filter(|op| T::is_lasting(space.operation(*op))).collect::<Vec<_>>() {
+        let is_total = |op: &usize| T::is_total(space.operation(*op));
+        if !is_total(&op) && (0..space.operations()).any(|other| is_total(&other)) {
+            let history =
+                vec![format!("{} is lasting and not total", naming::operation::<T>(space.operation(op)))];
+            let found = stateless(Law::Lasting, history, "others of its type are total".to_owned());
+            return Err(Stop::Refused(Box::new(found)));
+        }
         let found = match T::footprint(space.operation(op)).draw.is_small() {
             true => ended_by(space, op).map(|(state, other)| {
                 let other = naming::operation::<T>(space.operation(other));

@@ -257,7 +257,26 @@ fn a_read_that_fails_on_what_another_type_left_is_not_total() {
     assert_eq!((found.law, found.state.as_str()), (Law::Total, "Bytes(\"seven\")"), "{found}");
 }
 
-/// "What could be added once can be added later", however much that is.
+/// "However much is added, it can be added again."
+struct LargeAmountsLast;
+
+impl Variation for LargeAmountsLast {
+    type Base = Counter;
+
+    fn footprint(op: &CounterOp) -> Claims {
+        let claims = Counter::footprint(op);
+        match claims.draw == Draw::default() {
+            true => claims,
+            false => claims.drawing(Draw { down: 1 << 32, up: 1 << 32 }),
+        }
+    }
+
+    fn is_lasting(_: &CounterOp) -> bool {
+        true
+    }
+}
+
+/// "What could be added once can be added later."
 struct AddsLast;
 
 impl Variation for AddsLast {
@@ -291,9 +310,12 @@ fn a_lasting_operation_that_may_fail_later_is_refused() {
     let found = refused::<Varied<SevenIsSecret>>();
     assert_eq!(found.law, Law::Lasting, "{found}");
     assert!(found.to_string().contains("it cannot be done"), "{found}");
-    let found = refused::<Varied<AddsLast>>();
+    let found = refused::<Varied<LargeAmountsLast>>();
     assert_eq!(found.law, Law::Lasting, "{found}");
     assert!(found.to_string().contains("it draws much"), "{found}");
+    let found = refused::<Varied<AddsLast>>();
+    assert_eq!(found.law, Law::Lasting, "{found}");
+    assert!(found.to_string().contains("others of its type are total"), "{found}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Records `x` and `y` are strings, on the shards 0 and 1.
 
 use claret_core::{Event, Limits};
-use claret_types::{Operation, Reply, Text};
+use claret_types::{End, List, ListOp, Operation, Reply, Text};
 
 use super::ordered::{ALWAYS, placed as placed_on_sets, told};
 use crate::harness::{Kind, Tx, World, get, incr, incr_returning, set};
@@ -146,6 +146,23 @@ fn a_large_draw_beside_a_small_one() -> bool {
 #[test]
 fn a_large_draw_leaves_room_for_those_in_order() {
     assert!(!a_large_draw_beside_a_small_one());
+}
+
+/// Those who draw on a list draw on what is in it, of which nobody in order needs anything.
+#[test]
+fn a_pop_does_not_wait_for_pushes_in_order() {
+    let list = |op| Operation::new::<List>(op);
+    let push = |end| list(ListOp::Push(end, ["a".into()].into_iter().collect()));
+    let mut w = world();
+    placed(&mut w, 100, &[(0, push(End::Back))]);
+    w.run();
+    placed(&mut w, 200, &[(0, push(End::Back)), (1, get())]);
+    w.deliver(Kind::Prepare, 0);
+    let pop = w.begin();
+    w.execute(pop, 0, "x", list(ListOp::Pop(End::Front)));
+    w.deliver(Kind::Execute, 0);
+    w.run_until(|message| message.kind() == Kind::Prepare || message.kind() == Kind::Apply);
+    assert!(w.answered(pop));
 }
 
 /// Bug: those who draw in order pass all who draw. Consequence: one stands before somebody who made its room. Mend: small draws where

@@ -4,7 +4,7 @@
 //! else's. To the lock, members of one combined group are one owner. But they do not see each other's effects, because any of them
 //! may still leave (C4). In order nothing is executed yet: a call claims its footprint ([`Lock::admits_in_order`]).
 
-use claret_types::{Claims, Draw, Executed, Mode, Modes, OpError, Reply, Room};
+use claret_types::{Claims, Executed, Mode, Modes, OpError, Reply, Room};
 use smallvec::SmallVec;
 
 use super::admitting::Behind;
@@ -208,7 +208,7 @@ impl Record {
         let lock = self.lock_or_take(around.idle);
         lock.take_modes_of(call.op.type_info());
         match in_order {
-            true => lock.claim_in_order(&item.claims),
+            true => lock.claim_in_order(call, &item.claims),
             false => lock.held.add(&item.claims),
         }
         let (kind, eldest) = (lock.kind, lock.phaser.eldest());
@@ -394,7 +394,7 @@ impl Lock {
     ) -> bool {
         self.vanished
             || self.held.draws_beside(claims.draw)
-            || self.has_line() && claims.draw != Draw::default()
+            || self.may_take_room(claims.draw)
             || self.kind.and_then(|held| held.common_modes(kind)).is_none_or(|modes| {
                 !self.held.admits_modes(modes, claims, std::iter::empty())
                     || !self.admits_beside_line(modes, claims)

@@ -9,8 +9,8 @@
 //! with the nearest one before it that conflicts, and is looked at again when that one goes. So each is looked at about twice,
 //! however long the line is.
 //!
-//! Invariants (`Lock::check_line`): `claimed` is the sum of the claims of all holders in order; who is final and still here
-//! is noted with one that stands before it.
+//! Invariants (`Lock::check_line`): `claimed` and `partial` are the sums over the calls of all holders in order; who is final and still
+//! here is noted with one that stands before it.
 
 use std::collections::BTreeMap;
 
@@ -39,6 +39,8 @@ pub(super) struct Standing {
 #[derive(Clone, Debug, Default)]
 pub(in crate::shard::lock_table::lock) struct Line {
     pub(super) claimed: Held,
+    /// How many of its calls are lasting and not total: they need what they found to stay (P82).
+    pub(super) partial: usize,
     pub(super) standing: BTreeMap<Place, Standing>,
 }
 

@@ -59,17 +59,24 @@ impl Lock {
         })
     }
 
-    pub(in crate::shard::lock_table::lock) fn claim_in_order(&mut self, claims: &Claims) {
-        self.line.get_or_insert_default().claimed.add(claims);
+    pub(in crate::shard::lock_table::lock) fn claim_in_order(&mut self, call: &Call, claims: &Claims) {
+        let line = self.line.get_or_insert_default();
+        line.claimed.add(claims);
+        line.partial += usize::from(!call.op.is_total());
     }
 
-    /// Whether what somebody draws by a lock leaves ample room beside all others, if the record is claimed in order: of those who do,
-    /// some may have calls that are not let in yet, and whose room nobody looks at again (P82).
+    /// Whether what somebody draws by a lock leaves ample room beside all others, if somebody in order needs that: of those who do, some
+    /// may have calls that are not let in yet, and whose room nobody looks at again (P82).
     pub(in crate::shard::lock_table::lock) fn leaves_room_in_order(&self, draw: Draw, room: Room) -> bool {
-        let Some(line) = &self.line else { return true }; // Mostly.
+        let Some(line) = self.line.as_ref().filter(|line| line.partial > 0) else { return true }; // Mostly.
         let Room { down, up } = self.room_left(line, room);
         let left = Room { down: down.saturating_sub(draw.down), up: up.saturating_sub(draw.up) };
         draw == Draw::default() || left.is_ample() || is_planted(Bug::DrawsInOrderForgotten)
+    }
+
+    /// Whether somebody in order needs room, and whoever draws may leave too little of it.
+    pub(in crate::shard::lock_table::lock) fn may_take_room(&self, draw: Draw) -> bool {
+        draw != Draw::default() && self.line.as_ref().is_some_and(|line| line.partial > 0)
     }
 
     /// What is left of a room beside all that is drawn by locks and in order.
@@ -179,6 +186,9 @@ impl Lock {
             return assert!(claimed.is_empty(), "'{key}' is claimed in order, and has no line");
         };
         assert!(line.claimed == *claimed, "'{key}': what is claimed in order does not add up");
+        let calls = self.holders.values().filter_map(Holder::calls_in_order).flatten();
+        let partial = calls.filter(|call| !call.op.is_total()).count();
+        assert_eq!(line.partial, partial, "'{key}': calls that need what they found do not add up");
         for (place, standing) in &line.standing {
             let holder = self.holders.get(&place.1);
             assert!(
@@ -371,6 +381,8 @@ impl Record {
         let Some(holder) = lock.holders.swap_remove(&attempt) else { return SmallVec::new() };
         let Some(line) = &mut lock.line else { return SmallVec::new() };
         holder.claims().for_each(|claims| line.claimed.remove(claims));
+        let calls = holder.calls_in_order().into_iter().flatten();
+        line.partial -= calls.filter(|call| !call.op.is_total()).count();
         let watchers = holder.stands().map(|at| line.leave((at, attempt))).unwrap_or_default();
         if line.is_empty() {
             lock.line = None;
