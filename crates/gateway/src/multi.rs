@@ -351,12 +351,13 @@ async fn change_or(ended: Ended, store: &Store, expected: Vec<(Bytes, Operation)
 /// A MULTI that a flush cuts has failed behind it.
 fn half_done(flush: &str, fault: &Fault) -> Fault {
     let text = fault.text();
-    match text.strip_prefix("UNKNOWN ") {
-        Some(rest) => Fault::told(format!("UNKNOWN what stands before {flush} is done; {rest}")),
-        None => Fault::told(format!(
+    let told = match text.strip_prefix("UNKNOWN ") {
+        Some(rest) => format!("UNKNOWN what stands before {flush} is done; {rest}"),
+        None => format!(
             "EXECABORT what stands before {flush} is done, {flush} perhaps on some nodes, and what stands behind it is not: {text}"
-        )),
-    }
+        ),
+    };
+    if fault.is_late() { Fault::Late(told) } else { Fault::Told(told) }
 }
 
 /// EXEC did nothing: why. What may succeed later, and what is not known, keep their codes.

@@ -67,6 +67,9 @@ fn a_multi_asks_all_nodes() {
         "{}",
         all.1
     );
+    let said = client.asks(["MULTI", "LASTSAVE", "ACL WHOAMI", "SCRIPT EXISTS ab", "CLIENT ID", "EXEC"]);
+    let (saved, rest) = said[5].trim_start_matches('[').split_once(", ").expect("answers");
+    assert!(saved.parse::<u64>().is_ok() && rest.starts_with("\"default\", [0], "), "{}", said[5]);
     // A MULTI that a node does as it is has no other nodes.
     let said = client.asks(["MULTI", &format!("XADD {a} * f v"), "DBSIZE", "EXEC"]);
     assert!(said[2].contains("leave one of the two out"), "{said:?}");
