@@ -1,8 +1,8 @@
 //! Operations that run at the commit of a transaction, behind all others, and whose answers come with it (P90).
 
-use claret_types::{Bytes, FromReply, Operation};
+use claret_types::{Access, Bytes, FromReply, Operation, Reply};
 
-use crate::batch::{Replies, Ticket};
+use crate::batch::{Replies, Ticket, command};
 use crate::decode::Decode;
 use crate::error::Error;
 use crate::records::{Scope, Ticketed};
@@ -50,6 +50,25 @@ impl AtCommit {
     /// record come at the commit.
     pub fn push<R: FromReply>(&self, key: impl Into<Bytes>, op: Operation) -> Ticket<R> {
         self.push_as(key.into(), op, Decode::plain())
+    }
+
+    /// As [`Batch::command`](crate::Batch::command): carried out with the commit, behind all else that the transaction does. After it, the
+    /// transaction has further commands alone on this key.
+    pub fn command<W: AsRef<[u8]>>(
+        &self,
+        key: impl Into<Bytes>,
+        words: impl IntoIterator<Item = W>,
+    ) -> Ticket<Reply> {
+        self.push(key, command(Access::Write, words))
+    }
+
+    /// The same of a command that only reads.
+    pub fn command_ro<W: AsRef<[u8]>>(
+        &self,
+        key: impl Into<Bytes>,
+        words: impl IntoIterator<Item = W>,
+    ) -> Ticket<Reply> {
+        self.push(key, command(Access::Read, words))
     }
 
     fn push_as<R>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Ticket<R> {

@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use claret_core::Cause;
 use claret_core::message::Refusal;
-use claret_types::{Bytes, FromReply, OpError, Operation, Reply};
+use claret_types::{Access, Bytes, Command, FromReply, KeyspaceOp, OpError, Operation, Reply};
 use parking_lot::Mutex;
 
 use crate::backend::{InstantOutcome, Sent, SentOutcome, UntilDurable};
@@ -90,6 +90,12 @@ impl Place {
             Place::Nowhere => None,
         }
     }
+}
+
+/// A command that the server of its key carries out.
+pub(crate) fn command<W: AsRef<[u8]>>(access: Access, words: impl IntoIterator<Item = W>) -> Operation {
+    let words: Vec<Bytes> = words.into_iter().map(|word| Bytes::copy_from(word.as_ref())).collect();
+    Operation::from(KeyspaceOp::Run(Command::new(access, &words)))
 }
 
 /// Stands for an operation's answer until the batch is committed.
@@ -198,6 +204,31 @@ impl Batch {
         self.push_as(key.into(), op, Decode::plain())
     }
 
+    /// Has the server of this key carry out a command that is no operation of any type, with all else of the batch or not at all: `XADD`,
+    /// `PFADD`, `GEOADD`. The words are the whole command, and its only key is this one. On a cluster alone; `docs/scripts.md` has the
+    /// rules. O(the command).
+    ///
+    /// The answer is the server's. [`Reply::Failed`]: it failed when it was carried out, which is rare.
+    ///
+    /// # Errors
+    /// The commit answers [`ExecuteError::Invalid`](crate::errors::ExecuteError::Invalid) with what the server says, where it cannot be done.
+    pub fn command<W: AsRef<[u8]>>(
+        &self,
+        key: impl Into<Bytes>,
+        words: impl IntoIterator<Item = W>,
+    ) -> Ticket<Reply> {
+        self.push(key, command(Access::Write, words))
+    }
+
+    /// The same of a command that only reads: others may read the record beside it.
+    pub fn command_ro<W: AsRef<[u8]>>(
+        &self,
+        key: impl Into<Bytes>,
+        words: impl IntoIterator<Item = W>,
+    ) -> Ticket<Reply> {
+        self.push(key, command(Access::Read, words))
+    }
+
     pub(crate) fn push_as<R>(&self, key: Bytes, op: Operation, read: Decode<R>) -> Ticket<R> {
         let is_wanted = op.returns() && self.store.backend.checks_answers();
         let mut calls = self.calls.lock();
@@ -276,11 +307,13 @@ impl Batch {
         };
         for (call, answer) in asked.iter_mut().zip(&answers) {
             let method = call.op.method().name;
-            if call.op.returns() && !call.op.expects() {
+            if call.op.returns() && !call.op.expects() && !call.op.is_command() {
                 call.op = call.op.demanding(answer);
                 continue;
             }
-            let why = if call.op.expects() {
+            let why = if call.op.is_command() {
+                "answers when it is carried out, and nothing can be expected of it before"
+            } else if call.op.expects() {
                 "is to answer something else already"
             } else {
                 "answers nothing that could be expected"

@@ -436,6 +436,24 @@ impl Batch {
         self.inner.push(key, op)
     }
 
+    /// See [`crate::Batch::command`].
+    pub fn command<W: AsRef<[u8]>>(
+        &self,
+        key: impl Into<Bytes>,
+        words: impl IntoIterator<Item = W>,
+    ) -> Ticket<Reply> {
+        self.inner.command(key, words)
+    }
+
+    /// See [`crate::Batch::command_ro`].
+    pub fn command_ro<W: AsRef<[u8]>>(
+        &self,
+        key: impl Into<Bytes>,
+        words: impl IntoIterator<Item = W>,
+    ) -> Ticket<Reply> {
+        self.inner.command_ro(key, words)
+    }
+
     /// See [`crate::Batch::expect`].
     pub fn expect<R>(&self, ticket: Ticket<R>, answer: impl Into<Reply>) {
         self.inner.expect(ticket, answer);

@@ -216,6 +216,9 @@ mod documents {
     #[doc = include_str!("../../../docs/schemas.md")]
     struct Schemas;
 
+    #[doc = include_str!("../../../docs/scripts.md")]
+    struct Scripts;
+
     #[doc = include_str!("../../../docs/unknown-outcomes.md")]
     struct UnknownOutcomes;
 

@@ -72,15 +72,17 @@ pub fn of_store(error: &Error) -> String {
     match error {
         Error::Execute(ExecuteError::Invalid { error, .. }) => of_operation(error),
         Error::Unknown(id) => format!("UNKNOWN it is not known whether {id} was done"),
-        Error::Execute(ExecuteError::Refused(reason)) => match reason.split_once(' ') {
-            Some((code, _)) if code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase()) => {
-                reason.clone()
-            }
-            _ => format!("ERR {reason}"),
-        },
+        Error::Execute(ExecuteError::Refused(reason)) if has_code(reason) => reason.clone(),
+        Error::Execute(ExecuteError::Refused(reason)) => format!("ERR {reason}"),
         error if error.is_retryable() => format!("TRYAGAIN {error}"),
         error => format!("ERR {error}"),
     }
+}
+
+/// Whether a line begins with a code, as servers write it.
+fn has_code(line: &str) -> bool {
+    let code = line.split_once(' ').map_or("", |(code, _)| code);
+    code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
 /// The line for an operation that cannot be done: the server's own, where it has one.
@@ -94,6 +96,8 @@ pub(crate) fn of_operation(error: &OpError) -> String {
         }
         OpError::Overflow(..) => "ERR increment or decrement would overflow".to_owned(),
         OpError::NotANumber(_) => "ERR resulting score is not a number (NaN)".to_owned(),
+        // The server's words begin with a code, mostly.
+        OpError::Told(text) if has_code(text) => text.clone(),
         error => format!("ERR {error}"),
     }
 }

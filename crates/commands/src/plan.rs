@@ -1,8 +1,10 @@
 //! Carrying out commands: one by its words, or several together, all or nothing.
 
+use std::collections::BTreeSet;
+
 use claret::{AtCommit, Error, OpError, Store, Tx, errors::ExecuteError};
 use claret_planted::{Bug, is_planted};
-use claret_types::{Access, Bytes, Operation, Reply};
+use claret_types::{Access, Bytes, KeyspaceOp, Operation, Reply};
 
 use crate::answer::Answer;
 use crate::calls::{Calls, Shape, elements, size};
@@ -79,6 +81,8 @@ pub struct Plan {
     /// What has to be so: operations that demand their answers.
     expected: Vec<(Bytes, Operation)>,
     steps: Vec<Step>,
+    /// Keys on which servers carry out commands: whatever comes behind them there is carried out by servers, too.
+    run_on: BTreeSet<Bytes>,
 }
 
 /// A command of a plan.
@@ -86,6 +90,8 @@ pub struct Plan {
 enum Step {
     Calls(Calls),
     Computed(&'static Command, Vec<Bytes>),
+    /// It is carried out by the server of its key, with the commit, and answered then (A19).
+    Run((Bytes, Operation)),
     /// It is not about a key of its own.
     Asked(Box<Question>),
     /// It is answered already; nothing is done.
@@ -95,7 +101,7 @@ enum Step {
 impl Plan {
     /// Nothing so far, with room for so many commands, if what these operations demand is so ([`Operation::expects`]).
     pub fn new(expected: Vec<(Bytes, Operation)>, commands: usize) -> Self {
-        Plan { expected, steps: Vec::with_capacity(commands) }
+        Plan { expected, steps: Vec::with_capacity(commands), run_on: BTreeSet::new() }
     }
 
     /// A further command, with the words behind its name.
@@ -103,11 +109,53 @@ impl Plan {
     /// # Errors
     /// It has words that it cannot have.
     pub fn command(&mut self, command: &'static Command, words: Vec<Bytes>) -> Result<(), Fault> {
-        self.steps.push(match command.calls(&words) {
-            Some(calls) => Step::Calls(calls?),
-            None => Step::Computed(command, words),
-        });
+        let step = match self.run_by_server(command, &words)? {
+            Some((key, op)) => {
+                self.run_on.insert(key.clone());
+                Step::Run((key, op))
+            }
+            None => match command.calls(&words) {
+                Some(calls) => Step::Calls(calls?),
+                None => Step::Computed(command, words),
+            },
+        };
+        self.steps.push(step);
         Ok(())
+    }
+
+    /// The command as a server carries it out, if it does: since no operation is that, or since it comes behind such a one on its key
+    /// (A22).
+    fn run_by_server(&self, command: &Command, words: &[Bytes]) -> Result<Option<(Bytes, Operation)>, Fault> {
+        if !command.is_run_by_server() && self.run_on.is_empty() {
+            return Ok(None); // Mostly.
+        }
+        let mut all = vec![Bytes::from(command.name)];
+        all.extend_from_slice(words);
+        let keys: BTreeSet<Bytes> = command.keys_in(&all).map(Bytes::copy_from).collect();
+        let is_behind =
+            !is_planted(Bug::CommandsPassCommands) && keys.iter().any(|key| self.run_on.contains(key));
+        if !command.is_run_by_server() && !is_behind {
+            return Ok(None);
+        }
+        let shown = command.name.to_ascii_lowercase();
+        if command.is_own {
+            return Err(Fault::told(format!(
+                "ERR '{shown}' is an operation of Claret, and an earlier command of this MULTI is carried out by the server of its key: use \
+                 another key, or another MULTI"
+            )));
+        }
+        let mut keys = keys.into_iter();
+        let (Some(key), None) = (keys.next(), keys.next()) else {
+            return Err(Fault::told(format!(
+                "ERR '{shown}' has several keys, and a step that is carried out by the server of its key has one: send it for each key, or \
+                 use another MULTI"
+            )));
+        };
+        // It may keep what it has counted in the record.
+        let reads = !command.writes && command.name != "PFCOUNT";
+        let access = if reads { Access::Read } else { Access::Write };
+        let op = Operation::from(KeyspaceOp::Run(claret_types::Command::new(access, &all)));
+        Ok(Some((key, op)))
     }
 
     /// A further command, which does nothing and is answered already.
@@ -163,7 +211,8 @@ impl Plan {
     async fn in_pieces(self, store: &Store, runner: &dyn Runner) -> Result<Vec<Answer>, Fault> {
         let (mut expected, mut answers) = (self.expected, Vec::new());
         for step in self.steps {
-            let piece = Plan { expected: std::mem::take(&mut expected), steps: vec![step] };
+            let piece =
+                Plan { expected: std::mem::take(&mut expected), steps: vec![step], run_on: BTreeSet::new() };
             answers.extend(Box::pin(piece.commit(store, runner)).await?);
         }
         Ok(answers)
@@ -176,12 +225,8 @@ impl Plan {
             let _ = batch.push::<Reply>(key, op);
         }
         let seen = batch.len();
-        for step in &self.steps {
-            if let Step::Calls(calls) = step {
-                for (key, op) in calls.all() {
-                    let _ = batch.push::<Reply>(key.clone(), op.clone());
-                }
-            }
+        for (key, op) in self.steps.iter().flat_map(Step::known) {
+            let _ = batch.push::<Reply>(key.clone(), op.clone());
         }
         if batch.is_empty() {
             return Ok(self.steps.into_iter().map(|step| step.answer(&mut std::iter::empty())).collect());
@@ -197,7 +242,7 @@ impl Plan {
 
     /// The same once more.
     pub fn again(&self) -> Plan {
-        Plan { expected: self.expected.clone(), steps: self.steps.clone() }
+        Plan { expected: self.expected.clone(), steps: self.steps.clone(), run_on: self.run_on.clone() }
     }
 
     /// Carries it out in a transaction that is open: the answers, before it commits.
@@ -231,18 +276,20 @@ impl Plan {
         let unknown = self.steps.iter().rposition(|step| !step.is_known());
         let mut steps = self.steps;
         let rest = steps.split_off(unknown.map_or(0, |at| at + 1));
-        let written = written(tx, &steps).await?;
+        let mut written = written(tx, &steps).await?;
         let mut answers = Vec::with_capacity(steps.len() + rest.len());
-        for next in steps {
-            answers.push(next.run(tx, runner, &written).await?);
-        }
         let last = tx.at_commit();
-        for step in &rest {
-            if let Step::Calls(calls) = step {
-                for (key, op) in calls.all() {
-                    let _ = last.push::<Reply>(key.clone(), op.clone());
-                }
+        for next in steps {
+            if let Step::Run((key, op)) = next {
+                written.note_run(&key, &op);
+                let _ = last.push::<Reply>(key, op);
+                answers.push(None);
+                continue;
             }
+            answers.push(Some(next.run(tx, runner, &written).await?));
+        }
+        for (key, op) in rest.iter().flat_map(Step::known) {
+            let _ = last.push::<Reply>(key.clone(), op.clone());
         }
         Ok(Told { answers, rest, last })
     }
@@ -251,7 +298,8 @@ impl Plan {
 /// What a plan is answered, once its transaction has committed.
 #[derive(Debug)]
 pub struct Told {
-    answers: Vec<Answer>,
+    /// Of those before the last one that is not known up front; `None`: it is carried out with the commit.
+    answers: Vec<Option<Answer>>,
     rest: Vec<Step>,
     last: AtCommit,
 }
@@ -263,7 +311,9 @@ impl Told {
     /// It has not committed.
     pub fn all(self) -> Result<Vec<Answer>, Fault> {
         let mut replies = self.last.replies()?.into_inner().into_iter();
-        let mut answers = self.answers;
+        let mut next = || replies.next().map_or(Answer::Nil, Answer::from);
+        let mut answers: Vec<Answer> =
+            self.answers.into_iter().map(|answer| answer.unwrap_or_else(&mut next)).collect();
         answers.extend(self.rest.into_iter().map(|step| step.answer(&mut replies)));
         Ok(answers)
     }
@@ -282,7 +332,16 @@ impl Step {
         match self {
             Step::Computed(..) => false,
             Step::Asked(question) => question.found().is_some(),
-            Step::Calls(_) | Step::Answered(_) => true,
+            Step::Calls(_) | Step::Run(..) | Step::Answered(_) => true,
+        }
+    }
+
+    /// Its operations, if they are known up front.
+    fn known(&self) -> &[(Bytes, Operation)] {
+        match self {
+            Step::Calls(calls) => calls.all(),
+            Step::Run(call) => std::slice::from_ref(call),
+            Step::Computed(..) | Step::Asked(_) | Step::Answered(_) => &[],
         }
     }
 
@@ -293,12 +352,13 @@ impl Step {
                 let writes = |(_, op): &&(Bytes, Operation)| op.method().access != Access::Read;
                 calls.all().iter().filter(writes).map(|(key, _)| key.clone()).collect()
             }
+            Step::Run((key, op)) if op.method().access == Access::Write => vec![key.clone()],
             Step::Computed(command, words) if command.writes => {
                 let name = Bytes::from(command.name);
                 let all: Vec<&[u8]> = std::iter::once(&name).chain(words).map(|word| &word[..]).collect();
                 command.keys_in(&all).map(Bytes::copy_from).collect()
             }
-            Step::Computed(..) | Step::Asked(_) | Step::Answered(_) => Vec::new(),
+            Step::Computed(..) | Step::Run(..) | Step::Asked(_) | Step::Answered(_) => Vec::new(),
         }
     }
 
@@ -308,6 +368,13 @@ impl Step {
             Step::Answered(answer) => Ok(answer),
             Step::Computed(command, words) => command.run(tx, runner, &words).await,
             Step::Calls(calls) => calls.run(tx, runner).await,
+            Step::Run((_, op)) => {
+                let name =
+                    op.command().and_then(|it| it.words().first()).map(Bytes::to_string).unwrap_or_default();
+                Err(Fault::told(format!(
+                    "ERR '{name}' is answered with the commit, and its answer is needed before"
+                )))
+            }
             Step::Asked(question) => {
                 let answer = question.answer(tx, runner, written).await?;
                 runner.take(answer.bytes_up_to(usize::MAX / 2))?;
@@ -325,6 +392,7 @@ impl Step {
                 calls.answer(own)
             }
             Step::Asked(question) => question.found().expect("it is known").clone(),
+            Step::Run(..) => replies.next().map_or(Answer::Nil, Answer::from),
             Step::Computed(..) => unreachable!("all operations are known"),
         }
     }

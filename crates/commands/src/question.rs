@@ -3,10 +3,10 @@
 //! Whoever runs the transaction finds the answer outside of it, beforehand. It is not isolated: others may change it meanwhile. But
 //! what the transaction itself has written by then counts, as on one server: keys that it made are there, and keys that it removed are not.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use claret::Tx;
-use claret_types::{Bytes, KeyspaceOp, Reply};
+use claret_types::{Bytes, KeyspaceOp, Operation, Reply};
 
 use crate::answer::Answer;
 use crate::fault::Fault;
@@ -26,6 +26,8 @@ pub struct Question {
 pub(crate) struct Written {
     keys: Vec<Bytes>,
     were_there: Vec<bool>,
+    /// Whether those are there on which servers carry out commands with the commit, as far as these tell.
+    run: HashMap<Bytes, bool>,
 }
 
 /// What has become of them by now.
@@ -150,13 +152,28 @@ impl Written {
     pub(crate) async fn before(tx: &Tx, keys: impl Iterator<Item = Bytes>) -> Result<Self, Fault> {
         let mut known = HashSet::new();
         let keys: Vec<Bytes> = keys.filter(|key| known.insert(key.clone())).collect();
-        Ok(Written { were_there: are_there(tx, &keys).await?, keys })
+        Ok(Written { were_there: are_there(tx, &keys).await?, keys, run: HashMap::new() })
+    }
+
+    /// A server is going to carry out a command on a key.
+    pub(crate) fn note_run(&mut self, key: &Bytes, op: &Operation) {
+        let words = op.command().map_or(&[][..], |command| command.words());
+        let says = |word: &[u8]| words.iter().any(|it| it.eq_ignore_ascii_case(word));
+        let is_there = match words.first().map(|name| name.to_ascii_uppercase()).as_deref() {
+            Some(b"DEL" | b"UNLINK") => false,
+            Some(b"XADD") if !says(b"NOMKSTREAM") => true,
+            Some(b"XGROUP") if says(b"MKSTREAM") => true,
+            Some(b"PFADD" | b"GEOADD" | b"BITFIELD" | b"RESTORE") => true,
+            _ => return, // It is there if it was.
+        };
+        self.run.insert(key.clone(), is_there);
     }
 
     async fn changed(&self, tx: &Tx) -> Result<Changed, Fault> {
         let mut changed = Changed::default();
         let are_there = are_there(tx, &self.keys).await?;
         for (key, (was, is)) in self.keys.iter().zip(self.were_there.iter().zip(are_there)) {
+            let is = self.run.get(key).copied().unwrap_or(is);
             if is {
                 changed.there.push(key.clone());
             }

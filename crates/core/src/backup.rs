@@ -84,6 +84,8 @@ pub enum Change {
     Used(Timestamp),
     /// What the host wants whoever is promoted to know. The last one counts.
     OfHost(Bytes),
+    /// What an attempt that was told as applied has answered its coordinator may not have heard (A24).
+    AnsweredLate(AttemptId),
 }
 
 /// A yes, and all that it keeps.
@@ -198,6 +200,7 @@ pub(crate) struct KnownDecision {
     pub(crate) replies: Option<Vec<(CallNo, Reply)>>,
     pub(crate) listed: Option<Participants>,
     pub(crate) at: Option<Timestamp>,
+    pub(crate) is_unacknowledged: bool,
 }
 
 /// What a replica knows of its shard. See the module's text.
@@ -272,7 +275,9 @@ impl Backup {
                 let known = self.sessions.entry(attempt.tx.session).or_default();
                 let place = (attempt.tx.sequence, attempt.attempt);
                 if attempt.tx.sequence >= known.low_water {
-                    known.decided.insert(place, KnownDecision { is_applied, replies, listed, at });
+                    let is_unacknowledged = false;
+                    let known_decision = KnownDecision { is_applied, replies, listed, at, is_unacknowledged };
+                    known.decided.insert(place, known_decision);
                 }
             }
             Change::Passed { session, low_water } => {
@@ -293,6 +298,12 @@ impl Backup {
             }
             Change::Used(used) => self.used = self.used.max(used),
             Change::OfHost(note) => self.of_host = note,
+            Change::AnsweredLate(attempt) => {
+                let known = self.sessions.get_mut(&attempt.tx.session);
+                let decided =
+                    known.and_then(|it| it.decided.get_mut(&(attempt.tx.sequence, attempt.attempt)));
+                decided.into_iter().for_each(|decided| decided.is_unacknowledged = true);
+            }
         }
     }
 
@@ -356,12 +367,12 @@ impl Known {
         let Known { account, since, low_water, .. } = *self;
         let greeted = Change::Greeted { session, account, since };
         let passed = (low_water > Sequence(0)).then_some(Change::Passed { session, low_water });
-        let decided = self.decided.iter().map(move |((sequence, number), it)| Change::Decided {
-            attempt: AttemptId { tx: TxId { session, sequence: *sequence }, attempt: *number },
-            is_applied: it.is_applied,
-            replies: it.replies.clone(),
-            listed: it.listed.clone(),
-            at: it.at,
+        let decided = self.decided.iter().flat_map(move |((sequence, number), it)| {
+            let attempt = AttemptId { tx: TxId { session, sequence: *sequence }, attempt: *number };
+            let (is_applied, replies, listed, at) =
+                (it.is_applied, it.replies.clone(), it.listed.clone(), it.at);
+            let late = it.is_unacknowledged.then_some(Change::AnsweredLate(attempt));
+            std::iter::once(Change::Decided { attempt, is_applied, replies, listed, at }).chain(late)
         });
         std::iter::once(greeted).chain(passed).chain(decided)
     }

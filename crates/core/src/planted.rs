@@ -65,6 +65,20 @@ macro_rules! add_bugs_of_rounds {
             VoteBeforeLastGrant "vote-before-last-grant" "P1, P2";
             /// Of several records at a participant only the first gets its effects.
             ApplySkipsRecords "apply-skips-records" "P3";
+            /// A command of the server is answered with the vote, by what it would have done then.
+            CommandsAnswerEarly "commands-answer-early" "A23";
+            /// Commands of a shard are carried out record after record.
+            CommandsByRecord "commands-by-record" "A22";
+            /// An operation is executed behind a command of the server.
+            OperationsBehindCommands "operations-behind-commands" "A22";
+            /// A command is carried out, and then once more.
+            CommandsRunTwice "commands-run-twice" "A24";
+            /// What commands answered is said once.
+            LateAnswersOnce "late-answers-once" "A23";
+            /// Whoever is promoted does not know that what commands answered may not have been heard.
+            LateAnswersForgotten "late-answers-forgotten" "A24";
+            /// The caller is told before commands have answered.
+            ToldBeforeLateAnswers "told-before-late-answers" "A23";
             /// A withdraw that comes before its prepare leaves nothing behind.
             NoTombstone "no-tombstone" "P6, P28";
             /// What is refused is not remembered.

@@ -18,7 +18,7 @@
 
 use std::fmt;
 
-use claret_types::{Bytes, Effect, OpError, Operation, Reply, State, TypeInfo};
+use claret_types::{Bytes, Effect, OpError, Operation, Reply, Run, State, TypeInfo};
 
 use crate::message::Refusal;
 
@@ -101,6 +101,16 @@ pub trait Records: Sync {
     /// A record whose time is over by what they say ends behind all of them, not among them: what comes after an `EXPIRE` would
     /// bring another record into being.
     fn apply(&self, key: &Bytes, effects: &[&Effect]) -> Applied;
+
+    /// Carries out a command of one transaction, behind all other effects of it: its answer, and as [`Records::apply`]. What it does to
+    /// the record's expiry counts. That it cannot be done was looked at when it was decided, so an answer says so if it fails all the same.
+    fn run(&self, key: &Bytes, run: &Run) -> (Reply, Applied) {
+        let _ = (key, run);
+        (
+            Reply::Failed(Box::new(OpError::Told("ERR no server is here that carries out commands".into()))),
+            Applied::Done,
+        )
+    }
 
     /// Somebody has voted whose effects may be about when the record ends: until [`Records::let_end`] it does not end by its
     /// time. Operations see the time that it had, or what effects made of it. By default no record ends by itself.

@@ -105,6 +105,8 @@ pub(crate) struct Queue {
     pub(crate) once: Option<Word>,
     bytes: usize,
     has_failed: bool,
+    /// Some of it is carried out by the servers of its keys (A19).
+    has_steps: bool,
     /// By a flush.
     pub(crate) is_cut: bool,
     /// How many are answered beside it.
@@ -205,6 +207,7 @@ impl Queue {
             Some(places.any(|at| words[at].is_empty()))
         };
         let needs_node = matches!(command.way, Way::Node | Way::Blocking | Way::Script)
+            && !(command.is_step(words) && is_on_empty_key() != Some(true))
             || is_at_nodes && command.way.is_transactional() && is_on_empty_key() == Some(true);
         let needs_node = needs_node.then_some(command);
         let of_node = self.of_node.or(needs_node);
@@ -313,10 +316,18 @@ impl Queue {
         if of_node.is_some() {
             self.is_all_for_a_node(command)?;
         }
+        let has_steps = self.has_steps || command.is_step(&request.words);
+        if has_steps && (self.once.is_some() || is_once(command, &request.words)) {
+            return Err(Fault::told(
+                "ERR what the server of a key carries out is answered with the commit, and GATEWAY ONCE keeps the answers before it: leave \
+                 one of the two out",
+            ));
+        }
         if is_once(command, &request.words) {
             self.note_once(request.words[2].clone())?;
         }
         (self.slots, self.of_node, self.is_cut, self.beside) = (slots, of_node, is_cut, beside);
+        self.has_steps = has_steps;
         self.bytes += bytes;
         self.all.push(Queued { command, request });
         Ok(())

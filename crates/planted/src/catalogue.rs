@@ -445,6 +445,10 @@ bugs! {
         OutOfBoundsTaken ["module/lib a_counter_that_is_out_of_its_bounds_is_refused"];
         /// A vote promises a string that is longer than the server allows.
         LongAppendPromised ["module/lib what_would_be_too_long_is_refused_before_it_is_promised"];
+        /// Whether a command can be done shows when it is carried out.
+        CommandsUnchecked ["module/commands what_cannot_be_done_is_refused_before_the_vote"];
+        /// A command that writes may share its lock with those that read.
+        WritesShareLocks ["module/commands a_command_says_whether_it_writes"];
         /// The string beside a TopK is in another slot.
         SideInOtherSlot ["module/lib it_is_in_the_slot_of_the_record"];
     }
@@ -517,6 +521,8 @@ bugs! {
         RightsUnasked ["module/acl rights_are_looked_up_each_time_and_a_vote_outlives_them"];
         /// A TopK needs no right to the string beside it.
         SideRightUnasked ["module/acl a_topk_needs_the_right_to_the_string_beside_it"];
+        /// Who may not send a command may have it carried out as a step of a transaction.
+        CommandRightsUnasked ["module/commands who_may_not_send_a_command_has_no_such_step"];
         /// `maxmemory` refuses nothing.
         MemoryIgnored ["module/propagation what_may_add_is_refused_when_memory_has_run_out"];
         /// A user has pushes sent to the channels of another.
@@ -726,6 +732,8 @@ bugs! {
         UniqueFromTheBeginning ["claret/durable unique_numbers_are_not_given_twice"];
     }
     Gateway {
+        /// Behind a command that its server carries out, a MULTI has operations on that key.
+        CommandsPassCommands ["gateway/steps what_comes_behind_a_command_of_the_server_is_one_too"];
         /// EXEC does not look whether what was watched is as it was.
         WatchChecksNothing [
             "checker/gateways histories_through_gateways_are_judged_well",

@@ -26,6 +26,8 @@ pub struct Config {
     pub families: u32,
     /// How many of a thousand keys are of types that were added since seeds are drawn (`workload.rs`).
     pub added_permille: u64,
+    /// How many of a thousand operations that wait for the commit become commands of the server, where one fits (`commands.rs`).
+    pub commands_permille: u64,
     /// How many of a thousand keys are records for the judge of observed results instead (`observed.rs`).
     pub probes_permille: u64,
     /// Reader/writer instead of abstract locks.
@@ -185,6 +187,7 @@ impl Config {
             keys: random.between(1, 10) as u32,
             families: random.between(1, 5) as u32,
             added_permille: 0,
+            commands_permille: 0,
             probes_permille: *random.pick(&[0, 0, 300, 1000, 1000]),
             reader_writer: random.chance(250),
             phasing: random.chance(800),
@@ -264,6 +267,7 @@ impl Config {
         self.draw_ways(random);
         self.programs.demands_permille = *random.pick(&[0, 0, 0, 0, 100, 500]);
         self.added_permille = *random.pick(&[0, 0, 0, 300, 1_000]);
+        self.commands_permille = *random.pick(&[0, 0, 0, 400]);
     }
 
     /// What ways draw last, and have the rest be like.

@@ -117,7 +117,8 @@ impl World {
         };
         let stream = Stream::Savepoints { session: session.0, sequence: process.begun };
         let mut savepoints = self.draws.stream(stream);
-        if savepoints.chance(self.config.programs.savepoints_permille) {
+        let is_nested = savepoints.chance(self.config.programs.savepoints_permille);
+        if is_nested {
             program.nest(&mut savepoints);
         } else if self.config.programs.demands_permille > 0 {
             // Within a savepoint nothing is demanded: what fails there is an answer.
@@ -131,6 +132,10 @@ impl World {
         let tx = client.begin(now, random.number());
         let mut transaction = Transaction::new(program);
         transaction.looking = random.chance(self.config.programs.optimistic_permille).then(Looking::default);
+        if self.config.commands_permille > 0 && !is_nested && transaction.looking.is_none() {
+            let stream = Stream::Commands { session: session.0, sequence: process.begun };
+            transaction.program.run_commands(self.config.commands_permille, &mut self.draws.stream(stream));
+        }
         transaction.seat = if is_left_out { None } else { self.take_seat(session, &mut random) };
         let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
         process.transactions.insert(tx, transaction);

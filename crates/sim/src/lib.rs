@@ -20,6 +20,7 @@ mod bug;
 mod check;
 mod clock;
 mod cluster;
+mod commands;
 mod config;
 mod connections;
 /// Partial states as small as each type allows: a link to what the tests of `claret-types` use.

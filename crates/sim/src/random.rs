@@ -33,6 +33,11 @@ pub(crate) enum Stream {
         session: u64,
         sequence: u64,
     },
+    /// Which operations of one transaction become commands.
+    Commands {
+        session: u64,
+        sequence: u64,
+    },
     /// What users do with runs that are over.
     Stale,
     /// Which records expire, and when.
@@ -77,6 +82,7 @@ impl Random {
             Stream::Program { session, sequence } => (session + 1) << 32 | sequence,
             Stream::Savepoints { session, sequence } => 1 << 61 | (session + 1) << 32 | sequence,
             Stream::Demands { session, sequence } => 1 << 62 | (session + 1) << 32 | sequence,
+            Stream::Commands { session, sequence } => 1 << 62 | 1 << 61 | (session + 1) << 32 | sequence,
             Stream::Model(process) => 1 << 63 | process,
         });
         Random(generator)

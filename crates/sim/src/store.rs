@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use claret_core::message::Refusal;
 use claret_core::{Applied, HeldEnd, Records, ShardId};
-use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo, Unique};
+use claret_types::{Bytes, Effect, OpError, Operation, Reply, Run, State, TypeInfo, Unique};
 
 use crate::slots::{Slots, slot_of};
 
@@ -117,6 +117,12 @@ impl Records for Store {
 
     /// No more of it than each type says will do.
     fn partial_state(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+        if op.is_command() {
+            // It is looked at here whether it can be done.
+            let mut state = self.content().records.get(key).cloned();
+            own.iter().for_each(|effect| drop((*effect).clone().apply(&mut state)));
+            return op.execute(state.as_ref(), Unique(0)).map(|_| Some(State::opaque()));
+        }
         Ok(self.content().records.get(key).map(|state| state.part(op, own)))
     }
 
@@ -137,6 +143,14 @@ impl Records for Store {
             records.insert(key.clone(), state);
         }
         Applied::Done
+    }
+
+    fn run(&self, key: &Bytes, run: &Run) -> (Reply, Applied) {
+        let records = &mut self.content().records;
+        let mut slot = records.remove(key);
+        let reply = run.carry_out(&mut slot);
+        records.extend(slot.map(|state| (key.clone(), state)));
+        (reply, Applied::Done)
     }
 
     fn hold_end(&self, key: &Bytes) -> HeldEnd {

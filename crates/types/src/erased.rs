@@ -127,6 +127,11 @@ impl Operation {
         self.0.is_timed()
     }
 
+    /// Whether it is a command of the server, which is carried out with the commit and answers then ([`Command`](crate::Command)).
+    pub fn is_command(&self) -> bool {
+        self.0.is_command()
+    }
+
     /// Its type.
     pub fn type_info(&self) -> &'static TypeInfo {
         self.0.type_info()
@@ -243,7 +248,7 @@ impl Operation {
     /// # Errors
     /// When the partial state does not hold what the effects need.
     pub fn add_to_partial(&self, partial: &mut Option<State>, own: &[&Effect]) -> Result<(), OpError> {
-        if own.is_empty() || self.asks_version() {
+        if own.is_empty() || self.asks_version() || self.is_command() {
             return Ok(());
         }
         let add = || {
@@ -437,6 +442,9 @@ pub(crate) trait AnyOp: Send + Sync {
     fn check(&self) -> Result<(), OpError>;
     fn size(&self) -> usize;
     fn is_timed(&self) -> bool {
+        false
+    }
+    fn is_command(&self) -> bool {
         false
     }
     fn footprint(&self) -> Claims;

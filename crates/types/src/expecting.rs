@@ -266,6 +266,10 @@ impl AnyOp for Expecting {
         self.op.is_timed()
     }
 
+    fn is_command(&self) -> bool {
+        self.op.is_command()
+    }
+
     fn footprint(&self) -> Claims {
         if self.expected.is_error { Claims::record(Mode::EXCLUSIVE) } else { self.op.footprint() }
     }

@@ -18,6 +18,7 @@
 //! | `DEL`, an `EXPIRE` whose time is over | there is a record | `exclusive` |
 //! | `RECORD.CONTENT`, `RECORD.DIGEST`, `RECORD.VERSION` | there is a record | `shared` |
 //! | `PSETEX`, `SETEX`, `RECORD.PUT` | there is a record, or none | `exclusive` |
+//! | `RECORD.RUN`, `RECORD.RUN_RO` | there is a record, or none | `exclusive`, `shared` |
 //!
 //! | | own, beside | own, clearing | own, removing | present | read-expiry | extend-expiry | shared | exclusive |
 //! |---|---|---|---|---|---|---|---|---|
@@ -43,7 +44,6 @@
 
 use std::any::{Any, TypeId};
 use std::fmt;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -52,63 +52,9 @@ use crate::data_type::arguments::{int, of_unsigned, unsigned};
 use crate::data_type::{Access, Arguments, Execution, Few, Method, Unique, few, method_named};
 use crate::erased::{AnyEffect, AnyOp, Effect, Executed, OF_ANY, Operation, State, TypeInfo};
 use crate::version;
-use crate::{Bytes, Claims, Expiry, FromReply, Mode, Modes, OpError, Register, Reply, Room, Scope, Text};
-
-/// A moment, as a caller says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
-    /// So many milliseconds from when the shard hears of it.
-    In(u64),
-    /// At so many milliseconds since 1970.
-    At(u64),
-}
-
-/// How long a record still lives: the answer of `PTTL`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ttl {
-    /// There is no record.
-    NoRecord,
-    /// It does not expire.
-    Forever,
-    /// It expires after this time.
-    In(Duration),
-}
-
-impl Moment {
-    /// Before any other.
-    pub const OVER: Moment = Moment::At(0);
-}
-
-impl FromReply for Ttl {
-    fn from_reply(reply: Reply) -> Option<Self> {
-        match i64::from_reply(reply)? {
-            -2 => Some(Ttl::NoRecord),
-            -1 => Some(Ttl::Forever),
-            ms => u64::try_from(ms).ok().map(|ms| Ttl::In(Duration::from_millis(ms))),
-        }
-    }
-}
-
-/// When a record expires: the answer of `PEXPIRETIME`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExpiresAt {
-    /// There is no record.
-    NoRecord,
-    /// It does not expire.
-    Never,
-    /// It expires then.
-    At(Expiry),
-}
-
-impl FromReply for ExpiresAt {
-    fn from_reply(reply: Reply) -> Option<Self> {
-        match i64::from_reply(reply)? {
-            -2 => Some(ExpiresAt::NoRecord),
-            -1 => Some(ExpiresAt::Never),
-            ms => u64::try_from(ms).ok().and_then(Expiry::at_ms).map(ExpiresAt::At),
-        }
-    }
-}
+use crate::{
+    Bytes, Claims, Command, Expiry, Mode, Modes, Moment, OpError, Register, Reply, Room, Run, Scope, Text,
+};
 
 /// Operations on a record of any type.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,6 +106,8 @@ pub enum KeyspaceOp {
         /// record.
         at: Moment,
     },
+    /// A command of the server that is no operation of any type: it is carried out with the commit, and answers then.
+    Run(Command),
 }
 
 /// What an operation of [`KeyspaceOp`] changes.
@@ -175,6 +123,8 @@ pub enum KeyspaceEffect {
     Persist,
     /// Puts this in place of the record.
     Put(State),
+    /// Carries out a command of the server.
+    Run(Run),
 }
 
 const fn method(
@@ -257,6 +207,20 @@ const METHODS: &[Method] = &[
         true,
     )),
     method("RECORD.VERSION", "", "a value that is another one after every change", Access::Read, true),
+    of_size(method(
+        "RECORD.RUN",
+        "command [argument ...]",
+        "a command of the server that writes, with its key; answers with the commit",
+        Access::Write,
+        true,
+    )),
+    of_size(method(
+        "RECORD.RUN_RO",
+        "command [argument ...]",
+        "the same of one that only reads",
+        Access::Read,
+        true,
+    )),
 ];
 
 const fn of_size(method: Method) -> Method {
@@ -310,6 +274,8 @@ fn parse(method: &str, given: Arguments<'_>) -> Result<KeyspaceOp, OpError> {
         ("RECORD.DIGEST", []) => Ok(KeyspaceOp::Digest),
         ("RECORD.VERSION", []) => Ok(KeyspaceOp::Version),
         ("RECORD.PUT", [_, _, ..]) => Content::of_words(given).map(KeyspaceOp::Put),
+        ("RECORD.RUN", [_, ..]) => Ok(KeyspaceOp::Run(Command::new(Access::Write, given))),
+        ("RECORD.RUN_RO", [_, ..]) => Ok(KeyspaceOp::Run(Command::new(Access::Read, given))),
         _ => Err(OpError::misuse(METHODS, method)),
     }
 }
@@ -373,6 +339,10 @@ impl KeyspaceOp {
             KeyspaceOp::Put(_) => "RECORD.PUT",
             KeyspaceOp::SetUntil { at: Moment::In(_), .. } => "PSETEX",
             KeyspaceOp::SetUntil { at: Moment::At(_), .. } => "PSETEXAT",
+            KeyspaceOp::Run(command) => match command.access() {
+                Access::Write => "RECORD.RUN",
+                Access::Read => "RECORD.RUN_RO",
+            },
         }
     }
 
@@ -385,6 +355,7 @@ impl KeyspaceOp {
             KeyspaceOp::Expire { at, only_later: true, .. } => few([time(at), "GT".into()]),
             KeyspaceOp::SetUntil { value, at } => few([time(at), value.clone()]),
             KeyspaceOp::Put(content) => content.words().into(),
+            KeyspaceOp::Run(command) => command.words().into(),
             KeyspaceOp::Delete { .. }
             | KeyspaceOp::Exists
             | KeyspaceOp::Persist { .. }
@@ -505,6 +476,7 @@ impl KeyspaceOp {
             | KeyspaceOp::Digest
             | KeyspaceOp::Version
             | KeyspaceOp::Put(_)
+            | KeyspaceOp::Run(_)
             | KeyspaceOp::ExpiryTime => false,
         }
     }
@@ -554,6 +526,7 @@ impl KeyspaceOp {
                 Execution::read(Reply::Bytes(digest), Claims::record(Mode::SHARED))
             }
             KeyspaceOp::Version => version::answered(Some(state))?,
+            KeyspaceOp::Run(command) => run(command, Some(state))?,
             KeyspaceOp::Put(content) => replace(content.state()),
             KeyspaceOp::SetUntil { .. } if !is_string(state) => {
                 let found = state.type_info().name;
@@ -595,6 +568,11 @@ fn replace(state: State) -> Executed {
     Execution::void(Effect::from(KeyspaceEffect::Put(state)), Claims::record(Mode::EXCLUSIVE))
 }
 
+fn run(command: &Command, state: Option<&State>) -> Result<Executed, OpError> {
+    let effect = Effect::from(KeyspaceEffect::Run(command.run()));
+    Ok(Execution::returning(command.answer(state)?, effect, command.claims()))
+}
+
 /// A call of one.
 struct Call {
     op: KeyspaceOp,
@@ -627,6 +605,7 @@ impl AnyOp for Call {
             | KeyspaceOp::Digest
             | KeyspaceOp::Version
             | KeyspaceOp::Put(_)
+            | KeyspaceOp::Run(_)
             | KeyspaceOp::Persist { .. }
             | KeyspaceOp::TimeLeft { .. }
             | KeyspaceOp::ExpiryTime => Ok(()),
@@ -637,6 +616,7 @@ impl AnyOp for Call {
         match &self.op {
             KeyspaceOp::SetUntil { value, .. } => value.len(),
             KeyspaceOp::Put(content) => content.size(),
+            KeyspaceOp::Run(command) => command.size(),
             _ => 0,
         }
     }
@@ -645,8 +625,13 @@ impl AnyOp for Call {
         self.op.is_timed()
     }
 
+    fn is_command(&self) -> bool {
+        matches!(self.op, KeyspaceOp::Run(_))
+    }
+
     fn footprint(&self) -> Claims {
         let present = match &self.op {
+            KeyspaceOp::Run(command) => return command.claims(),
             KeyspaceOp::Delete { .. } | KeyspaceOp::SetUntil { .. } | KeyspaceOp::Put(_) => {
                 return Claims::record(Mode::EXCLUSIVE);
             }
@@ -680,6 +665,7 @@ impl AnyOp for Call {
                 Execution::read(Reply::Nil, Claims::record(Mode::SHARED))
             }
             (None, KeyspaceOp::Version) => version::answered(None)?,
+            (None, KeyspaceOp::Run(command)) => run(command, None)?,
             (None, KeyspaceOp::TimeLeft { .. } | KeyspaceOp::ExpiryTime) => absent(-2),
             (None, _) => absent(0),
         };
@@ -694,8 +680,8 @@ impl AnyOp for Call {
     }
 
     fn combine(&self, held: &dyn Any, answer: &Reply) -> Option<Reply> {
-        // What is left is another time for everybody.
-        let is_of_now = matches!(self.op, KeyspaceOp::TimeLeft { .. });
+        // What is left is another time for everybody, and what a command answers is not known yet.
+        let is_of_now = matches!(self.op, KeyspaceOp::TimeLeft { .. } | KeyspaceOp::Run(_));
         (!is_of_now && self.equals(held)).then(|| answer.clone())
     }
 
@@ -739,8 +725,14 @@ impl AnyEffect for Change {
 
     /// The inverse puts the whole record back, or its expiry.
     fn apply(self: Box<Self>, slot: &mut Option<State>) -> Effect {
-        if let KeyspaceEffect::Put(state) = self.0 {
-            return undoing(slot.replace(state));
+        match self.0 {
+            KeyspaceEffect::Put(state) => return undoing(slot.replace(state)),
+            KeyspaceEffect::Run(run) => {
+                let before = slot.clone();
+                drop(run.carry_out(slot));
+                return undoing(before);
+            }
+            _ => {}
         }
         let Some(state) = slot else { return Effect::from(KeyspaceEffect::Remove) };
         let before = state.expiry();
@@ -749,7 +741,7 @@ impl AnyEffect for Change {
             KeyspaceEffect::ExpireAt(at) => state.set_expiry(Some(at)),
             KeyspaceEffect::Extend(at) => state.set_expiry(before.map(|before| before.max(at))),
             KeyspaceEffect::Persist => state.set_expiry(None),
-            KeyspaceEffect::Put(_) => unreachable!("done above"),
+            KeyspaceEffect::Put(_) | KeyspaceEffect::Run(_) => unreachable!("done above"),
         }
         Effect::from(before.map_or(KeyspaceEffect::Persist, KeyspaceEffect::ExpireAt))
     }
@@ -770,4 +762,33 @@ impl AnyEffect for Change {
 /// What brings a record back that was taken away, or nothing.
 fn undoing(before: Option<State>) -> Effect {
     Effect::from(before.map_or(KeyspaceEffect::Remove, KeyspaceEffect::Put))
+}
+
+impl Operation {
+    /// The command, if it is one ([`Operation::is_command`]).
+    pub fn command(&self) -> Option<&Command> {
+        match self.keyspace() {
+            Some(KeyspaceOp::Run(command)) => Some(command),
+            _ => None,
+        }
+    }
+}
+
+impl Effect {
+    /// The command that it carries out, if it is such a one.
+    pub fn run(&self) -> Option<&Run> {
+        match self.keyspace() {
+            Some(KeyspaceEffect::Run(run)) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// As the effect of the call of this number, if it carries out a command.
+    #[must_use]
+    pub fn numbered(self, no: u32) -> Effect {
+        match self.run() {
+            Some(run) => Effect::from(KeyspaceEffect::Run(Run { no, ..run.clone() })),
+            None => self,
+        }
+    }
 }

@@ -12,6 +12,7 @@ mod builtin;
 mod bytes;
 pub mod carried;
 mod claim;
+mod command;
 mod content;
 mod counter;
 mod data_type;
@@ -26,6 +27,7 @@ mod float_counter;
 mod keyspace;
 mod list;
 mod method;
+mod moment;
 pub mod oracle;
 mod ranking;
 mod register;
@@ -48,6 +50,7 @@ pub use bounded_counter::{Bounded, BoundedCounter, BoundedCounterEffect, Bounded
 pub use builtin::{BuiltIn, Native};
 pub use bytes::Bytes;
 pub use claim::{Claim, Claims, Draw, Held, MODES_MAX, Mode, Modes, Room, Scope, modes};
+pub use command::{Command, Run};
 pub use content::{
     CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Content, DIGEST_BYTES_MAX, DIGEST_ELEMENTS_MAX, check_digestible,
 };
@@ -65,8 +68,9 @@ pub use erased::{Effect, Executed, Operation, State, TypeInfo};
 pub use error::OpError;
 pub use expiry::Expiry;
 pub use float_counter::{FloatCounter, FloatCounterEffect, FloatCounterOp};
-pub use keyspace::{ExpiresAt, KeyspaceEffect, KeyspaceOp, Moment, Ttl};
+pub use keyspace::{KeyspaceEffect, KeyspaceOp};
 pub use list::{End, List, ListEffect, ListOp, ListState};
+pub use moment::{ExpiresAt, Moment, Ttl};
 pub use ranking::{Ranking, ScoreBound};
 pub use register::{Register, RegisterEffect, RegisterOp};
 pub use registry::{BUILTIN, builtin_types};

@@ -460,7 +460,8 @@ impl Entry {
                 | KeyspaceOp::ExpiryTime
                 | KeyspaceOp::Content
                 | KeyspaceOp::Digest
-                | KeyspaceOp::Version => Ok(()),
+                | KeyspaceOp::Version
+                | KeyspaceOp::Run(_) => Ok(()),
             };
         }
         if !self.has_method_of(op) {

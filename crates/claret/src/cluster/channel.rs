@@ -58,7 +58,7 @@ mod tests {
             ("Shop-1.a_b~", "Shop-1.a_b~"),
             ("{a}", "%7Ba%7D"),
             ("a:b*?[]\\", "a%3Ab%2A%3F%5B%5D%5C"),
-            ("caf\u{e9}%", "caf%C3%A9%25"),
+            ("s\u{fc}\u{df}%", "s%C3%BC%C3%9F%25"),
             ("", ""),
         ] {
             let channel = at(user);

@@ -81,7 +81,7 @@ impl Backend for Unlocked {
     }
 
     fn knows(&self, op: &Operation) -> Result<(), OpError> {
-        if op.expects() {
+        if op.expects() || op.is_command() {
             // It would be carried out first, and its answer looked at then.
             return Err(OpError::NoPlainCommand { method: op.method().name.into() });
         }

@@ -281,6 +281,12 @@ impl Backend for Embedded {
     }
 
     fn knows(&self, op: &Operation) -> Result<(), OpError> {
+        if let Some(name) = op.command().and_then(|command| command.words().first()) {
+            let message = format!(
+                "{name} is carried out by servers, and these records are in this process; use a cluster"
+            );
+            return Err(OpError::Custom(message.into()));
+        }
         if op.expects() && self.mode == Mode::None {
             let message = "in the mode none each operation is done by itself, and nothing can be expected; use another mode";
             return Err(OpError::Custom(message.into()));

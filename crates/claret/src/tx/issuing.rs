@@ -64,6 +64,9 @@ impl Tx {
     }
 
     fn start(&self, key: Bytes, op: Operation, reserve: Option<Claims>) -> Started {
+        if op.is_command() {
+            return Started::Ready(Err(self.fail(Error::invalid(key, answers_later(&op)))));
+        }
         if let Some(nested) = &self.shared.nested {
             // A look waits for nobody; its check does.
             if self.looks_at(&key, &op, reserve.as_ref()) {
@@ -154,4 +157,12 @@ pub(crate) fn check(backend: &dyn Backend, key: &Bytes, op: &Operation) -> Resul
     backend.knows(op)?;
     op.check(limits.value_bytes_max)?;
     backend.schema().map_or(Ok(()), |schema| schema.check(key, op))
+}
+
+/// A command of the server is asked for its answer before the commit (A22).
+fn answers_later(op: &Operation) -> OpError {
+    let name = op.command().and_then(|it| it.words().first()).map(Bytes::to_string).unwrap_or_default();
+    OpError::Custom(
+        format!("{name} is carried out with the commit, and answers then: issue it with Tx::at_commit, and ask its ticket").into(),
+    )
 }

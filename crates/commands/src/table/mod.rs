@@ -123,6 +123,20 @@ impl Command {
         self.keys.of(words).into_iter().flatten().map(|at| words[at].as_ref())
     }
 
+    /// Whether the server of its keys carries it out as a step of a transaction, since it is no operation of Claret's types.
+    pub fn is_run_by_server(&self) -> bool {
+        match self.way {
+            Way::Node => self.keys != Keys::None && self.group != "pubsub",
+            Way::Blocking => self.keys == Keys::Streams,
+            _ => false,
+        }
+    }
+
+    /// Whether it is such a step with these words: with one key.
+    pub fn is_step<W: AsRef<[u8]>>(&self, words: &[W]) -> bool {
+        self.is_run_by_server() && self.keys.of(words).is_ok_and(|places| places.count() == 1)
+    }
+
     /// The slot of all its keys; `Ok(None)` without keys.
     ///
     /// # Errors

@@ -48,6 +48,8 @@ pub(super) struct Calls {
     touched: Vec<Touched>,
     /// What earlier attempts needed, to be taken at the first touch.
     reserves: Reserves,
+    /// Some of what waits for the commit are commands of the server, which answer when they are carried out.
+    has_commands: bool,
 }
 
 /// Calls of a member on one record that are to be sent together. The last one, of this number, is answered.
@@ -212,9 +214,34 @@ impl Calls {
     #[inline]
     pub(super) fn buffer(&mut self, member: Member, shard: ShardId, key: Bytes, op: Operation) -> CallNo {
         let no = self.number();
+        self.has_commands |= op.is_command();
         let call = Call { no, op, member, reserve: None };
         self.buffered.push((shard, KeyedCall { key, call }));
         no
+    }
+
+    /// Whether some of what waits for the commit are commands of the server.
+    pub(super) fn have_commands(&self) -> bool {
+        self.has_commands
+    }
+
+    /// The shard that carries out such commands, if there is one alone.
+    pub(super) fn only_shard_with_commands(&self) -> Option<ShardId> {
+        let with_commands =
+            self.buffered.iter().filter(|(_, it)| self.has_commands && it.call.op.is_command());
+        let mut shards = with_commands.map(|(shard, _)| *shard);
+        let first = shards.next()?;
+        shards.all(|shard| shard == first).then_some(first)
+    }
+
+    /// Whether a shard carries out such commands with the commit, and some are not answered by these. O(calls that wait for it
+    /// and answers), and mostly nothing.
+    pub(super) fn answer_late_at(&self, shard: ShardId, replies: &[(CallNo, Reply)]) -> bool {
+        if !self.has_commands {
+            return false; // Mostly.
+        }
+        let answered: BTreeSet<CallNo> = replies.iter().map(|(no, _)| *no).collect();
+        self.buffered_at(shard).any(|it| it.call.op.is_command() && !answered.contains(&it.call.no))
     }
 
     /// In the order in which they are to be locked.
@@ -271,7 +298,12 @@ impl Calls {
 
     /// The buffered calls on the record of the first one. The last is answered, also that it cannot be done (N8).
     pub(super) fn take_to_settle(&mut self) -> Option<ToSend> {
-        let (shard, first) = self.buffered.first()?;
+        // Commands of the server are executed with the commit alone, and so is what stands behind one on its key.
+        let waits = |key: &Bytes| {
+            let mut here = self.buffered.iter().filter(|(_, it)| self.has_commands && it.key == *key);
+            here.any(|(_, it)| it.call.op.is_command())
+        };
+        let (shard, first) = self.buffered.iter().find(|(_, it)| !waits(&it.key))?;
         let (shard, key, member) = (*shard, first.key.clone(), first.call.member);
         let mut calls = self.take_due(&key, member);
         let last = calls.last_mut()?;
@@ -416,6 +448,7 @@ impl Calls {
         self.touched.clear();
         self.next = 0;
         self.may_fail_from = None;
+        self.has_commands = false;
         self.only_checked.clear();
     }
 
@@ -429,6 +462,7 @@ impl Calls {
     /// Forgets everything but the memory of a few calls: another transaction begins.
     pub(super) fn reset(&mut self) {
         (self.next, self.may_fail_from, self.reserves) = (0, None, Reserves::default());
+        self.has_commands = false;
         self.outstanding.clear();
         self.outstanding.shrink_to_fit();
         self.only_checked.clear();

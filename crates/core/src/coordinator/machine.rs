@@ -189,7 +189,7 @@ impl Coordinator {
 
     /// Up to where the safe time has to come before the caller is told (P78). `None`: that is not what it waits for.
     pub fn awaits_safe_time(&self) -> Option<Timestamp> {
-        self.stamp.awaited()
+        self.stamp.awaited().filter(|until| *until > Timestamp::default())
     }
 
     // --- what the host learns ---

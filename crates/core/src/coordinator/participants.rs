@@ -182,6 +182,12 @@ impl Participant {
 
     // --- the vote ---
 
+    /// It says some answers only once it has carried out the attempt.
+    pub(super) fn answer_late(&mut self) {
+        let later = || Placed { at: Timestamp(0), behind: Timestamp(0), replies: None, is_tentative: false };
+        self.placed.get_or_insert_with(later);
+    }
+
     /// Its prepare leaves.
     pub(super) fn ask(&mut self) {
         self.asked = true;

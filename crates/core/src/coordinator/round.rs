@@ -1,6 +1,8 @@
 //! The round of votes of an attempt: who is told of whom, whose calls commit, and the answers that came with votes. In which order prepares
 //! leave, `ways/in_turn/` says.
 
+use std::collections::BTreeSet;
+
 use claret_types::Reply;
 
 use super::calls::Calls;
@@ -69,6 +71,12 @@ impl Round {
             self.replies.reserve_exact(calls.count_returning());
         }
         self.replies.extend(replies);
+    }
+
+    /// Leaves out what was answered with a vote.
+    pub(super) fn leave_out_known(&self, replies: &mut Vec<(CallNo, Reply)>) {
+        let known: BTreeSet<CallNo> = self.replies.iter().map(|(no, _)| *no).collect();
+        replies.retain(|(no, _)| !known.contains(no));
     }
 
     /// All that was answered with votes.

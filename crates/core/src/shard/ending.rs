@@ -129,14 +129,21 @@ impl Step<'_> {
                     return;
                 }
                 Stage::Prepared { round, .. } => {
-                    let mut replies = participant.take_replies(round.replies_before);
+                    let runs_commands = participant.granted.has_commands;
+                    self.run_commands(attempt, None, &round.members);
+                    let mut replies = self.attempts[attempt].take_replies(round.replies_before);
                     replies.shrink_to_fit(); // Mostly they fit: see `prepare`.
                     // In another way shards may decide, whatever the client has heard.
-                    let is_unacknowledged = round.way.is_some();
+                    // So they may where commands answer now.
+                    let is_unacknowledged = round.way.is_some() || runs_commands;
+                    let late = runs_commands.then(|| replies.clone());
                     let decided = Decided::Applied { replies: Some(replies), at: None, is_unacknowledged };
                     let listed = Some(round.participants);
                     self.finish(attempt, Fate::Apply(&round.members), decided, listed);
                     note_apply(self.table, attempt);
+                    if let Some(replies) = late {
+                        return self.out.respond(attempt, Response::Committed { attempt, replies });
+                    }
                 }
                 // It is decided, so the vote was given: by an earlier incarnation. What is here came late
                 // and must not keep locks.
@@ -144,6 +151,8 @@ impl Step<'_> {
                     self.finish(attempt, Fate::Drop, Decided::Refused(Refusal::Unknown), None);
                 }
             }
+        } else if self.answered_late(attempt) {
+            return self.tell_applied(attempt, true);
         }
         self.out.respond(attempt, Response::Applied { attempt, shard: self.config.id() });
     }

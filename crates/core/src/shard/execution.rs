@@ -19,6 +19,7 @@ use super::lock_table::{LockTable, Owner, RecordIx, Stop, Woken};
 use super::outputs::Outputs;
 use super::participant::{Blocked, Calls, Heard, Participant, Stage};
 use super::picture::Stats;
+use super::step::answers_later;
 use crate::ids::{CallNo, Time};
 use crate::message::{Call, Refusal, Response, Undone};
 use crate::planted::{Bug, is_planted};
@@ -100,7 +101,7 @@ impl Execution<'_> {
 
     pub(super) fn say_granted(&mut self, no: CallNo, reply: Reply) {
         let attempt = self.owner.attempt;
-        let (granted, incarnation) = (self.participant.granted, self.participant.met_as);
+        let (granted, incarnation) = (self.participant.granted.count, self.participant.met_as);
         self.out.respond(attempt, Response::Granted { attempt, no, reply, granted, incarnation });
     }
 }
@@ -130,6 +131,9 @@ impl Execution<'_> {
         let taken = admitted.and_then(|()| self.accounts.take_in(self.config, self.participant, taken));
         if let Err(refusal) = taken {
             return Ran::Failed(refusal);
+        }
+        if fresh.last().is_some_and(|call| call.op.is_command()) {
+            return Ran::Failed(answers_later(key));
         }
         if let Some(undone) = &mut self.participant.undone {
             // Not before they are taken in: what is left out or refused is not kept.
@@ -166,7 +170,7 @@ impl Execution<'_> {
         debug_assert_eq!(call.no, woken.no);
         match woken.result {
             Ok((reply, first)) => {
-                self.note_grant(record, first, call.no, call.op.returns(), reply);
+                self.note_grant(record, first, &call, reply);
                 self.run_rest(&key, record, calls)
             }
             Err(error) => Ran::Failed(self.safe_time.fails(self.config, self.table, key, error)),

@@ -200,7 +200,11 @@ impl History {
         let decided = known.decided.into_iter().filter(|_| !is_planted(Bug::PromotedForgetsDecisions));
         for (place, it) in decided {
             let decided = match it.is_applied {
-                true => Decided::Applied { replies: it.replies, at: it.at, is_unacknowledged: false },
+                true => Decided::Applied {
+                    replies: it.replies,
+                    at: it.at,
+                    is_unacknowledged: it.is_unacknowledged,
+                },
                 false => Decided::Refused(Refusal::Unknown),
             };
             self.decide(place, Remembered { decided, listed: it.listed }, answers_bytes_max);

@@ -12,7 +12,7 @@ use super::accounts::Accounts;
 use super::config::Config;
 use super::departed::AllDeparted;
 use super::history::{Decided, History, OLDER_MAX, Place, Remembered};
-use super::replication::change_of;
+use super::replication::changes_of;
 use crate::backup::{Change, Known};
 use crate::ids::{AttemptId, Incarnation, Sequence, SessionId, Time, TxId};
 use crate::message::{Link, Participants, Refusal};
@@ -369,8 +369,8 @@ impl Memory {
                 Some((place, entry))
             });
             let decided = decided.filter(|(_, entry)| entry.outlives());
-            let decided = decided.map(move |(place, entry)| {
-                change_of(attempt_at(session, place), &entry.decided, entry.listed.as_ref())
+            let decided = decided.flat_map(move |(place, entry)| {
+                changes_of(attempt_at(session, place), &entry.decided, entry.listed.as_ref())
             });
             told.into_iter().chain(decided)
         })

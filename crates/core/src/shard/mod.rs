@@ -21,6 +21,7 @@ mod accounts;
 mod asking_ways;
 mod attempts;
 mod budget;
+mod commands;
 mod config;
 mod deadlines;
 mod departed;

@@ -132,6 +132,14 @@ pub(crate) enum Said {
     Nothing,
 }
 
+/// Calls of an attempt that were granted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Granted {
+    pub(crate) count: u32,
+    /// Some are commands of the server, which are carried out when it is applied, and answer then.
+    pub(crate) has_commands: bool,
+}
+
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub(crate) struct Participant {
@@ -145,7 +153,7 @@ pub(crate) struct Participant {
     /// Its turn, when it is put off.
     pub(crate) turn: Option<u64>,
     /// Calls that were granted.
-    pub(crate) granted: u32,
+    pub(crate) granted: Granted,
     /// Answers of calls that return something, in the order granted.
     pub(crate) replies: Vec<(CallNo, Reply)>,
     /// Calls that came with an execute, to tell doubles.
@@ -172,7 +180,7 @@ impl Participant {
             blocked: AllBlocked::default(),
             behind: Vec::new().into_iter(),
             turn: None,
-            granted: 0,
+            granted: Granted::default(),
             replies: Vec::new(),
             seen: BTreeMap::new(),
             undone: None,

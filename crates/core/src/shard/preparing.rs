@@ -68,6 +68,7 @@ impl Step<'_> {
             Err(refusal) => return self.refuse(attempt, refusal),
         };
         let answering = calls.iter().filter(|it| it.call.op.returns()).count();
+        let has_commands = calls.iter().any(|it| it.call.op.is_command());
         let records = match self.admit_calls(attempt, calls, &asks) {
             Ok(records) => records,
             Err(refusal) => return self.refuse(attempt, refusal),
@@ -82,7 +83,9 @@ impl Step<'_> {
         participant.replies.reserve_exact(answering); // They are kept, and counted for what they are.
         participant.held.reserve(records.len());
         let is_stamped = matches!(asks, Asks::Place(_)) && members == Members::All;
-        let orders = is_stamped && self.may_order(attempt, is_single, &records);
+        // Where it has commands it locks all of its records, so that all is carried out together (A20).
+        let has_commands = has_commands || participant.granted.has_commands;
+        let orders = is_stamped && !has_commands && self.may_order(attempt, is_single, &records);
         let round = Round { orders, replies_before, ..Round::of(participants, members, asks) };
         self.attempts[attempt].stage = Stage::Preparing(round);
         self.budget.drop_turn(turn);
@@ -233,9 +236,11 @@ impl Step<'_> {
         let participant = &mut self.attempts[attempt];
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
         let Stage::Preparing(round) = stage else { unreachable!("only a preparing one votes") };
-        let replies = participant.take_replies(round.replies_before);
         let members = round.members;
-        let decided = Decided::Applied { replies: Some(replies.clone()), at: None, is_unacknowledged: false };
+        self.run_commands(attempt, None, &members);
+        let replies = self.attempts[attempt].take_replies(round.replies_before);
+        let is_unacknowledged = self.attempts[attempt].granted.has_commands;
+        let decided = Decided::Applied { replies: Some(replies.clone()), at: None, is_unacknowledged };
         let listed = Some(round.participants);
         begin_note_of_commit(self.table);
         self.finish(attempt, Fate::Apply(&members), decided, listed);
@@ -323,7 +328,7 @@ impl Execution<'_> {
         self.budget.charge(1);
         self.budget.charge(begun_again as usize);
         let (reply, first) = answer?;
-        self.note_grant(record, first, call.no, call.op.returns(), reply);
+        self.note_grant(record, first, call, reply);
         Ok(())
     }
 
@@ -345,7 +350,7 @@ impl Execution<'_> {
         self.budget.charge(some.len());
         self.budget.charge(begun_again as usize);
         for ((reply, first), call) in answers.into_iter().zip(some) {
-            self.note_grant(record, first, call.no, call.op.returns(), reply);
+            self.note_grant(record, first, call, reply);
         }
         (granted, stop)
     }
@@ -364,7 +369,7 @@ impl Execution<'_> {
         for (granted, call) in some.iter().enumerate() {
             self.budget.charge(1);
             match self.table.request_one(self.now, record, self.owner, call, true) {
-                Ok((reply, first)) => self.note_grant(record, first, call.no, call.op.returns(), reply),
+                Ok((reply, first)) => self.note_grant(record, first, call, reply),
                 Err(stop) => return (granted, stop),
             }
         }
@@ -372,17 +377,16 @@ impl Execution<'_> {
     }
 
     /// Notes a granted call, and answers it if somebody waits for the answer.
-    pub(super) fn note_grant(
-        &mut self,
-        record: RecordIx,
-        first: bool,
-        no: CallNo,
-        returns: bool,
-        reply: Option<Reply>,
-    ) {
+    pub(super) fn note_grant(&mut self, record: RecordIx, first: bool, call: &Call, reply: Option<Reply>) {
+        let (no, returns, is_command) = (call.no, call.op.returns(), call.op.is_command());
+        // A command answers when it is carried out, unless it is known that it cannot be done.
+        let reply = reply.filter(|reply| {
+            !is_command || matches!(reply, Reply::Failed(_)) || is_planted(Bug::CommandsAnswerEarly)
+        });
         let keep = !self.config.is_direct();
         let participant = &mut *self.participant;
-        participant.granted += 1;
+        participant.granted.count += 1;
+        participant.granted.has_commands |= is_command;
         if first {
             participant.held.push(record);
         }

@@ -114,13 +114,13 @@ impl Replication {
         listed: Option<&Participants>,
     ) {
         self.leave_out(attempt);
-        self.note(match decided {
-            Decided::Applied { .. } => Some(change_of(attempt, decided, listed)),
+        match decided {
             Decided::Refused(Refusal::Unknown) if listed.is_some() => {
-                Some(change_of(attempt, decided, listed))
+                self.changes.extend(changes_of(attempt, decided, listed));
             }
-            Decided::Refused(_) => had_voted.then_some(Change::Dropped(attempt)),
-        });
+            Decided::Applied { .. } => self.changes.extend(changes_of(attempt, decided, listed)),
+            Decided::Refused(_) => self.note(had_voted.then_some(Change::Dropped(attempt))),
+        }
     }
 
     /// Tells that more timestamps may be used, before all are of which the replicas know (S17).
@@ -221,13 +221,20 @@ impl Replication {
 }
 
 /// What is to be told of a decision.
-pub(super) fn change_of(attempt: AttemptId, decided: &Decided, listed: Option<&Participants>) -> Change {
-    let (is_applied, replies, at) = match decided {
-        Decided::Applied { replies, at, .. } => (true, replies.clone(), *at),
-        Decided::Refused(_) => (false, None, None),
+pub(super) fn changes_of(
+    attempt: AttemptId,
+    decided: &Decided,
+    listed: Option<&Participants>,
+) -> impl Iterator<Item = Change> + use<> {
+    let (is_applied, replies, at, is_late) = match decided {
+        Decided::Applied { replies, at, is_unacknowledged } => {
+            (true, replies.clone(), *at, *is_unacknowledged)
+        }
+        Decided::Refused(_) => (false, None, None, false),
     };
     let listed = listed.filter(|listed| listed.len() > 1).cloned();
-    Change::Decided { attempt, is_applied, replies, listed, at }
+    let late = (is_late && !is_planted(Bug::LateAnswersForgotten)).then_some(Change::AnsweredLate(attempt));
+    std::iter::once(Change::Decided { attempt, is_applied, replies, listed, at }).chain(late)
 }
 
 /// Up to where the replicas are told that timestamps may be used, in time before they are (S17).

@@ -3,7 +3,7 @@
 //! This file routes requests and answers, lets attempts in, and carries on with everybody whom an input let in. How attempts come
 //! to vote is in `preparing.rs`, how votes get their places in `placing.rs`, how attempts end in `ending.rs`.
 
-use claret_types::{Bytes, Operation};
+use claret_types::{Bytes, OpError, Operation};
 use smallvec::SmallVec;
 
 use super::accounts::Accounts;
@@ -299,6 +299,9 @@ impl Step<'_> {
         if let Err(refusal) = self.table.admit(key, ops.iter()) {
             return Seen::Refused(refusal);
         }
+        if ops.iter().any(Operation::is_command) {
+            return Seen::Refused(answers_later(key));
+        }
         let before = self.table.dearness();
         let looked = self.table.look(key_hash(key), key, ops, self.budget.again_left(), self.budget.left());
         let dearness = (self.table.dearness() - before) as usize;
@@ -450,4 +453,10 @@ impl Step<'_> {
         let no = waits.and_then(|it| it.calls.front()).map(|call| call.no);
         self.out.respond(attempt, Response::Queued { attempt, no });
     }
+}
+
+/// Somebody asks at once what a command of the server answers.
+pub(super) fn answers_later(key: &Bytes) -> Refusal {
+    let error = "ERR a command of the server is carried out with the commit, and answers then";
+    Refusal::Operation { key: key.clone(), error: Box::new(OpError::Told(error.into())) }
 }

@@ -184,7 +184,7 @@ impl Execution<'_> {
         self.note_undone(undone)?;
         let (attempt, participant) = (self.owner.attempt, &*self.participant);
         let Some(undone) = &participant.undone else {
-            return Ok((calls, Grants { granted: participant.granted, undone: 0, known: 0 })); // Mostly.
+            return Ok((calls, Grants { granted: participant.granted.count, undone: 0, known: 0 })); // Mostly.
         };
         let counts = |item: &Item| !undone.has(item.no);
         let items = || participant.held.iter().flat_map(|record| self.table.calls(*record, attempt));

@@ -3,7 +3,7 @@
 
 use super::lock_table::{LockTable, Owner};
 use super::participant::{Participant, Place, Round, Said, Stage};
-use crate::backup::{Vote, VotedAnswers, VotedPlace};
+use crate::backup::{Granted, Vote, VotedAnswers, VotedPlace};
 use crate::ids::Incarnation;
 use crate::message::Asks;
 use crate::planted::{Bug, is_planted};
@@ -44,6 +44,9 @@ impl Participant {
         let owner = Owner::of(attempt, birth);
         let mut participant = Participant::new(owner, account, incarnation);
         for record in held {
+            let runs =
+                |granted: &Granted| granted.effect.as_ref().is_some_and(|effect| effect.run().is_some());
+            participant.granted.has_commands |= record.granted.iter().any(runs);
             participant.held.push(table.hold_again(owner, record));
         }
         participant.replies = replies;

@@ -35,6 +35,7 @@ pub(super) fn check(change: &Change) -> Result<(), &'static str> {
         | Change::Decided { at: None, .. }
         | Change::Passed { .. }
         | Change::Forgotten(_)
+        | Change::AnsweredLate(_)
         | Change::Vanished { .. } => None,
         Change::OfHost(note) => {
             return hold(note.len() < NOTE_BYTES_END, "a note of the host that is too long");

@@ -7,6 +7,7 @@ mod listening;
 mod multi;
 mod nodes;
 mod rights;
+mod steps;
 mod support;
 mod telling;
 mod users;

@@ -71,8 +71,12 @@ fn a_multi_asks_all_nodes() {
     let (saved, rest) = said[5].trim_start_matches('[').split_once(", ").expect("answers");
     assert!(saved.parse::<u64>().is_ok() && rest.starts_with("\"default\", [0], "), "{}", said[5]);
     // A MULTI that a node does as it is has no other nodes.
-    let said = client.asks(["MULTI", &format!("XADD {a} * f v"), "DBSIZE", "EXEC"]);
+    let said = client.asks(["MULTI", &format!("EVAL \"return 1\" 1 {a}"), "DBSIZE", "EXEC"]);
     assert!(said[2].contains("leave one of the two out"), "{said:?}");
+    // One whose steps are carried out by the servers of their keys has.
+    client.ask(&format!("DEL {a}"));
+    let said = client.asks(["MULTI", &format!("XADD {a} 1-1 f v"), &format!("KEYS {a}"), "EXEC"]);
+    assert_eq!(said[3], format!("[\"1-1\", [\"{a}\"]]"));
 }
 
 /// A node of a cluster refuses patterns, for what they name may be elsewhere.
@@ -158,17 +162,18 @@ fn what_a_node_alone_can_do_has_to_be_on_one() {
     let mut client = gateway.client();
     let [a, b, _] = apart("multi:node:");
     let tagged = |key: &str| format!("{{{a}}}:{key}");
-    let (stream, other) = (tagged("stream"), tagged("other"));
-    let said = client.asks(["MULTI", &format!("XADD {stream} 1-1 f v"), &format!("SET {other} 1"), "EXEC"]);
-    assert_eq!(said, ["OK", "QUEUED", "QUEUED", "[\"1-1\", OK]"]);
+    let (seen, more, other) = (tagged("seen"), tagged("more"), tagged("other"));
+    client.asks([&format!("PFADD {seen} a"), &format!("PFADD {more} b")]);
+    let said = client.asks(["MULTI", &format!("PFMERGE {seen} {more}"), &format!("SET {other} 1"), "EXEC"]);
+    assert_eq!(said, ["OK", "QUEUED", "QUEUED", "[OK, OK]"]);
     let said = client.asks([
         "MULTI",
-        &format!("XADD {stream} 2-1 f v"),
+        &format!("PFMERGE {more} {seen}"),
         &format!("SET {b} 1"),
         "EXEC",
-        &format!("XLEN {stream}"),
+        &format!("PFCOUNT {more}"),
     ]);
-    assert!(said[2].starts_with("-CROSSSLOT 'xadd' is done by one node"), "{}", said[2]);
+    assert!(said[2].starts_with("-CROSSSLOT 'pfmerge' is done by one node"), "{}", said[2]);
     assert_eq!(said[3..], ["-EXECABORT Transaction discarded because of previous errors.", "1"]);
     let script = "\"return redis.call('incr', KEYS[1])\"";
     let said =

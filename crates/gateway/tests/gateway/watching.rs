@@ -130,7 +130,7 @@ fn watch_is_of_the_key_whatever_was_read_of_it() {
 }
 
 #[test]
-fn a_stream_is_watched_on_its_node() {
+fn a_stream_is_watched_whoever_carries_out_what_uses_it() {
     let gateway = gateway();
     let (mut client, mut other) = (gateway.client(), gateway.client());
     let [a, b, _] = apart("watch:stream:");
@@ -145,6 +145,14 @@ fn a_stream_is_watched_on_its_node() {
     assert_eq!(client.asks(["MULTI", &format!("XTRIM {a} MAXLEN 1"), "EXEC"])[2], "nil[]");
     assert_eq!(client.ask(&format!("XLEN {a}")), "2");
     let said = client.asks([&format!("WATCH {b}"), "MULTI", &format!("XLEN {a}"), "EXEC"]);
+    assert_eq!(said[3], "[2]");
+    // A script is carried out by one node, which watches as well.
+    let script = format!("EVAL \"return redis.call('xlen', KEYS[1])\" 1 {a}");
+    assert_eq!(client.asks([&format!("WATCH {a}"), "MULTI", &script, "EXEC"])[3], "[2]");
+    client.ask(&format!("WATCH {a}"));
+    other.ask(&add);
+    assert_eq!(client.asks(["MULTI", &script, "EXEC"])[2], "nil[]");
+    let said = client.asks([&format!("WATCH {b}"), "MULTI", &script, "EXEC"]);
     assert!(said[3].contains("CROSSSLOT key"), "{}", said[3]);
 }
 

@@ -9,7 +9,7 @@ use super::load::Unfit;
 use crate::ffi::{Answer, Ctx, Flag, Text};
 
 /// The commands that the module runs for itself (`docs/plain-commands.md`); first the one that finds the others.
-const NEEDED: [&str; 37] = [
+const NEEDED: [&str; 38] = [
     "COMMAND",
     "ACL",
     "APPEND",
@@ -18,6 +18,7 @@ const NEEDED: [&str; 37] = [
     "DEL",
     "DUMP",
     "GET",
+    "GETRANGE",
     "HDEL",
     "HGETALL",
     "HINCRBY",

@@ -9,13 +9,13 @@
 //! is noted here, and the shard hears of it before any other input: the server calls in the middle of its own work,
 //! where nothing may be read or written. Until then nobody has seen more of the shard than before.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use claret_core::message::Refusal;
 use claret_core::{Applied, AttemptId, HeldEnd, Incarnation, Read, Records, Shard, ShardId, Time};
 use claret_planted::{Bug, is_planted};
-use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
+use claret_types::{Bytes, Effect, OpError, Operation, Reply, Run, State, TypeInfo};
 use smallvec::SmallVec;
 
 use super::caller::Caller;
@@ -23,7 +23,7 @@ use super::settings;
 use super::told_versions::Told;
 use crate::ffi::{Answer, Ctx, Flag, Key, Kind, Log, OnMainThread, Side, Text};
 use crate::parts::adding::{Adding, Kept, amount_of, effect_of};
-use crate::parts::command_table::{Row, Table};
+use crate::parts::command_table::{Keys, Row, Table};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::native::{self, HeldEnds, OpenKey, Server};
 use crate::parts::slots::{Closed, Slots, slot_of};
@@ -355,6 +355,15 @@ impl Records for Keyspace {
         applied
     }
 
+    fn run(&self, key: &Bytes, run: &Run) -> (Reply, Applied) {
+        self.carry_out_sum(key);
+        let done = native::commands::run(&self.server(), key, run);
+        if run.writes {
+            self.has_changed(key);
+        }
+        done
+    }
+
     fn take_read(&self) -> Read {
         self.read.with(std::mem::take).unwrap_or_default()
     }
@@ -484,6 +493,28 @@ impl Server for KeyspaceServer<'_> {
         let words = std::iter::once(Text::new(key)).chain(arguments.into_iter().map(Text::new));
         let words: SmallVec<[Text; 4]> = words.collect();
         self.ctx.call(command, c"!Ev", &words)
+    }
+
+    fn command(&self, words: &[Bytes], passes_on: bool) -> Answer {
+        let Some((name, rest)) = words.split_first() else { return Answer::Nil };
+        let Ok(name) = CString::new(&name[..]) else { return Answer::Nil };
+        let rest: SmallVec<[Text; 8]> = rest.iter().map(|word| Text::new(word)).collect();
+        self.ctx.call(&name, if passes_on { c"!Ev" } else { c"Ev" }, &rest)
+    }
+
+    fn key_places(&self, words: &[Bytes]) -> Vec<usize> {
+        let Some(row) = words.first().and_then(|name| self.keyspace.row(name)) else { return Vec::new() };
+        match row.keys {
+            Keys::Asked => {
+                let words: Vec<Text> = words.iter().map(|word| Text::new(word)).collect();
+                self.ctx.keys_of(&words).into_iter().map(|place| place.at).collect()
+            }
+            _ => row.places(words.len()).collect(),
+        }
+    }
+
+    fn row(&self, name: &[u8]) -> Option<Row> {
+        self.keyspace.row(name)
     }
 
     /// Whoever holds the key hears of its end when it comes.

@@ -10,13 +10,14 @@ use std::time::Instant;
 
 use claret_core::message::{KeyedCall, Refusal, Request};
 use claret_planted::{Bug, is_planted};
-use claret_types::{Bytes, OpError, Operation};
+use claret_types::{Access, Bytes, OpError, Operation};
 use smallvec::SmallVec;
 
 use super::caller::Caller;
 use super::keyspace::Keyspace;
 use super::settings;
 use crate::ffi::{Ctx, Flag, Text, User};
+use crate::parts::native::commands;
 use crate::parts::owner::Name;
 use crate::parts::slots::Slots;
 use crate::parts::users::Standing;
@@ -170,6 +171,7 @@ impl Keyspace {
             };
             match self.view(is_here) {
                 Some(true) if caller.is_server => Ok(()),
+                Some(true) if op.is_command() => self.admits_command(ctx, caller, key, op),
                 Some(true) => caller.admits(ctx, key, op),
                 Some(false) | None => Err(Refusal::Elsewhere { key: key.clone() }),
             }
@@ -178,6 +180,42 @@ impl Keyspace {
             true => Err(Refusal::Denied { key: key.clone(), reason: "nobody asks for it".to_owned() }),
             false => Err(Refusal::Elsewhere { key: key.clone() }),
         })
+    }
+}
+
+/// Commands as steps of a transaction.
+impl Keyspace {
+    /// Whether a command may be a step on this key, and its caller may send it (A21).
+    fn admits_command(&self, ctx: Ctx, caller: &Caller, key: &Bytes, op: &Operation) -> Result<(), Refusal> {
+        let Some(command) = op.command() else { return Ok(()) };
+        let words: Vec<Text> = command.words().iter().map(|word| Text::new(word)).collect();
+        let row = self.row(&command.words()[0]);
+        let keys = row.map_or_else(Vec::new, |row| row.keys(&words, |words| ctx.keys_of(words)));
+        let keys: Vec<&[u8]> = keys.into_iter().map(|(key, _)| key).collect();
+        let may = caller.is_almighty || caller.may(&words) || is_planted(Bug::CommandRightsUnasked);
+        if !may {
+            let name = command.words()[0].to_string();
+            let reason = caller.denied(ctx, &name, key, command.access()).line();
+            return Err(Refusal::Denied { key: key.clone(), reason });
+        }
+        if op.expects() && !op.is_tried() {
+            let error = OpError::Told(
+                "ERR a command answers when it is carried out: nothing can be expected of it".into(),
+            );
+            return Err(Refusal::Operation { key: key.clone(), error: Box::new(error) });
+        }
+        if let Some(error) = commands::refusal(row, command, key, &keys) {
+            return Err(Refusal::Operation { key: key.clone(), error: Box::new(OpError::Told(error)) });
+        }
+        let writes = command.access() == Access::Write;
+        if settings::DRAIN.get() == 1 || writes && caller.is(Flag::ReadOnly) {
+            return Err(Refusal::ReadOnly);
+        }
+        if row.is_some_and(|row| row.adds) && caller.is(Flag::OutOfMemory) && !is_planted(Bug::MemoryIgnored)
+        {
+            return Err(Refusal::NoMemory { key: key.clone() });
+        }
+        Ok(())
     }
 }
 

@@ -48,6 +48,14 @@ pub(crate) struct Row {
     pub(crate) no_script: bool,
     /// It may change keys, and the server does not tell.
     pub(crate) is_silent: bool,
+    /// The server refuses it over `maxmemory`.
+    pub(crate) adds: bool,
+    /// It is another module's.
+    pub(crate) is_anothers: bool,
+    /// It may change records; of one with subcommands, some of them may.
+    pub(crate) writes: bool,
+    /// The type of the records that it is on, as `TYPE` names it; `None`: of any, or of no record.
+    pub(crate) kind: Option<&'static str>,
 }
 
 /// By name.
@@ -98,7 +106,22 @@ fn row(parts: Vec<Answer>) -> Option<(Bytes, Row)> {
     let mut number = || i32::try_from(parts.next()?.int()?).ok();
     let (first, last, step) = (number()?, number()?, number()?);
     let is = |flag: &str| flags.iter().any(|known| **known == *flag.as_bytes());
-    let subcommands = parts.nth(3).map_or_else(Vec::new, Answer::items);
+    let categories = parts.next().map_or_else(Vec::new, |it| it.list().collect());
+    let subcommands = parts.nth(2).map_or_else(Vec::new, Answer::items);
+    let has_flag = |it: &Answer, flag: &str| {
+        it.clone()
+            .items()
+            .into_iter()
+            .nth(2)
+            .is_some_and(|flags| flags.list().any(|it| *it == *flag.as_bytes()))
+    };
+    let writes = match subcommands.is_empty() {
+        true => !is("readonly"),
+        false => subcommands.iter().any(|it| has_flag(it, "write")),
+    };
+    let of_subcommand =
+        |it: &Answer| it.clone().items().into_iter().nth(6).map_or_else(Vec::new, |it| it.list().collect());
+    let kind = kind_of(&categories).or_else(|| subcommands.iter().find_map(|it| kind_of(&of_subcommand(it))));
     let keys = if is("movablekeys")
         || subcommands.into_iter().any(has_keys) && !is_planted(Bug::SubcommandsUnseen)
     {
@@ -112,9 +135,30 @@ fn row(parts: Vec<Answer>) -> Option<(Bytes, Row)> {
     let access = if is("readonly") { Access::Read } else { Access::Write };
     let special = special(&name);
     let keys = if takes_no_part(&name) { Keys::None } else { keys };
-    let is_anothers = is("module") && is("write") && !name.starts_with(b"claret.");
-    let is_silent = is_anothers || tells_nobody(&name);
-    Some((name, Row { keys, access, special, arity, no_script: is("noscript"), is_silent }))
+    let is_anothers = is("module");
+    let is_silent = is_anothers && is("write") && !name.starts_with(b"claret.") || tells_nobody(&name);
+    let (no_script, adds) = (is("noscript"), is("denyoom"));
+    let kind = kind.filter(|_| !overwrites(&name));
+    Some((name, Row { keys, access, special, arity, no_script, is_silent, adds, is_anothers, writes, kind }))
+}
+
+/// Commands that put a value in place of a record of whatever type.
+fn overwrites(name: &[u8]) -> bool {
+    matches!(name, b"set" | b"setex" | b"psetex" | b"mset" | b"bitop")
+        || name.ends_with(b"store") && name != b"restore"
+}
+
+/// The type of the records that commands of these categories are on.
+fn kind_of(categories: &[Bytes]) -> Option<&'static str> {
+    categories.iter().find_map(|category| match &category[..] {
+        b"@stream" => Some("stream"),
+        b"@string" | b"@bitmap" | b"@hyperloglog" => Some("string"),
+        b"@list" => Some("list"),
+        b"@hash" => Some("hash"),
+        b"@set" => Some("set"),
+        b"@sortedset" | b"@geo" => Some("zset"),
+        _ => None,
+    })
 }
 
 fn has_keys(subcommand: Answer) -> bool {
@@ -294,6 +338,10 @@ mod tests {
             arity: -2,
             no_script: false,
             is_silent: false,
+            adds: false,
+            is_anothers: false,
+            writes: true,
+            kind: None,
         };
         let places = |row: Row, words| row.places(words).collect::<Vec<_>>();
         assert_eq!(places(row(1, 1, 1), 3), [1]);

@@ -41,6 +41,9 @@ pub(crate) fn on_any(method: &'static str) -> Equivalent {
         "RECORD.DIGEST" => Equivalent::of("DUMP").and("PEXPIRETIME"),
         "RECORD.VERSION" => Equivalent::of("WATCH"),
         "RECORD.PUT" => Equivalent::of("RESTORE"),
+        // Where its words are not known; a command is admitted by its words.
+        "RECORD.RUN" => Equivalent::of("RESTORE"),
+        "RECORD.RUN_RO" => Equivalent::of("DUMP"),
         _ => Equivalent::named(method),
     }
 }

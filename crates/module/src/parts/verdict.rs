@@ -223,6 +223,10 @@ mod tests {
         arity: -2,
         no_script: false,
         is_silent: false,
+        adds: false,
+        is_anothers: false,
+        writes: true,
+        kind: None,
     };
 
     const AT_EASE: Standing = Standing {

@@ -5,6 +5,7 @@ mod bad_input;
 mod bounds;
 mod calls;
 mod clocks;
+mod commands;
 mod common;
 mod conformance;
 mod documents;

@@ -166,7 +166,8 @@ fn every_operation_that_writes_is_among_them() {
         .collect();
     for method in BUILTIN.iter().flat_map(|kind| kind.methods) {
         let name = method.name.trim_end_matches(".RETURNING");
-        if method.access == Access::Write {
+        // What a command of the server changes it has commands of its own for: see `commands`.
+        if method.access == Access::Write && name != "RECORD.RUN" {
             assert!(tried.contains(&name), "{name} is not tried");
         }
     }

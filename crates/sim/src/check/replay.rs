@@ -86,6 +86,9 @@ impl<'a> Replay<'a> {
         torn: bool,
     ) -> Result<Option<Effect>, Violation> {
         let Issued { key, op, reply, .. } = issued;
+        if op.is_command() && reply.as_ref().is_some_and(says_that_it_vanished) {
+            return Ok(None);
+        }
         // Unique numbers are the store's to choose, but it must choose well.
         let unique = match reply {
             Some(Reply::Int(number)) => Unique(*number as u64),
@@ -108,4 +111,9 @@ impl<'a> Replay<'a> {
             _ => Ok(inverse),
         }
     }
+}
+
+/// Whether a command was not carried out, as its record had vanished since the vote (A25).
+fn says_that_it_vanished(reply: &Reply) -> bool {
+    matches!(reply, Reply::Failed(error) if error.to_string().starts_with("ERR the key expired or was removed"))
 }

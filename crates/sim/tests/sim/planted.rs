@@ -26,7 +26,7 @@ const NOTICED_HEAD: &str = "# The seed that noticed each planted bug last, which
 pub(crate) type Scripted = (&'static str, &'static str, &'static str);
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [Scripted; 68] = [
+const SCRIPTED: [Scripted; 72] = [
     ("parted-count", MEMBERS, "with_bug(Some(Bug::PartedCount),"),
     ("parted-waits", MEMBERS, "with_bug(Some(Bug::PartedWaits),"),
     ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
@@ -68,6 +68,10 @@ const SCRIPTED: [Scripted; 68] = [
     ("ordered-near-bounds", LASTING, "with_bug(Some(Bug::OrderedNearBounds),"),
     ("draws-in-order-forgotten", LASTING, "with_bug(Some(Bug::DrawsInOrderForgotten),"),
     ("little-draws-unordered", LASTING, "with_bug(Some(Bug::LittleDrawsUnordered),"),
+    ("commands-by-record", COMMANDS, "with_bug(Some(Bug::CommandsByRecord),"),
+    ("late-answers-forgotten", COMMANDS, "with_bug(Some(Bug::LateAnswersForgotten),"),
+    ("late-answers-once", COMMANDS, "Bug::LateAnswersOnce,"),
+    ("operations-behind-commands", COMMANDS, "with_bug(Some(Bug::OperationsBehindCommands),"),
     ("promoted-answers-anew", PROMOTED, "with_bug(Some(Bug::PromotedAnswersAnew),"),
     ("mixed-trial-counts", ADAPTIVE, "Bug::MixedTrialCounts,"),
     ("unequal-trial-counts", ADAPTIVE, "Bug::UnequalTrialCounts,"),
@@ -106,6 +110,7 @@ const MOVED: &str = include_str!("../../../core/tests/core/moved.rs");
 const CLOCKS: &str = include_str!("../../../core/tests/core/traps/clocks.rs");
 const NESTING: &str = include_str!("../../../core/tests/core/nesting.rs");
 const OPTIMISTIC: &str = include_str!("../../../core/tests/core/optimistic.rs");
+const COMMANDS: &str = include_str!("../../../core/tests/core/traps/commands.rs");
 const LASTING: &str = include_str!("../../../core/tests/core/traps/lasting.rs");
 const PROMOTED: &str = include_str!("../../../core/tests/core/traps/promoted.rs");
 const TOLD: &str = include_str!("../../../core/tests/core/traps/told.rs");

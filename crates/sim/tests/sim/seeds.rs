@@ -62,6 +62,7 @@ fn configurations_cover_the_switches() {
     both(|config| config.network.framed);
     both(|config| config.programs.savepoints_permille > 0);
     both(|config| config.programs.demands_permille > 0);
+    both(|config| config.commands_permille > 0);
     both(|config| config.added_permille > 0 && config.probes_permille < 1_000);
     both(|config| config.is_external() && config.faults.moves > 0);
     both(|config| config.is_external() && config.faults.leaves);
@@ -115,7 +116,9 @@ fn demands_are_met_or_not() {
 /// The configuration of a seed that a test names, as it was when that was written.
 fn without_added_types(seed: u64) -> Config {
     let mut config = Config::random(seed);
-    config.set("added_permille=0").expect("a setting");
+    for later in ["added_permille=0", "commands_permille=0"] {
+        config.set(later).expect("a setting");
+    }
     config
 }
 

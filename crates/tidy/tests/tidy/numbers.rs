@@ -14,6 +14,7 @@ pub(crate) const RULES: &[(char, &str)] = &[
     ('N', "docs/nesting.md"),
     ('K', "docs/chains.md"),
     ('E', "docs/errands.md"),
+    ('A', "docs/scripts.md"),
     ('D', "docs/durability.md"),
     ('G', "docs/gateway.md"),
 ];

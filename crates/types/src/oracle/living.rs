@@ -3,9 +3,10 @@
 
 use std::marker::PhantomData;
 
+use crate::Moment;
 use crate::content::Content;
 use crate::data_type::{Arguments, DataType, Examples, Execution, Few, Method, Unique};
-use crate::keyspace::{KEYSPACE, KeyspaceOp, Moment};
+use crate::keyspace::{KEYSPACE, KeyspaceOp};
 use crate::{Bytes, Claims, Effect, Expiry, Modes, OpError, Operation, Reply, Room, State};
 
 /// Records of `T` that come, expire and go. `check::<Living<T>>` shows that operations of `T` and those on records of

@@ -1,5 +1,6 @@
 //! The data types: what users meet, the oracle that checks their specifications, and states of which a part is there.
 
+mod commands;
 mod contract;
 mod custom_type;
 mod document;

@@ -4,6 +4,7 @@ mod at_commit;
 mod bad_input;
 mod blocking;
 mod closed;
+mod commands;
 mod commits;
 mod conformance;
 mod errors;

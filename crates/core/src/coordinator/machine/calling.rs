@@ -270,7 +270,8 @@ impl Coordinator {
     #[inline]
     pub(crate) fn one_shot(&self) -> Option<&[(ShardId, KeyedCall)]> {
         let is_first = self.number == 1 && self.state == State::Running && self.participants.is_empty();
-        (is_first && self.calls.are_all_buffered()).then_some(self.calls.buffered())
+        (is_first && self.calls.are_all_buffered() && !self.calls.have_commands())
+            .then_some(self.calls.buffered())
     }
 
     /// Buffers all that a one-shot transaction has. Gives the number of the next call.

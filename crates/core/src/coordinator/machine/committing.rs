@@ -90,15 +90,22 @@ impl Coordinator {
         }
         let is_stamped = self.stamp.suggested().is_some();
         let order = (self.turns.first(), hot);
-        let goes_another_way = self.ways.begin(&self.switches, is_stamped, &mut self.participants, order);
+        // Commands of the server go in two rounds (A20).
+        let goes_another_way = !self.calls.have_commands()
+            && self.ways.begin(&self.switches, is_stamped, &mut self.participants, order);
         self.round.list(self.participants.listed());
         self.state = State::Preparing;
         if goes_another_way {
             self.participants.give_turns(|_| 0);
         } else {
             // A stamped attempt holds nothing that others wait for (P83).
-            let hot = if is_stamped { &[] } else { hot };
-            self.turns.give(&mut self.participants, &self.calls, hot);
+            let mut hot: SmallVec<[ShardId; 4]> = if is_stamped { SmallVec::new() } else { hot.into() };
+            if let Some(decides) = self.calls.only_shard_with_commands().filter(|_| !is_stamped) {
+                // Its answers come with the decision, and nobody waits for them behind that (A23).
+                hot.retain(|shard| *shard != decides);
+                hot.push(decides);
+            }
+            self.turns.give(&mut self.participants, &self.calls, &hot);
         }
         self.send_prepares();
         self.expect_answers(now);
@@ -173,6 +180,9 @@ impl Coordinator {
                 self.consider_giving_way(now);
             }
             Response::Voted { replies, .. } => self.on_vote(now, from, replies, false),
+            Response::Committed { replies, .. } if self.state == State::Committed => {
+                self.on_late(from, replies)
+            }
             Response::Committed { replies, .. } => self.on_vote(now, from, replies, true),
             Response::Refused { refusal, since, .. } => self.on_refused(now, from, refusal, since),
             Response::Applied { .. } => self.on_applied(from),
@@ -227,6 +237,9 @@ impl Coordinator {
             return; // A double.
         }
         participant.vote_yes(applied);
+        if !applied && self.calls.answer_late_at(from, &replies) {
+            participant.answer_late();
+        }
         self.round.add_replies(replies, &self.participants, &self.calls);
         if self.participants.have_all_voted_yes() {
             self.begin_applying();
@@ -285,8 +298,12 @@ impl Coordinator {
             self.stamp.place(at, until);
             return self.tell_if_due();
         }
-        let replies = self.round.take_replies();
-        self.out.tell(Event::Committed { replies });
+        if self.participants.iter().all(|it| it.has_answered()) || is_planted(Bug::ToldBeforeLateAnswers) {
+            let replies = self.round.take_replies();
+            self.out.tell(Event::Committed { replies });
+        } else {
+            self.stamp.await_answers();
+        }
         if self.ways.tells_decision(&self.participants) {
             for shard in self.participants.unapplied() {
                 self.out.send(shard, Request::Apply { attempt });
@@ -313,6 +330,16 @@ impl Coordinator {
         if !are_answers_known {
             self.stamp.lose_answers();
         }
+        self.tell_if_due();
+        self.end_if_applied();
+    }
+
+    /// It has carried out the attempt, and says what commands of the server answered (A23).
+    fn on_late(&mut self, from: ShardId, mut replies: Vec<(CallNo, Reply)>) {
+        self.calls.keep_own(from, self.participants.len() > 1, &mut replies);
+        self.round.leave_out_known(&mut replies);
+        let are_answers_known = self.participants.of(from).apply_with(Some(replies));
+        debug_assert!(are_answers_known, "they are here");
         self.tell_if_due();
         self.end_if_applied();
     }

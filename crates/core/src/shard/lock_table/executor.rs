@@ -8,7 +8,7 @@
 //! Invariant ([`Executor::check`]): between inputs no instant transaction is half done.
 
 use claret_types::{
-    Bytes, Effect, Executed, KeyspaceOp, Method, OpError, Operation, Reply, Room, State, Unique,
+    Bytes, Effect, Executed, KeyspaceOp, Method, OpError, Operation, Reply, Room, Run, State, Unique,
 };
 use smallvec::SmallVec;
 
@@ -166,7 +166,7 @@ impl Executor {
             let method = op.method();
             // What is put may be of any type, with rights of its own.
             let is_put = matches!(op.keyspace(), Some(KeyspaceOp::Put(_)));
-            if is_put || !asked.iter().any(|known| std::ptr::eq(*known, method)) {
+            if is_put || op.is_command() || !asked.iter().any(|known| std::ptr::eq(*known, method)) {
                 asked.push(method);
                 records.admit(key, op)?;
             }
@@ -384,6 +384,53 @@ impl Executor {
             self.versions.changed(key);
         }
         false
+    }
+
+    /// Carries out what a holder did before it leaves, but for commands of the server: those it adds to `runs`. Whether an external record
+    /// ended with that.
+    pub(super) fn apply_before_commands(
+        &mut self,
+        key: &Bytes,
+        state: &mut Option<State>,
+        holder: &mut Holder,
+        fate: Fate<'_>,
+        runs: &mut Vec<Run>,
+    ) -> bool {
+        let applied = holder.items.iter_mut().filter(|item| item.is_applied(fate));
+        let mut effects: SmallVec<[Effect; 4]> = SmallVec::new();
+        for effect in applied.filter_map(|item| item.effect.take()) {
+            match effect.run() {
+                Some(run) => runs.push(run.clone()),
+                None => effects.push(effect),
+            }
+        }
+        if self.external.is_some() {
+            return self.apply_outside(key, &effects);
+        }
+        for effect in effects {
+            effect.apply(state);
+            self.versions.changed(key);
+        }
+        false
+    }
+
+    /// Carries out a command. The answer, and whether an external record ended with that.
+    pub(super) fn run(
+        &mut self,
+        counts: &mut Counts,
+        key: &Bytes,
+        state: &mut Option<State>,
+        run: &Run,
+    ) -> (Reply, bool) {
+        if let Some(External(records)) = self.external {
+            let (reply, applied) = records.run(key, run);
+            counts.read(records.take_read());
+            return (reply, applied == Applied::Ended);
+        }
+        if run.writes {
+            self.versions.changed(key);
+        }
+        (run.carry_out(state), false)
     }
 
     /// A holder of an external record leaves for whom its end was put off. Whether it ended.

@@ -1,7 +1,7 @@
 //! Operations on the locks of records: asking, leaving, undoing, voting, standing in line. Each gets its record from the table, does
 //! its work there, and gives back what is not needed any more.
 
-use claret_types::{Bytes, Reply, State};
+use claret_types::{Bytes, Reply, Run, State};
 use smallvec::SmallVec;
 
 use super::lock::{Answers, Carried, Stop};
@@ -95,6 +95,24 @@ impl LockTable {
         self.change(record, |left, around| left.leave(around, attempt, fate));
         self.settle(now, record);
         self.tidy(record);
+    }
+
+    /// An attempt is about to leave this record that runs commands of the server: see [`Self::run`]. All else that it did on the record
+    /// is carried out.
+    pub(crate) fn apply_before_commands(
+        &mut self,
+        record: RecordIx,
+        attempt: AttemptId,
+        members: &Members,
+        runs: &mut Vec<Run>,
+    ) {
+        let fate = Fate::Apply(members);
+        self.change(record, |left, around| left.apply_before_commands(around, attempt, fate, runs));
+    }
+
+    /// Carries out a command on a record that is not left yet: its answer.
+    pub(crate) fn run(&mut self, record: RecordIx, run: &Run) -> Reply {
+        self.change(record, |left, around| left.run(around, run))
     }
 
     /// An attempt votes: what it is going to do on these records is noted, if anybody wants to know.

@@ -141,7 +141,12 @@ impl Observations {
     pub fn looks_at(&self, key: &Bytes, op: &Operation) -> bool {
         let is_locked = self.locks(key);
         // What the clock goes into is never the same again; what its user demands is looked at once.
-        op.returns() && !op.is_timed() && !op.expects() && !is_locked && self.of(key).len() < LOOK_OPS_MAX
+        op.returns()
+            && !op.is_command()
+            && !op.is_timed()
+            && !op.expects()
+            && !is_locked
+            && self.of(key).len() < LOOK_OPS_MAX
     }
 
     /// Whether a record is locked in this attempt, from its first touch or by now.

@@ -10,6 +10,7 @@
 
 mod clocks;
 mod closed;
+mod commands;
 mod commit;
 mod deadlock;
 mod effects;

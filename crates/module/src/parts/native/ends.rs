@@ -48,7 +48,7 @@ pub(crate) fn hold_end(server: &impl Server, key: &Bytes) -> HeldEnd {
 }
 
 /// To when an end is put off that is at this time.
-fn later(end: i64, now: i64) -> i64 {
+pub(super) fn later(end: i64, now: i64) -> i64 {
     end.max(now + HELD_MS)
 }
 
@@ -136,6 +136,7 @@ fn apply_within(
                 end = state.expiry();
                 put(record, &state.clone().expiring(None));
             }
+            Some(KeyspaceEffect::Run(_)) => unreachable!("commands are carried out by themselves"),
             Some(KeyspaceEffect::Remove | KeyspaceEffect::Persist) => {
                 end = None;
                 keyspace::apply(record, &[*effect]);

@@ -132,6 +132,7 @@ pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
             }
             KeyspaceEffect::Persist => record.write(c"PERSIST", []),
             KeyspaceEffect::Put(state) => put(record, state),
+            KeyspaceEffect::Run(_) => unreachable!("commands are carried out by themselves"),
         }
     }
 }
@@ -144,7 +145,7 @@ pub(super) fn may_end_it(effects: &[&Effect], now_ms: impl Fn() -> i64) -> bool 
     let ends = effects.iter().filter_map(|effect| match effect.keyspace()? {
         KeyspaceEffect::ExpireAt(at) | KeyspaceEffect::Extend(at) => Some(*at),
         KeyspaceEffect::Put(state) => state.expiry(),
-        KeyspaceEffect::Remove | KeyspaceEffect::Persist => None,
+        KeyspaceEffect::Remove | KeyspaceEffect::Persist | KeyspaceEffect::Run(_) => None,
     });
     ends.min().is_some_and(|at| is_soon(at, now_ms()))
 }

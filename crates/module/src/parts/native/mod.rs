@@ -7,6 +7,7 @@
 //!
 //! What this does not do: locks, and whether an operation is allowed (`node/rights.rs`).
 
+pub(crate) mod commands;
 #[cfg(test)]
 mod costs;
 mod documents;
@@ -53,6 +54,9 @@ pub(crate) fn partial_state(
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
     let record = Record::new(server, key, op.method().name);
+    if let Some(command) = commands::of(op) {
+        return commands::partial_state(&record, command, own);
+    }
     let state = match own.is_empty() && op.keyspace().is_none() {
         true => content(&record, op, &[])?, // Mostly.
         false => match keyspace::partial_state(&record, op, own) {
@@ -355,6 +359,15 @@ impl<'a, S: Server> Record<'a, S> {
     /// Runs a command that reads: its name, the key, what follows.
     fn read<'b>(&self, command: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) -> Answer {
         let answer = self.server.read(command, self.name(), arguments);
+        let (elements, bytes) = answer.size();
+        self.server.note_read(elements, bytes);
+        answer
+    }
+
+    /// Runs a command that reads, whole; its key takes the place of the empty word.
+    fn command_on(&self, words: &[&str]) -> Answer {
+        let word = |word: &&str| if word.is_empty() { self.key.clone() } else { Bytes::from(*word) };
+        let answer = self.server.command(&words.iter().map(word).collect::<Vec<_>>(), false);
         let (elements, bytes) = answer.size();
         self.server.note_read(elements, bytes);
         answer

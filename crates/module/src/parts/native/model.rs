@@ -9,6 +9,7 @@ use claret_types::Bytes;
 use super::held_ends::HeldEnds;
 use super::server::{OpenKey, Server};
 use crate::ffi::{Answer, Kind, Side};
+use crate::parts::command_table::Row;
 
 /// A key's value.
 #[derive(Clone, Debug, PartialEq)]
@@ -350,6 +351,19 @@ impl Server for Model {
         arguments: impl IntoIterator<Item = &'a [u8]>,
     ) -> Answer {
         self.write(command, name, arguments)
+    }
+
+    /// It knows no whole commands.
+    fn command(&self, words: &[Bytes], _: bool) -> Answer {
+        Answer::Error(format!("ERR unknown command {words:?}"))
+    }
+
+    fn key_places(&self, _: &[Bytes]) -> Vec<usize> {
+        vec![1]
+    }
+
+    fn row(&self, _: &[u8]) -> Option<Row> {
+        None
     }
 
     fn expiry_changed(&self, _: &Bytes, name: &Bytes) -> bool {

@@ -7,6 +7,7 @@ use claret_types::Bytes;
 
 use super::held_ends::HeldEnds;
 use crate::ffi::{Answer, Kind, Side};
+use crate::parts::command_table::Row;
 
 /// A server with keys.
 pub(crate) trait Server {
@@ -52,6 +53,15 @@ pub(crate) trait Server {
         key: &Bytes,
         arguments: impl IntoIterator<Item = &'a [u8]>,
     ) -> Answer;
+
+    /// Runs a command of any kind, whole; `passes_on`: to the replicas and the append-only file.
+    fn command(&self, words: &[Bytes], passes_on: bool) -> Answer;
+
+    /// Where the keys of a command are among its words.
+    fn key_places(&self, words: &[Bytes]) -> Vec<usize>;
+
+    /// What is known of a command of this name.
+    fn row(&self, name: &[u8]) -> Option<Row>;
 
     /// A command was run that may have changed when the key expires. Whether it is still there: its time may be over.
     fn expiry_changed(&self, key: &Bytes, name: &Self::Text) -> bool;

@@ -439,6 +439,7 @@ pub(crate) fn example(kind: &TypeInfo, method: &Method) -> String {
     let arguments = match method.name {
         "BCREATE" => " 1 0 2".to_owned(),
         "RECORD.PUT" => " set 1".to_owned(),
+        "RECORD.RUN" | "RECORD.RUN_RO" => " STRLEN b:1".to_owned(),
         _ => method.arguments.split(' ').filter(is_required).map(argument).collect(),
     };
     format!("{}:{}{arguments}", kind.name, method.name)

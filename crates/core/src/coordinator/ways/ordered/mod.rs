@@ -48,6 +48,11 @@ impl Stamp {
         (self.placed_at, self.told_at) = (Some(at), Some(until));
     }
 
+    /// All have voted, without timestamps, and answers are still to come: the caller is told when they are there.
+    pub(in crate::coordinator) fn await_answers(&mut self) {
+        self.told_at = Some(Timestamp::default());
+    }
+
     /// The final timestamp, once that is known.
     pub(in crate::coordinator) fn placed_at(&self) -> Option<Timestamp> {
         self.placed_at

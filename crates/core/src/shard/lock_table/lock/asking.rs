@@ -89,7 +89,13 @@ impl Record {
         let mut asked = calls.len();
         while at < calls.len() && (at == 0 || around.counts.dearness() <= enough) {
             let some = &calls[at..calls.len().min(at.saturating_add(asked))];
-            let Some((view, covered)) = around.executor.open(around.counts, self, owner, some) else {
+            // Behind a command, and before one, each is looked at by itself.
+            let has_commands = some.iter().any(|call| call.op.is_command()) || self.is_run_on_by(owner);
+            let view = match has_commands {
+                true => None,
+                false => around.executor.open(around.counts, self, owner, some),
+            };
+            let Some((view, covered)) = view else {
                 match self.request_one(around, now, owner, &calls[at], false) {
                     Ok(answer) => answers.push(answer),
                     Err(stop) => return stop,
@@ -291,8 +297,17 @@ impl Record {
         if self.has_vanished() {
             return Verdict::Wait;
         }
+        if !call.op.is_command() && self.is_run_on_by(owner) {
+            return Verdict::Fail(behind_commands(call));
+        }
         let executed = around.executor.execute(around.counts, self, owner, call);
         self.judge(around.switches, owner, call, executed)
+    }
+
+    /// Whether an attempt runs a command of the server on the record: what that leaves nobody knows before.
+    fn is_run_on_by(&self, owner: Owner) -> bool {
+        let own = self.lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
+        own.is_some_and(|own| own.runs_commands) && !is_planted(Bug::OperationsBehindCommands)
     }
 
     /// Decides about a call that was executed: checks its claims.
@@ -449,4 +464,12 @@ pub(super) fn judge_error<G>(error: OpError, alone: bool) -> Verdict<G> {
 
 fn draws_fit(claims: &Claims, room: Room) -> bool {
     claims.draw.down <= room.down && claims.draw.up <= room.up
+}
+
+/// A22: which operations come behind a command.
+fn behind_commands(call: &Call) -> OpError {
+    let name = call.op.method().name;
+    OpError::Told(format!(
+        "ERR behind a command of the server on this key a transaction has further commands alone, and {name} is an operation"
+    ))
 }

@@ -30,11 +30,18 @@ pub(crate) struct Item {
     pub(crate) member: Member,
     pub(super) claims: Claims,
     pub(in super::super) effect: Option<Effect>,
+    pub(super) runs_command: bool,
 }
 
 impl Item {
     pub(super) fn of(call: &Call, claims: Claims, effect: Option<Effect>) -> Self {
-        Item { no: call.no, member: call.member, claims, effect }
+        let runs_command = call.op.is_command();
+        // Whoever carries out a command says by this number what it answers.
+        let effect = match runs_command {
+            true => effect.map(|effect| effect.numbered(call.no.0)),
+            false => effect,
+        };
+        Item { no: call.no, member: call.member, claims, effect, runs_command }
     }
 
     /// Whether its effect is carried out: that of a member that commits (C13).
@@ -52,6 +59,8 @@ impl Item {
 pub(in super::super) struct Holder {
     pub(super) birth: Birth,
     pub(in super::super) items: SmallVec<[Item; 1]>,
+    /// Some of its calls are commands of the server (A22).
+    pub(super) runs_commands: bool,
     /// What its clocks are of, where calls are ordered.
     pub(super) used: Used,
     /// The eldest waiter it was told of.
@@ -99,6 +108,7 @@ impl Holder {
         Holder {
             birth,
             items: SmallVec::new(),
+            runs_commands: false,
             used: Used::default(),
             told: None,
             holds_end: false,
@@ -119,6 +129,7 @@ impl Holder {
         if let Some(by_number) = &mut self.by_number {
             by_number.insert(item.no, at);
         }
+        self.runs_commands |= item.runs_command;
         self.items.push(item);
         if self.items.len() > FEW && self.sums.is_none() {
             self.sums = Some(Box::new(Sums::of(&self.items)));

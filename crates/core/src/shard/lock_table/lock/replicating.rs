@@ -16,7 +16,7 @@ impl Record {
         let holder = lock.holders.get(&attempt)?;
         let in_order = holder.calls_in_order().cloned().unwrap_or_default();
         let items = if in_order.is_empty() { &holder.items[..] } else { &[] };
-        let granted = items.iter().map(|Item { no: _, member, claims, effect }| Granted {
+        let granted = items.iter().map(|Item { no: _, member, claims, effect, runs_command: _ }| Granted {
             member: *member,
             claims: claims.clone(),
             effect: effect.clone(),
@@ -56,7 +56,8 @@ impl Lock {
         }
         for Granted { member, claims, effect } in granted {
             // It has voted, so nothing more is undone.
-            holder.push(Item { no: CallNo(u32::MAX), member, claims, effect });
+            let runs_command = effect.as_ref().is_some_and(|effect| effect.run().is_some());
+            holder.push(Item { no: CallNo(u32::MAX), member, claims, effect, runs_command });
         }
     }
 

@@ -54,7 +54,10 @@ impl Step<'_> {
         // The clocks of its records, or everything, if somebody who conflicts is present (P77).
         let is_settled = is_alone || is_planted(Bug::PresentIsSettled);
         let behind = if is_settled { before } else { Timestamp::MAX };
-        let said = self.answer_in_order(attempt, &held, is_alone);
+        let said = match self.attempts[attempt].granted.has_commands {
+            true => Said::Nothing, // Their answers come with the others, once they are carried out.
+            false => self.answer_in_order(attempt, &held, is_alone),
+        };
         self.attempts[attempt].write_yes(Some(Place { at, behind, said }));
         self.safe_time.note_vote();
         self.tell_vote(attempt);
@@ -162,6 +165,7 @@ impl Step<'_> {
             let at = if is_planted(Bug::FinalToldAsVoted) { voted.at } else { at };
             Some(Change::Placed { attempt, at })
         });
+        self.run_commands(attempt, Some(&locked), &members);
         for record in locked {
             // Before the lock goes (P75, P84).
             self.table.raise(record, attempt, if is_planted(Bug::LockedKeepVote) { voted.at } else { at });

@@ -1,0 +1,101 @@
+//! Commands of the server as steps of a transaction (docs/scripts.md), on a cluster of locks and on one whose calls are ordered.
+
+use claret::{Records, Reply, Store};
+
+use super::rig::{all_ordered, prefix, shared};
+
+/// Tasks each append to two streams and count in one transaction: all or nothing, and the answers are the ids that the streams have.
+async fn appended(store: &Store) {
+    const TASKS: usize = 6;
+    const EACH: usize = 20;
+    let prefix = prefix();
+    let [one, other, sum] = ["one", "other", "sum"].map(|name| format!("{prefix}{name}"));
+    let tasks = (0..TASKS).map(|task| {
+        let (store, one, other, sum) = (store.clone(), one.clone(), other.clone(), sum.clone());
+        tokio::spawn(async move {
+            let mut ids = Vec::new();
+            for number in 0..EACH {
+                let value = format!("{task}:{number}");
+                let (last, first, second) = store
+                    .transaction(async |tx| {
+                        tx.counter(&sum).add(1)?;
+                        let last = tx.at_commit();
+                        let first = last.command(&one, ["XADD", &one, "*", "of", &value]);
+                        let second = last.command(&other, ["XADD", &other, "*", "of", &value]);
+                        let _ = last.command_ro(&other, ["XLEN", &other]);
+                        Ok((last, first, second))
+                    })
+                    .await
+                    .expect("it commits");
+                let replies = last.replies().expect("they are here");
+                ids.push((replies.get(first).expect("an id"), replies.get(second).expect("an id")));
+            }
+            ids
+        })
+    });
+    let mut answered = Vec::new();
+    for task in tasks.collect::<Vec<_>>() {
+        answered.extend(task.await.expect("no task panics"));
+    }
+    assert_eq!(store.counter(&sum).get().await.expect("read"), (TASKS * EACH) as i64);
+    for (stream, is_first) in [(&one, true), (&other, false)] {
+        let batch = store.batch();
+        let all = batch.command_ro(stream, ["XRANGE", stream, "-", "+"]);
+        let Reply::Array(entries) = batch.commit().await.expect("read").get(all).expect("entries") else {
+            panic!("entries")
+        };
+        let mut ids: Vec<String> = entries
+            .iter()
+            .map(|entry| match entry {
+                Reply::Array(parts) => parts[0].to_string(),
+                other => panic!("{other}"),
+            })
+            .collect();
+        let mut told: Vec<String> = answered
+            .iter()
+            .map(|(first, second)| if is_first { first.to_string() } else { second.to_string() })
+            .collect();
+        ids.sort_unstable();
+        told.sort_unstable();
+        assert_eq!(ids, told, "each id was told to one");
+    }
+}
+
+#[tokio::test]
+async fn commands_are_steps_where_calls_lock() {
+    let _limit = super::limit::of_test();
+    appended(&Store::connect(shared().url()).await.expect("a store")).await;
+}
+
+#[tokio::test]
+async fn commands_are_steps_where_all_is_ordered() {
+    let _limit = super::limit::of_test();
+    appended(&Store::connect(all_ordered().url()).await.expect("a store")).await;
+}
+
+#[tokio::test]
+async fn a_command_is_refused_where_its_answer_is_needed_or_no_server_is() {
+    let _limit = super::limit::of_test();
+    let store = Store::connect(shared().url()).await.expect("a store");
+    let (stream, sum) = (format!("{}stream", prefix()), format!("{}sum", prefix()));
+    let add = store.batch();
+    let _ = add.command(&stream, ["XADD", &stream, "5-1", "f", "v"]);
+    add.commit().await.expect("committed");
+    let batch = store.batch();
+    batch.counter(&sum).add(1);
+    let _ = batch.command(&stream, ["XADD", &stream, "5-1", "f", "v"]);
+    let error = batch.commit().await.expect_err("an id that is too small").to_string();
+    assert!(error.contains("equal or smaller"), "{error}");
+    assert_eq!(store.counter(&sum).get().await.expect("read"), 0, "nothing of it is done");
+    let op = claret::types::Operation::from(claret::types::KeyspaceOp::Run(claret::types::Command::new(
+        claret::types::Access::Read,
+        &["XLEN".into(), stream.as_str().into()],
+    )));
+    let asked = store.transaction(async |tx| Ok(tx.execute(stream.as_str(), op.clone()).await?)).await;
+    let error = asked.expect_err("it is answered with the commit").to_string();
+    assert!(error.contains("Tx::at_commit"), "{error}");
+    let batch = Store::in_memory().batch();
+    let _ = batch.command("s", ["XADD", "s", "*", "f", "v"]);
+    let error = batch.commit().await.expect_err("no server").to_string();
+    assert!(error.contains("XADD is carried out by servers"), "{error}");
+}

@@ -1,0 +1,95 @@
+//! Commands that servers carry out as steps of a MULTI over any slots (G3, A19 to A22).
+
+use crate::support::{apart, gateway};
+
+#[test]
+fn a_multi_over_all_nodes_has_commands_that_servers_carry_out() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let [a, b, c] = apart("steps:all:");
+    let said = client.asks([
+        "MULTI",
+        &format!("XADD {a} 1-1 f v"),
+        &format!("INCRBY {b} 3"),
+        &format!("PFADD {c} ann bob"),
+        &format!("XLEN {a}"),
+        &format!("EXPIRE {a} 100"),
+        &format!("GEOADD {{{b}}}:map 13.4 52.5 berlin"),
+        &format!("BITFIELD {{{c}}}:bits SET u8 0 200 GET u8 0"),
+        &format!("XRANGE {a} - +"),
+        "EXEC",
+    ]);
+    assert_eq!(said[9], "[\"1-1\", 3, 1, 1, 1, 1, [0, 200], [[\"1-1\", [\"f\", \"v\"]]]]");
+    assert_eq!(client.ask(&format!("TTL {a}")), "100");
+    assert_eq!(client.ask(&format!("PFCOUNT {c}")), "2");
+    // It may be among commands that are computed from what is read.
+    client.ask(&format!("SET {b} abc"));
+    let said = client.asks([
+        "MULTI",
+        &format!("XADD {a} 2-1 f v"),
+        &format!("SETRANGE {b} 1 x"),
+        &format!("XLEN {a}"),
+        &format!("GET {b}"),
+        "EXEC",
+    ]);
+    assert_eq!(said[5], "[\"2-1\", 3, 2, \"axc\"]");
+}
+
+#[test]
+fn a_step_that_cannot_be_done_undoes_the_others() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let [a, b, c] = apart("steps:undone:");
+    client.asks([&format!("XADD {a} 5-1 f v"), &format!("SET {b} x")]);
+    for (step, why) in [
+        (format!("XADD {a} 5-1 f v"), "equal or smaller"),
+        (format!("XADD {b} * f v"), "WRONGTYPE"),
+        (format!("XADD {a} wrong f v"), "Invalid stream ID"),
+    ] {
+        let said = client.asks(["MULTI", &format!("SET {c} 1"), &step, "EXEC"]);
+        assert!(said[3].starts_with("-EXECABORT") && said[3].contains(why), "{step}: {}", said[3]);
+        assert_eq!(client.ask(&format!("EXISTS {c}")), "0", "{step}");
+    }
+    assert_eq!(client.ask(&format!("XLEN {a}")), "1");
+}
+
+#[test]
+fn what_comes_behind_a_command_of_the_server_is_one_too() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let [a, b, c] = apart("steps:behind:");
+    let said = client.asks([
+        "MULTI",
+        &format!("SET {b} 1"),
+        &format!("SET {a} x"),
+        &format!("DEL {a}"),
+        &format!("XADD {a} 1-1 f v"),
+        &format!("EXISTS {a}"),
+        &format!("DEL {a}"),
+        &format!("XADD {a} 1-1 f v"),
+        &format!("TTL {a}"),
+        "EXEC",
+    ]);
+    assert_eq!(said[9], "[OK, OK, 1, \"1-1\", 1, 1, \"1-1\", -1]");
+    let said = client.asks(["MULTI", &format!("XADD {a} 2-1 f v"), &format!("RENAME {a} {c}"), "EXEC"]);
+    assert!(said[3].contains("'rename' has several keys"), "{}", said[3]);
+    let said = client.asks(["MULTI", &format!("XADD {a} 2-1 f v"), &format!("RECORD.DIGEST {a}"), "EXEC"]);
+    assert!(said[3].contains("is an operation of Claret"), "{}", said[3]);
+    assert_eq!(client.ask(&format!("XLEN {a}")), "1");
+}
+
+#[test]
+fn a_watched_stream_counts() {
+    let gateway = gateway();
+    let (mut client, mut other) = (gateway.client(), gateway.client());
+    let [a, b, _] = apart("steps:watched:");
+    client.asks([&format!("WATCH {a}"), "MULTI", &format!("XADD {a} 1-1 f v"), &format!("INCR {b}")]);
+    assert_eq!(client.ask("EXEC"), "[\"1-1\", 1]");
+    client.asks([&format!("WATCH {a}"), "MULTI", &format!("XADD {a} 2-1 f v"), &format!("INCR {b}")]);
+    other.ask(&format!("XADD {a} 1-2 f v"));
+    assert_eq!(client.ask("EXEC"), "nil[]");
+    assert_eq!(client.ask(&format!("GET {b}")), "\"1\"");
+    let said = client.asks(["MULTI", "GATEWAY ONCE steps:id", &format!("XADD {a} * f v")]);
+    assert!(said[2].contains("GATEWAY ONCE keeps the answers"), "{}", said[2]);
+    client.ask("DISCARD");
+}
