@@ -102,14 +102,11 @@ pub trait Records: Sync {
     /// bring another record into being.
     fn apply(&self, key: &Bytes, effects: &[&Effect]) -> Applied;
 
-    /// Carries out a command of one transaction, behind all other effects of it: its answer, and as [`Records::apply`]. What it does to
-    /// the record's expiry counts. That it cannot be done was looked at when it was decided, so an answer says so if it fails all the same.
-    fn run(&self, key: &Bytes, run: &Run) -> (Reply, Applied) {
+    /// Carries out a command of one transaction, behind all other effects of it: its answer. What it does to the record's expiry
+    /// counts. That it cannot be done was looked at when it was decided, so an answer says so if it fails all the same.
+    fn run(&self, key: &Bytes, run: &Run) -> Reply {
         let _ = (key, run);
-        (
-            Reply::Failed(Box::new(OpError::Told("ERR no server is here that carries out commands".into()))),
-            Applied::Done,
-        )
+        Reply::Failed(Box::new(OpError::Told("ERR no server is here that carries out commands".into())))
     }
 
     /// Somebody has voted whose effects may be about when the record ends: until [`Records::let_end`] it does not end by its

@@ -145,12 +145,12 @@ impl Records for Store {
         Applied::Done
     }
 
-    fn run(&self, key: &Bytes, run: &Run) -> (Reply, Applied) {
+    fn run(&self, key: &Bytes, run: &Run) -> Reply {
         let records = &mut self.content().records;
         let mut slot = records.remove(key);
         let reply = run.carry_out(&mut slot);
         records.extend(slot.map(|state| (key.clone(), state)));
-        (reply, Applied::Done)
+        reply
     }
 
     fn hold_end(&self, key: &Bytes) -> HeldEnd {

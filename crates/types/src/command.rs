@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::bounded_serde::long_list;
 use crate::data_type::Access;
@@ -28,8 +29,14 @@ pub struct Run {
     /// Whether it may change the record.
     pub writes: bool,
     /// The command, whole.
-    #[serde(deserialize_with = "long_list")]
+    #[serde(deserialize_with = "words")]
     pub words: Vec<Bytes>,
+}
+
+/// Words of another process: a name, and what follows.
+fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Bytes>, D::Error> {
+    let words: Vec<Bytes> = long_list(deserializer)?;
+    if words.is_empty() { Err(D::Error::custom("a command without a name")) } else { Ok(words) }
 }
 
 impl Command {
@@ -46,6 +53,15 @@ impl Command {
     /// Whether it may write.
     pub fn access(&self) -> Access {
         self.access
+    }
+
+    /// It has a name, or whoever it is sent to could not read it, nor what comes with it.
+    pub(crate) fn check(&self) -> Result<(), OpError> {
+        let without_name = || OpError::Argument {
+            given: String::new(),
+            expected: "a command: its name, its key and what follows".into(),
+        };
+        if self.words.is_empty() { Err(without_name()) } else { Ok(()) }
     }
 
     pub(crate) fn size(&self) -> usize {

@@ -597,15 +597,15 @@ impl AnyOp for Call {
     }
 
     fn check(&self) -> Result<(), OpError> {
-        match self.op {
-            KeyspaceOp::Expire { at, .. } | KeyspaceOp::SetUntil { at, .. } => check_moment(at),
+        match &self.op {
+            KeyspaceOp::Expire { at, .. } | KeyspaceOp::SetUntil { at, .. } => check_moment(*at),
+            KeyspaceOp::Run(command) => command.check(),
             KeyspaceOp::Delete { .. }
             | KeyspaceOp::Exists
             | KeyspaceOp::Content
             | KeyspaceOp::Digest
             | KeyspaceOp::Version
             | KeyspaceOp::Put(_)
-            | KeyspaceOp::Run(_)
             | KeyspaceOp::Persist { .. }
             | KeyspaceOp::TimeLeft { .. }
             | KeyspaceOp::ExpiryTime => Ok(()),

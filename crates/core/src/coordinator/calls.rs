@@ -227,8 +227,10 @@ impl Calls {
 
     /// The shard that carries out such commands, if there is one alone.
     pub(super) fn only_shard_with_commands(&self) -> Option<ShardId> {
-        let with_commands =
-            self.buffered.iter().filter(|(_, it)| self.has_commands && it.call.op.is_command());
+        if !self.has_commands {
+            return None; // Mostly.
+        }
+        let with_commands = self.buffered.iter().filter(|(_, it)| it.call.op.is_command());
         let mut shards = with_commands.map(|(shard, _)| *shard);
         let first = shards.next()?;
         shards.all(|shard| shard == first).then_some(first)
@@ -300,8 +302,7 @@ impl Calls {
     pub(super) fn take_to_settle(&mut self) -> Option<ToSend> {
         // Commands of the server are executed with the commit alone, and so is what stands behind one on its key.
         let waits = |key: &Bytes| {
-            let mut here = self.buffered.iter().filter(|(_, it)| self.has_commands && it.key == *key);
-            here.any(|(_, it)| it.call.op.is_command())
+            self.has_commands && self.buffered.iter().any(|(_, it)| it.key == *key && it.call.op.is_command())
         };
         let (shard, first) = self.buffered.iter().find(|(_, it)| !waits(&it.key))?;
         let (shard, key, member) = (*shard, first.key.clone(), first.call.member);

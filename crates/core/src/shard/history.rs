@@ -41,7 +41,7 @@ pub(crate) enum Decided {
         replies: Option<Vec<(CallNo, Reply)>>,
         /// Its final timestamp, if it was stamped.
         at: Option<Timestamp>,
-        /// Its user may not have heard the answers, and does not have to before it is decided (K6).
+        /// Its user may not have heard the answers, and does not have to before it is decided (K6), or carried out (A23).
         is_unacknowledged: bool,
     },
     Refused(Refusal),

@@ -240,6 +240,8 @@ fn the_empty_key_works_in_a_multi_of_its_node() {
     let mut client = gateway.client();
     let said = client.asks(["DEL \"\"", "MULTI", "SET \"\" 1", "INCR \"\"", "EXEC", "GET \"\"", "DEL \"\""]);
     assert_eq!(said[1..], ["OK", "QUEUED", "QUEUED", "[OK, 2]", "\"2\"", "1"]);
+    let said = client.asks(["MULTI", "XADD \"\" 1-1 f v", "EXEC", "DEL \"\""]);
+    assert_eq!(said[2..], ["[\"1-1\"]", "1"], "its node does what no operation is");
     let [key, elsewhere, _] = apart("beside-nothing");
     client.ask("MULTI");
     let said = client.asks([&format!("SET {key} 1"), &format!("SET {elsewhere} 1"), "SET \"\" 1"]);

@@ -355,13 +355,13 @@ impl Records for Keyspace {
         applied
     }
 
-    fn run(&self, key: &Bytes, run: &Run) -> (Reply, Applied) {
+    fn run(&self, key: &Bytes, run: &Run) -> Reply {
         self.carry_out_sum(key);
-        let done = native::commands::run(&self.server(), key, run);
+        let reply = native::commands::run(&self.server(), key, run);
         if run.writes {
             self.has_changed(key);
         }
-        done
+        reply
     }
 
     fn take_read(&self) -> Read {

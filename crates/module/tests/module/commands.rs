@@ -253,3 +253,80 @@ fn a_replica_has_what_commands_left_and_nothing_of_what_was_tried() {
     }
     assert_eq!(ok(&mut below, "DBSIZE"), Value::Int(2));
 }
+
+/// A node, a process, and a transaction with these calls that has voted beside another shard.
+fn voted(
+    environment: &[(&str, &str)],
+    before: &[&str],
+    calls: &[(&str, &str)],
+) -> (Server, Process, Request) {
+    let environment: Vec<_> = [("CLARET_PLANTED_SHARDS", "1")].iter().chain(environment).copied().collect();
+    let server = Server::start_with(&environment, &[]);
+    let mut process = Process::hello(&server, 7);
+    let mut plain = server.connect();
+    before.iter().for_each(|line| drop(ok(&mut plain, line)));
+    let attempt = process.begin();
+    let own = (process.shard, Some(process.incarnation));
+    let other = (claret_core::ShardId(process.shard.0 + 1), None);
+    let prepare = process.prepare_with(attempt, 0, calls, &[own, other]);
+    assert!(matches!(process.frame(&[prepare])[..], [Response::Voted { .. }]));
+    (server, process, Request::Apply { attempt })
+}
+
+fn applied(process: &mut Process, apply: Request) -> Vec<Reply> {
+    match process.frame(&[apply]).pop() {
+        Some(Response::Committed { replies, .. }) => replies.into_iter().map(|(_, reply)| reply).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn vanished(reply: &Reply) -> bool {
+    matches!(reply, Reply::Failed(error) if error.to_string().contains("expired or was removed"))
+}
+
+#[test]
+fn a_command_sees_the_end_that_a_record_has_and_sets_another() {
+    let calls = [
+        ("log", "RECORD.RUN_RO PTTL log"),
+        ("log", "RECORD.RUN EXPIRE log 200 GT"),
+        ("log", "RECORD.RUN EXPIRE log 100 GT"),
+    ];
+    let (server, mut process, apply) = voted(&[], &["XADD log 1-1 f v", "EXPIRE log 100"], &calls);
+    let replies = applied(&mut process, apply);
+    assert!(matches!(replies[0], Reply::Int(90_000..=100_000)), "{:?}", replies[0]);
+    assert_eq!(replies[1..], [Reply::Int(1), Reply::Int(0)]);
+    let Value::Int(left) = ok(&mut server.connect(), "PTTL log") else { panic!("an end") };
+    assert!((190_000..=200_000).contains(&left), "{left}");
+}
+
+#[test]
+fn a_record_that_is_gone_by_then_gets_no_command() {
+    let calls = [("log", "RECORD.RUN XADD log 2-1 f w"), ("sum", "INCRBY 1")];
+    let (server, mut process, apply) = voted(&[], &["XADD log 1-1 f v"], &calls);
+    let mut plain = server.connect();
+    ok(&mut plain, "FLUSHALL");
+    let replies = applied(&mut process, apply);
+    assert!(vanished(&replies[0]), "{replies:?}");
+    assert_eq!(ok(&mut plain, "EXISTS log"), Value::Int(0));
+    // By what the transaction itself did before, too.
+    let server = Server::start_with(&[("CLARET_PLANTED_DELAY", "log")], &[]);
+    let (mut process, mut plain) = (Process::hello(&server, 7), server.connect());
+    ok(&mut plain, "XADD log 1-1 f v");
+    ok(&mut plain, "PEXPIRE log 300");
+    let Value::Int(end) = ok(&mut plain, "PEXPIRETIME log") else { panic!("it has an end") };
+    let expire = format!("PEXPIREAT {end}");
+    let replies = commit(&mut process, &[("log", &expire), ("log", "RECORD.RUN XADD log 2-1 f w")]);
+    let replies = replies.expect("it commits");
+    assert!(vanished(&replies[0].1), "{replies:?}");
+    assert_eq!(ok(&mut plain, "EXISTS log"), Value::Int(0), "it does not come back");
+}
+
+#[test]
+fn what_adds_is_refused_when_memory_has_run_out() {
+    let (_server, mut process, mut plain) = rig();
+    ok(&mut plain, "XADD log 1-1 f v");
+    ok(&mut plain, "CONFIG SET maxmemory 1");
+    let refusal = commit(&mut process, &[("log", "RECORD.RUN XADD log * f v")]).expect_err("it adds");
+    assert!(matches!(refusal, Refusal::NoMemory { .. }), "{refusal}");
+    assert!(commit(&mut process, &[("log", "RECORD.RUN XDEL log 1-1")]).is_ok(), "it takes away");
+}

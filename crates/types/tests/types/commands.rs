@@ -45,3 +45,11 @@ fn a_command_travels_as_it_is() {
     assert_eq!(again, op);
     assert!(op.is_command() && !op.is_total() && op.tried().is_command());
 }
+
+#[test]
+fn a_command_without_a_name_is_refused_before_it_travels() {
+    let op = Operation::from(KeyspaceOp::Run(Command::new(Access::Write, &[])));
+    assert!(matches!(op.check(100), Err(OpError::Argument { .. })));
+    assert!(of(&["XLEN", "k"], Access::Read).check(100).is_ok());
+    assert!(matches!(of(&["XLEN", "key"], Access::Read).check(6), Err(OpError::TooLarge { .. })));
+}

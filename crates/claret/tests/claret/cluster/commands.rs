@@ -99,3 +99,37 @@ async fn a_command_is_refused_where_its_answer_is_needed_or_no_server_is() {
     let error = batch.commit().await.expect_err("no server").to_string();
     assert!(error.contains("XADD is carried out by servers"), "{error}");
 }
+
+#[tokio::test]
+async fn commands_are_steps_of_optimistic_transactions_and_go_with_what_is_rolled_back() {
+    let _limit = super::limit::of_test();
+    let store = Store::connect(shared().url()).await.expect("a store");
+    let (stream, sum) = (format!("{}stream", prefix()), format!("{}sum", prefix()));
+    for optimistic in [false, true] {
+        let tx = if optimistic { store.tx().optimistic() } else { store.tx() };
+        let (last, kept, undone) = tx
+            .run(async |tx| {
+                tx.counter(&sum).get().await?;
+                tx.counter(&sum).add(1)?;
+                let last = tx.at_commit();
+                let savepoint = tx.savepoint()?;
+                let undone = last.command(&stream, ["XADD", &stream, "*", "f", "undone"]);
+                tx.rollback_to(&savepoint)?;
+                let kept = last.command(&stream, ["XADD", &stream, "*", "f", "kept"]);
+                Ok((last, kept, undone))
+            })
+            .await
+            .expect("it commits");
+        let replies = last.replies().expect("they are here");
+        assert!(matches!(replies.get(kept), Ok(Reply::Bytes(_))), "an id");
+        assert!(replies.get(undone).is_err(), "it was rolled back");
+    }
+    let batch = store.batch();
+    let length = batch.command_ro(&stream, ["XLEN", &stream]);
+    assert_eq!(batch.commit().await.expect("read").get(length).expect("it"), Reply::Int(2));
+    let batch = store.batch();
+    let _ = batch.command(&stream, [""; 0]);
+    let error = batch.commit().await.expect_err("no command").to_string();
+    assert!(error.contains("is not a command"), "{error}");
+    assert_eq!(store.counter(&sum).get().await.expect("nobody else was harmed"), 2);
+}

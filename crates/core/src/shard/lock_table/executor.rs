@@ -414,23 +414,23 @@ impl Executor {
         false
     }
 
-    /// Carries out a command. The answer, and whether an external record ended with that.
+    /// Carries out a command: its answer.
     pub(super) fn run(
         &mut self,
         counts: &mut Counts,
         key: &Bytes,
         state: &mut Option<State>,
         run: &Run,
-    ) -> (Reply, bool) {
+    ) -> Reply {
         if let Some(External(records)) = self.external {
-            let (reply, applied) = records.run(key, run);
+            let reply = records.run(key, run);
             counts.read(records.take_read());
-            return (reply, applied == Applied::Ended);
+            return reply;
         }
         if run.writes {
             self.versions.changed(key);
         }
-        (run.carry_out(state), false)
+        run.carry_out(state)
     }
 
     /// A holder of an external record leaves for whom its end was put off. Whether it ended.

@@ -9,8 +9,8 @@
 
 use claret_core::message::{Link, Output, PeerMessage, Request, Response, Status};
 use claret_core::{
-    AttemptId, CallNo, Coordinator, Event, Incarnation, Limits, Session, SessionId, Shard, ShardId, Survives,
-    Switches, Time, Timestamp,
+    AttemptId, Backup, CallNo, Coordinator, Event, Incarnation, Limits, Session, SessionId, Shard, ShardId,
+    Survives, Switches, Time, Timestamp,
 };
 use claret_types::{Bytes, Claims, Counter, CounterOp, Operation, Register, RegisterOp, Reply, Set, SetOp};
 
@@ -471,6 +471,18 @@ impl World {
     }
 
     /// The shard starts anew, with nothing in memory.
+    /// All that a shard has written is known to its replica, and to the shard that it is.
+    pub(crate) fn replicate(&mut self, shard: u32, backup: &mut Backup) {
+        let mut last = 0;
+        let of = &mut self.shards[shard as usize];
+        while let Some((batch, changes)) = of.poll_changes() {
+            changes.into_iter().for_each(|change| backup.take(change));
+            last = batch;
+        }
+        of.replicated(last);
+        self.pass(0);
+    }
+
     pub(crate) fn restart_shard(&mut self, shard: u32) {
         let old = &self.shards[shard as usize];
         let next = Incarnation(old.incarnation().0 + 1);

@@ -119,13 +119,8 @@ fn trap_59_whoever_is_promoted_between_vote_and_apply_carries_commands_out_once(
     for shard in [0, 1] {
         w.deliver(Kind::Prepare, shard);
     }
-    let (mut backup, mut last) = (Backup::default(), 0);
-    while let Some((batch, changes)) = w.shards[0].poll_changes() {
-        changes.into_iter().for_each(|change| backup.take(change));
-        last = batch;
-    }
-    w.shards[0].replicated(last);
-    w.pass(0);
+    let mut backup = Backup::default();
+    w.replicate(0, &mut backup);
     let promoted = Shard::promote(backup, None, w.now, Incarnation(2), Switches::CLARET, Limits::default());
     w.shards[0] = promoted.expect("it is of a shard");
     w.run();
@@ -140,24 +135,16 @@ fn answers_that_outlive() -> Option<Vec<Reply>> {
     let mut w = World::new(2);
     w.shards[0].replicate();
     let tx = committing(&mut w, &[(0, "x", append("x", "ab")), (1, "y", append("y", "d"))]);
-    let (mut backup, mut last) = (Backup::default(), 0);
-    let mut replicate = |w: &mut World| {
-        while let Some((batch, changes)) = w.shards[0].poll_changes() {
-            changes.into_iter().for_each(|change| backup.take(change));
-            last = batch;
-        }
-        w.shards[0].replicated(last);
-        w.pass(0);
-    };
+    let mut backup = Backup::default();
     for shard in [0, 1] {
         w.deliver(Kind::Prepare, shard);
     }
-    replicate(&mut w);
+    w.replicate(0, &mut backup);
     for shard in [0, 1] {
         w.deliver(Kind::Voted, shard);
     }
     w.deliver(Kind::Apply, 0);
-    replicate(&mut w);
+    w.replicate(0, &mut backup);
     w.lose_all();
     let mut again = Backup::default();
     backup.changes().for_each(|change| again.take(change));

@@ -454,13 +454,8 @@ fn trap_04_a_vote_is_told_when_every_replica_has_it() {
         w.deliver(Kind::Prepare, shard);
     }
     assert_eq!((w.count(Kind::Voted, 0), w.count(Kind::Voted, 1)), (0, 1), "no replica has the first one");
-    let (mut backup, mut last) = (Backup::default(), 0);
-    while let Some((batch, changes)) = w.shards[0].poll_changes() {
-        changes.into_iter().for_each(|change| backup.take(change));
-        last = batch;
-    }
-    w.shards[0].replicated(last);
-    w.pass(0);
+    let mut backup = Backup::default();
+    w.replicate(0, &mut backup);
     w.deliver(Kind::Voted, 0);
     w.deliver(Kind::Voted, 1);
     w.deliver(Kind::Apply, 1);

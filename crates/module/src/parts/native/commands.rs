@@ -6,10 +6,9 @@
 
 use std::borrow::Cow;
 
-use claret_core::Applied;
 use claret_planted::{Bug, is_planted};
 use claret_types::{
-    Access, Bytes, Command, Effect, Expiry, KeyspaceEffect, Native, OpError, Operation, Reply, Run, State,
+    Access, Bytes, Command, Effect, Expiry, KeyspaceEffect, Native, OpError, Reply, Run, State,
 };
 
 use super::held_ends::Held;
@@ -334,7 +333,7 @@ fn id(text: &str) -> Option<(u64, Option<u64>)> {
 }
 
 /// [`Records::run`](claret_core::Records::run).
-pub(crate) fn run(server: &impl Server, key: &Bytes, run: &Run) -> (Reply, Applied) {
+pub(crate) fn run(server: &impl Server, key: &Bytes, run: &Run) -> Reply {
     let record = Record::new(server, key, "a command");
     let held = server.held_ends(|held| held.0.get(key).copied());
     let now = server.now_ms();
@@ -355,7 +354,7 @@ pub(crate) fn run(server: &impl Server, key: &Bytes, run: &Run) -> (Reply, Appli
         let command = &run.words[0];
         server.warn(&format!("{command} of a committed transaction failed on key '{key}': {error}"));
     }
-    (bounded(answer, run.writes), Applied::Done)
+    bounded(answer, run.writes)
 }
 
 /// The end of a key that a vote is about is put off again: to the one that it has now.
@@ -400,9 +399,4 @@ fn reply_of(answer: Answer) -> Reply {
         Answer::Array(items) => Reply::Array(items.into_iter().map(reply_of).collect()),
         Answer::Error(error) => Reply::Failed(Box::new(OpError::Told(error))),
     }
-}
-
-/// The command that an operation is, if it is one.
-pub(super) fn of(op: &Operation) -> Option<&Command> {
-    op.is_command().then(|| op.command()).flatten()
 }

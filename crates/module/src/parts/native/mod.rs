@@ -54,7 +54,7 @@ pub(crate) fn partial_state(
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
     let record = Record::new(server, key, op.method().name);
-    if let Some(command) = commands::of(op) {
+    if let Some(command) = op.command() {
         return commands::partial_state(&record, command, own);
     }
     let state = match own.is_empty() && op.keyspace().is_none() {

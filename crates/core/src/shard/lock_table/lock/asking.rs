@@ -89,11 +89,11 @@ impl Record {
         let mut asked = calls.len();
         while at < calls.len() && (at == 0 || around.counts.dearness() <= enough) {
             let some = &calls[at..calls.len().min(at.saturating_add(asked))];
-            // Behind a command, and before one, each is looked at by itself.
-            let has_commands = some.iter().any(|call| call.op.is_command()) || self.is_run_on_by(owner);
-            let view = match has_commands {
-                true => None,
-                false => around.executor.open(around.counts, self, owner, some),
+            // A command is looked at by itself, and so is what comes behind one.
+            let before = some.iter().position(|call| call.op.is_command()).unwrap_or(some.len());
+            let view = match before > 0 && !self.is_run_on_by(owner) {
+                true => around.executor.open(around.counts, self, owner, &some[..before]),
+                false => None,
             };
             let Some((view, covered)) = view else {
                 match self.request_one(around, now, owner, &calls[at], false) {

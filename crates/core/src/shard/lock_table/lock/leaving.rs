@@ -80,11 +80,7 @@ impl Record {
         if lock.vanished {
             return Reply::Failed(Box::new(OpError::Told(VANISHED.into())));
         }
-        let (reply, has_ended) = around.executor.run(around.counts, key, state, run);
-        if has_ended && lock.holders.len() > 1 {
-            lock.end(key, around.outbox);
-        }
-        reply
+        around.executor.run(around.counts, key, state, run)
     }
 }
 
