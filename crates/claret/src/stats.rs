@@ -47,7 +47,7 @@ pub struct Stats {
     pub combined: u64,
     /// Records that are locked or waited for now.
     pub locked_records: u64,
-    /// Attempts that hold something now; 0 when nobody works.
+    /// Attempts that hold or wait for something now; 0 when nobody works.
     pub open_attempts: u64,
 }
 

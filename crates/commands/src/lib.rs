@@ -29,12 +29,14 @@
 // | `plan` | carrying out one command, or several together |
 // | `question` | what a transaction asks that is not about a key of its own |
 // | `table/` | the table, and where a command has its keys |
+// | `blocking` | pops that wait |
 // | `strings`, `hashes`, `lists`, `sets`, `scored`, `keys` | the commands |
 // | `scan`, `random` | what several families share |
 // | `steps`, `calls`, `kind` | what commands are made of |
 // | `words`, `runner`, `answer`, `fault` | what goes in and comes out |
 
 mod answer;
+mod blocking;
 mod calls;
 mod fault;
 mod hashes;
@@ -54,6 +56,7 @@ mod table;
 mod words;
 
 pub use answer::{Answer, ELEMENT_BYTES};
+pub use blocking::Waiting;
 pub use calls::Calls;
 pub use fault::{Fault, of_changed, of_store};
 pub use kind::Kind;

@@ -47,6 +47,10 @@ impl Command {
                 runner.go_on(tx.attempt());
                 steps(Steps { tx, runner }, Words { name: self.name, rest: words }).await
             }
+            Handler::None if self.is_waiting_pop() => {
+                runner.go_on(tx.attempt());
+                Box::pin(self.take_at_once(tx, runner, words)).await
+            }
             Handler::Calls(_) | Handler::Own(_) | Handler::None => Err(self.is_not_done()),
         }
     }

@@ -79,6 +79,16 @@ macro_rules! add_bugs_of_rounds {
             LateAnswersForgotten "late-answers-forgotten" "A24";
             /// The caller is told before commands have answered.
             ToldBeforeLateAnswers "told-before-late-answers" "A23";
+            /// What changes a record wakes nobody who sleeps there.
+            SleepersForgotten "sleepers-forgotten" "P91";
+            /// Whatever comes to a record wakes all who sleep there.
+            AllSleepersWoken "all-sleepers-woken" "P91";
+            /// Who came last is woken first.
+            YoungestSleeperFirst "youngest-sleeper-first" "P91";
+            /// Who sleeps keeps what it holds.
+            SleepersHold "sleepers-hold" "P91";
+            /// What wakes one is used up, whatever becomes of that one.
+            SleepersPassNothingOn "sleepers-pass-nothing-on" "P91";
             /// A withdraw that comes before its prepare leaves nothing behind.
             NoTombstone "no-tombstone" "P6, P28";
             /// What is refused is not remembered.

@@ -109,6 +109,12 @@ pub trait Records: Sync {
         Reply::Failed(Box::new(OpError::Told("ERR no server is here that carries out commands".into())))
     }
 
+    /// From now on, or no more, somebody waits for what comes to this record: whatever changes it past the shard is told to
+    /// [`Shard::stirred`](crate::Shard::stirred), soon.
+    fn await_changes(&self, key: &Bytes, awaits: bool) {
+        let _ = (key, awaits);
+    }
+
     /// Somebody has voted whose effects may be about when the record ends: until [`Records::let_end`] it does not end by its
     /// time. Operations see the time that it had, or what effects made of it. By default no record ends by itself.
     fn hold_end(&self, key: &Bytes) -> HeldEnd {

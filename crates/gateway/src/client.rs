@@ -506,7 +506,8 @@ impl Client {
             return Err(format!("ERR '{}' is not for the gateway: {}", shown(), command.note));
         }
         let is_here = self.session.as_ref().is_some_and(|session| session.nodes().is_none());
-        if is_here && matches!(command.way, Way::Node | Way::Blocking | Way::PubSub | Way::Script) {
+        let needs_node = matches!(command.way, Way::Node | Way::Blocking | Way::PubSub | Way::Script);
+        if is_here && needs_node && !command.is_waiting_pop() {
             return Err(format!(
                 "ERR '{}' needs a server, and this gateway keeps its records in its own process: start it with \
                  --store redis://HOST:PORT",

@@ -25,7 +25,7 @@
 // | `client`, `one`, `local`, `about`, `info`, `fan_out` | one client; where its commands go |
 // | `queue`, `multi`, `once` | MULTI and EXEC; `claret-commands` carries out what was queued |
 // | `watching`, `watch`, `place`, `turns`, `turn`, `hot` | WATCH, and turns on what is watched |
-// | `passthrough`, `query`, `subscribe`, `pubsub`, `arriving` | what a node does as it is |
+// | `passthrough`, `query`, `blocking`, `subscribe`, `pubsub`, `arriving` | what a node does as it is, and what waits |
 // | `users`, `login`, `session` | who gets in, and what each user has |
 // | `shared`, `registry`, `metrics` | what all connections share |
 //
@@ -34,6 +34,7 @@
 
 mod about;
 mod arriving;
+mod blocking;
 mod client;
 mod connection;
 mod fan_out;

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes as Word;
 use claret_commands::{Answer, Command};
 
+use crate::blocking::{Ending, WaitsAt};
 use crate::client::{Client, Wants};
 use crate::fault::Fault;
 use crate::passthrough::ask_beside;
@@ -361,11 +362,22 @@ impl Client {
         let user = self.entry.user();
         let found = self.shared.registry.find(id).filter(|entry| entry.user() == user);
         let (Some(found), Some(session)) = (found, self.session.clone()) else { return Answer::Int(0) };
-        let Some(nodes) = session.nodes() else { return Answer::Int(0) };
         let protocol = self.state.protocol;
         let asked = async {
             let waits = found.waiting().await;
-            let Some((node, number)) = &*waits else { return Ok(Answer::Int(0)) };
+            let (node, number) = match &*waits {
+                Some(WaitsAt::Node(node, number)) => (node, number),
+                Some(WaitsAt::Here(wait)) => {
+                    let is_error = how.eq_ignore_ascii_case(b"ERROR");
+                    return Ok(Answer::bool(wait.end(if is_error {
+                        Ending::Error
+                    } else {
+                        Ending::Timeout
+                    })));
+                }
+                None => return Ok(Answer::Int(0)),
+            };
+            let Some(nodes) = session.nodes() else { return Ok(Answer::Int(0)) };
             let number = number.to_string();
             let asked = [&b"CLIENT"[..], b"UNBLOCK", number.as_bytes(), how];
             // The other one has its answer no sooner than this.

@@ -10,6 +10,7 @@ use claret_commands::{Answer, Command, NoKeys};
 use claret_redis::{ConnectError, Raw};
 use claret_types::{Bytes, KeyspaceOp, Operation, Reply};
 
+use crate::blocking::WaitsAt;
 use crate::client::{Client, crosses_slots};
 use crate::fault::{Ended, Fault};
 use crate::queue::{Queue, Slots};
@@ -127,16 +128,6 @@ impl Client {
         let entry = std::sync::Arc::clone(&self.entry);
         let answer = self.unless_gone(ask_apart(nodes, protocol, command, slot, words, &entry)).await;
         answer.unwrap_or_else(|| Err(Fault::told("ERR the client is gone"))).map(Answer::Raw)
-    }
-
-    /// A command that may block.
-    pub(crate) async fn block(&mut self, command: &Command, words: &[Word]) -> Answer {
-        let session = self.session.clone().expect("it was admitted");
-        let metrics = std::sync::Arc::clone(&self.shared.metrics);
-        metrics.blocked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let answer = self.apart(&session, command, words).await;
-        metrics.blocked.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
-        answer.unwrap_or_else(Answer::from)
     }
 }
 
@@ -347,7 +338,7 @@ async fn ask_once(
         // By this others can have the node end it.
         let id = next(raw).await?;
         let id = id.strip_prefix(b":").and_then(|id| std::str::from_utf8(id).ok()?.trim_end().parse().ok());
-        entry.waits_at(id.map(|id| (raw.node().to_string(), id))).await;
+        entry.waits_at(id.map(|id| WaitsAt::Node(raw.node().to_string(), id))).await;
     }
     let answer = match is_asking {
         true => match next(raw).await {
@@ -458,7 +449,7 @@ fn no_node() -> Fault {
     Fault::told("CLUSTERDOWN no node is known for the slot")
 }
 
-fn away(error: ConnectError) -> Fault {
+pub(crate) fn away(error: ConnectError) -> Fault {
     Fault::told(crate::fault::no_connection(&error))
 }
 

@@ -42,6 +42,11 @@ pub(crate) fn is_of_connection(command: &Command, words: &[Word]) -> bool {
     command.name == "INFO" || command.name == "CLIENT" && words.get(1).is_some_and(is_known)
 }
 
+/// Whether it sends a message.
+fn is_publish(command: &Command) -> bool {
+    matches!(command.name, "PUBLISH" | "SPUBLISH")
+}
+
 /// What cuts a MULTI in two.
 fn is_flush(command: &Command) -> bool {
     matches!(command.name, "FLUSHDB" | "FLUSHALL")
@@ -137,6 +142,8 @@ impl Queue {
                 Way::FanOut if is_flush(queued.command) => {
                     plans.push_back(std::mem::replace(&mut plan, Plan::new(Vec::new(), 0)));
                 }
+                // It leaves when all of it is done.
+                Way::Node if is_publish(queued.command) => plan.answered(Answer::Nil),
                 Way::FanOut => plan.question(queued.command, arguments(queued.words())),
                 _ => plan.command(queued.command, arguments(queued.words()))?,
             }
@@ -157,6 +164,11 @@ impl Queue {
     pub(crate) fn of_connection(&self) -> impl Iterator<Item = &Queued> {
         let all = if self.beside > 0 { &self.all[..] } else { &[] };
         all.iter().filter(|queued| is_of_connection(queued.command, queued.words()))
+    }
+
+    /// What leaves when all of it is done, and which answer that has.
+    pub(crate) fn published(&self) -> impl Iterator<Item = (usize, &Queued)> {
+        self.all.iter().enumerate().filter(|(_, queued)| is_publish(queued.command))
     }
 
     /// What cuts it, in order.
@@ -206,8 +218,9 @@ impl Queue {
             let mut places = command.keys.of(words).ok()?;
             Some(places.any(|at| words[at].is_empty()))
         };
+        let is_here = command.is_step(words) || command.is_waiting_pop() || is_publish(command);
         let needs_node = matches!(command.way, Way::Node | Way::Blocking | Way::Script)
-            && !(command.is_step(words) && is_on_empty_key() != Some(true))
+            && !(is_here && is_on_empty_key() != Some(true))
             || is_at_nodes && command.way.is_transactional() && is_on_empty_key() == Some(true);
         let needs_node = needs_node.then_some(command);
         let of_node = self.of_node.or(needs_node);
@@ -316,11 +329,11 @@ impl Queue {
         if of_node.is_some() {
             self.is_all_for_a_node(command)?;
         }
-        let has_steps = self.has_steps || command.is_step(&request.words);
+        let has_steps = self.has_steps || command.is_step(&request.words) || is_publish(command);
         if has_steps && (self.once.is_some() || is_once(command, &request.words)) {
             return Err(Fault::told(
-                "ERR what the server of a key carries out is answered with the commit, and GATEWAY ONCE keeps the answers before it: leave \
-                 one of the two out",
+                "ERR what the server of a key carries out, or publishes, is answered with the commit, and GATEWAY ONCE keeps the answers \
+                 before it: leave one of the two out",
             ));
         }
         if is_once(command, &request.words) {

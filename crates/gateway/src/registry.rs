@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::arriving::Arrival;
+use crate::blocking::WaitsAt;
 
 /// Between which ends a connection is.
 #[derive(Clone, Debug)]
@@ -63,9 +64,8 @@ pub(crate) struct Entry {
     over: OnceLock<String>,
     /// Its command, as long as no node is known to have it.
     arrival: Mutex<Option<Arrival>>,
-    /// The node at which it waits in a blocking command, and the number of its connection there. Whoever ends that holds it: until
-    /// then the connection is used for nothing else.
-    waits_at: tokio::sync::Mutex<Option<(String, i64)>>,
+    /// Where it waits in a blocking command. Whoever ends that holds it: until then its connection to a node is used for nothing else.
+    waits_at: tokio::sync::Mutex<Option<WaitsAt>>,
 }
 
 #[derive(Debug)]
@@ -178,13 +178,13 @@ impl Entry {
         *self.arrival.lock() = arrival;
     }
 
-    pub(crate) async fn waits_at(&self, place: Option<(String, i64)>) {
+    pub(crate) async fn waits_at(&self, place: Option<WaitsAt>) {
         self.arrives(None);
         *self.waits_at.lock().await = place;
     }
 
     /// Where it waits; it goes on waiting, or has its answer, until this is dropped.
-    pub(crate) async fn waiting(&self) -> tokio::sync::MutexGuard<'_, Option<(String, i64)>> {
+    pub(crate) async fn waiting(&self) -> tokio::sync::MutexGuard<'_, Option<WaitsAt>> {
         self.waits_at.lock().await
     }
 

@@ -346,6 +346,8 @@ bugs! {
         WholeReadsUnbounded [
             "module/lib a_rank_after_changes_of_a_very_large_record_is_refused_with_the_bound"
         ];
+        /// The shard does not hear that a plain command changed a key for which somebody waits.
+        AwaitedUntold ["gateway/pops a_push_wakes_who_has_waited_longest_and_nobody_else"];
         /// A key that has changed has the version that it had.
         VersionOutlivesChange ["module/versions every_command_that_writes_changes_the_version_of_what_it_changed"];
         /// What versions take has no bound.
@@ -685,6 +687,8 @@ bugs! {
         SyncWantedForEver ["claret/lib the_writer_rests_when_it_has_done_what_was_asked"];
         /// With a long time between syncs, what is not synced grows until commits wait for that time.
         BacklogUnsynced ["claret/lib a_long_time_between_syncs_stops_nobody"];
+        /// What is done instantly wakes nobody who sleeps.
+        InstantWakesNobody ["gateway/pops a_push_wakes_who_has_waited_longest_and_nobody_else"];
         /// Operations of custom types are taken, for which the log has no form.
         CustomTypesTaken ["claret/durable a_type_that_is_not_built_in_is_refused"];
         /// Old files of the log stay behind a snapshot.
@@ -734,6 +738,12 @@ bugs! {
     Gateway {
         /// Behind a command that its server carries out, a MULTI has operations on that key.
         CommandsPassCommands ["gateway/steps what_comes_behind_a_command_of_the_server_is_one_too"];
+        /// A pop that was woken on two keys takes from both, and answers with one.
+        PopTakesTwice ["gateway/pops of_two_keys_that_come_together_one_is_taken"];
+        /// A pop whose time is over, or whose client has gone, takes what comes then.
+        PopTakesLate ["gateway/pops who_has_gone_or_is_unblocked_takes_nothing"];
+        /// A message of a MULTI leaves though nothing was done.
+        PublishedAnyway ["gateway/steps messages_leave_when_all_is_done_and_not_otherwise"];
         /// EXEC does not look whether what was watched is as it was.
         WatchChecksNothing [
             "checker/gateways histories_through_gateways_are_judged_well",

@@ -28,6 +28,8 @@ pub struct Config {
     pub added_permille: u64,
     /// How many of a thousand operations that wait for the commit become commands of the server, where one fits (`commands.rs`).
     pub commands_permille: u64,
+    /// How many of a thousand programs first wait until a list has something (`sleeping.rs`).
+    pub sleeping_permille: u64,
     /// How many of a thousand keys are records for the judge of observed results instead (`observed.rs`).
     pub probes_permille: u64,
     /// Reader/writer instead of abstract locks.
@@ -188,6 +190,7 @@ impl Config {
             families: random.between(1, 5) as u32,
             added_permille: 0,
             commands_permille: 0,
+            sleeping_permille: 0,
             probes_permille: *random.pick(&[0, 0, 300, 1000, 1000]),
             reader_writer: random.chance(250),
             phasing: random.chance(800),
@@ -268,6 +271,7 @@ impl Config {
         self.programs.demands_permille = *random.pick(&[0, 0, 0, 0, 100, 500]);
         self.added_permille = *random.pick(&[0, 0, 0, 300, 1_000]);
         self.commands_permille = *random.pick(&[0, 0, 0, 400]);
+        self.sleeping_permille = *random.pick(&[0, 0, 0, 300]);
     }
 
     /// What ways draw last, and have the rest be like.

@@ -136,6 +136,10 @@ impl World {
             let stream = Stream::Commands { session: session.0, sequence: process.begun };
             transaction.program.run_commands(self.config.commands_permille, &mut self.draws.stream(stream));
         }
+        let gives_up = self
+            .may_sleep(&transaction, is_nested)
+            .then(|| self.fall_asleep(session, &mut transaction))
+            .flatten();
         transaction.seat = if is_left_out { None } else { self.take_seat(session, &mut random) };
         let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
         process.transactions.insert(tx, transaction);
@@ -143,6 +147,9 @@ impl World {
         if self.draws.stale.chance(self.config.programs.abandon_permille) {
             let most = *self.draws.stale.pick(&[1, 1_000, 20_000]);
             let at = self.now.plus(self.draws.stale.below(most));
+            self.schedule(at, SimEvent::Abandon(session, tx));
+        }
+        if let Some(at) = gives_up {
             self.schedule(at, SimEvent::Abandon(session, tx));
         }
         self.ledger.note_begin(run, self.now);
@@ -280,7 +287,7 @@ impl World {
         let Some(client) = self.client(run.session) else { return Ok(false) };
         let Some(calls) = client.take_buffered((run.tx, run.run)) else { return Ok(false) };
         let attempt = client.attempt(run.tx).expect("it runs");
-        let shards: BTreeSet<ShardId> = calls.iter().map(|(shard, _)| *shard).collect();
+        let shards = shards_of(&calls);
         let done = self.run_instantly(&calls);
         let Some(client) = self.client(run.session) else { return Ok(false) };
         let Some(done) = done else {
@@ -289,12 +296,16 @@ impl World {
         };
         client.close_instantly((run.tx, run.run)).map_err(|_| format!("{run:?}: is over"))?;
         self.ledger.note_instant(run, attempt, shards, self.now);
+        let woken: Vec<ShardId> =
+            shards_of(&calls).into_iter().filter(|shard| self.cluster.shard(*shard).has_output()).collect();
         self.hear(run.session, run.tx, Event::Committed { replies: done })?;
         self.pump(run.session)?;
+        woken.into_iter().try_for_each(|shard| self.drain_shard(shard))?;
         Ok(true)
     }
 
     fn run_instantly(&mut self, calls: &[(ShardId, KeyedCall)]) -> Option<Vec<(CallNo, Reply)>> {
+        let now = self.now;
         let mut done = Vec::new();
         for (shard, KeyedCall { key, call }) in calls {
             match self.shard(*shard).instant(key_hash(key), key, &call.op) {
@@ -306,7 +317,10 @@ impl World {
         for number in 0..self.config.shards {
             let shard = self.shard(ShardId(number));
             if all {
-                shard.finish_instant()
+                shard.finish_instant();
+                if shard.has_stirred() {
+                    shard.stirred(now, []);
+                }
             } else {
                 shard.undo_instant()
             }
@@ -614,4 +628,9 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// Where calls are.
+fn shards_of(calls: &[(ShardId, KeyedCall)]) -> BTreeSet<ShardId> {
+    calls.iter().map(|(shard, _)| *shard).collect()
 }

@@ -59,6 +59,7 @@ mod setting;
 mod settings;
 mod shards;
 mod shrink;
+mod sleeping;
 mod slots;
 mod stale;
 mod steps;

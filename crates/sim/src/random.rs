@@ -38,6 +38,11 @@ pub(crate) enum Stream {
         session: u64,
         sequence: u64,
     },
+    /// Which transactions first wait for something.
+    Sleeping {
+        session: u64,
+        sequence: u64,
+    },
     /// What users do with runs that are over.
     Stale,
     /// Which records expire, and when.
@@ -83,6 +88,7 @@ impl Random {
             Stream::Savepoints { session, sequence } => 1 << 61 | (session + 1) << 32 | sequence,
             Stream::Demands { session, sequence } => 1 << 62 | (session + 1) << 32 | sequence,
             Stream::Commands { session, sequence } => 1 << 62 | 1 << 61 | (session + 1) << 32 | sequence,
+            Stream::Sleeping { session, sequence } => 1 << 63 | 1 << 61 | (session + 1) << 32 | sequence,
             Stream::Model(process) => 1 << 63 | process,
         });
         Random(generator)

@@ -20,6 +20,7 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("families", Small(&mut config.families)),
         ("added_permille", Number(&mut config.added_permille)),
         ("commands_permille", Number(&mut config.commands_permille)),
+        ("sleeping_permille", Number(&mut config.sleeping_permille)),
         ("probes_permille", Number(&mut config.probes_permille)),
         ("restarts", Small(&mut faults.restarts)),
         ("survives", Small(&mut faults.survives)),

@@ -1,5 +1,6 @@
 //! Operations that must give a certain answer, and cannot be done otherwise: that of a conditional batch (a mini-transaction of
-//! Sinfonia, SOSP 2007, over all types), or the one that an optimistic transaction has seen (O3 of `docs/optimistic.md`).
+//! Sinfonia, SOSP 2007, over all types), the one that an optimistic transaction has seen (O3 of `docs/optimistic.md`), or anything but
+//! nothing, for which it waits (P91).
 //!
 //! Such an operation is carried, locked and executed as the one in it. So everything that takes an operation takes it.
 //!
@@ -29,6 +30,9 @@ const ERROR: u8 = 5;
 /// The flags of what may answer anything.
 const ANY: u8 = 8;
 
+/// The flags of what waits until it answers something.
+const SOMETHING: u8 = 16;
+
 /// What an operation must answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
@@ -38,6 +42,8 @@ pub(crate) struct Expected {
     is_error: bool,
     /// Anything, also that it cannot be done.
     is_any: bool,
+    /// Anything but nothing: [`Reply::Nil`], or an empty array.
+    is_something: bool,
     /// The number that went into it.
     unique: Option<u64>,
     /// [`WHOLE`] and the bytes, or [`DIGEST`] and theirs.
@@ -46,13 +52,19 @@ pub(crate) struct Expected {
 
 impl Expected {
     fn of(answer: Result<&Reply, &OpError>, is_seen: bool, unique: Option<u64>) -> Self {
-        Expected { is_seen, is_error: answer.is_err(), is_any: false, unique, answer: as_bytes(answer) }
+        let (is_error, answer) = (answer.is_err(), as_bytes(answer));
+        Expected { is_seen, is_error, is_any: false, is_something: false, unique, answer }
     }
 
     /// Whatever it is.
     fn any() -> Self {
         let answer = Bytes::from(vec![WHOLE]);
-        Expected { is_seen: false, is_error: false, is_any: true, unique: None, answer }
+        Expected { is_seen: false, is_error: false, is_any: true, is_something: false, unique: None, answer }
+    }
+
+    /// Whatever it is, if it is anything.
+    fn something() -> Self {
+        Expected { is_any: false, is_something: true, ..Expected::any() }
     }
 
     /// Whether an error takes the place of an answer.
@@ -64,7 +76,7 @@ impl Expected {
     pub(crate) fn to_argument(&self) -> Bytes {
         let flags =
             u8::from(self.is_seen) | u8::from(self.is_error) << 1 | u8::from(self.unique.is_some()) << 2;
-        let flags = flags | u8::from(self.is_any) << 3;
+        let flags = flags | u8::from(self.is_any) << 3 | u8::from(self.is_something) << 4;
         let mut bytes = vec![flags];
         if let Some(unique) = self.unique {
             bytes.extend_from_slice(&unique.to_le_bytes());
@@ -75,9 +87,12 @@ impl Expected {
 
     /// `None`: this is none.
     pub(crate) fn of_argument(bytes: &[u8]) -> Option<Self> {
-        let (&flags, rest) = bytes.split_first().filter(|(flags, _)| **flags < 8 || **flags == ANY)?;
-        if flags == ANY {
-            return (*rest == [WHOLE]).then(Expected::any);
+        let (&flags, rest) = bytes.split_first()?;
+        match flags {
+            ANY => return (*rest == [WHOLE]).then(Expected::any),
+            SOMETHING => return (*rest == [WHOLE]).then(Expected::something),
+            0..8 => {}
+            _ => return None,
         }
         let (unique, answer) = match flags & 4 {
             0 => (None, rest),
@@ -98,6 +113,7 @@ impl Expected {
             is_seen,
             is_error,
             is_any: false,
+            is_something: false,
             unique,
             answer: Bytes::copy_from(answer),
         })
@@ -150,6 +166,14 @@ fn append(reply: &Reply, depth: usize, bytes: &mut Vec<u8>) {
     }
 }
 
+fn is_nothing(reply: &Reply) -> bool {
+    match reply {
+        Reply::Nil => true,
+        Reply::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
 /// Of what fails as it was seen to: it does nothing, and tells of all of the record (P15).
 fn as_it_failed() -> Executed {
     Execution::read(Reply::Ok, Claims::record(Mode::EXCLUSIVE))
@@ -187,6 +211,23 @@ impl Operation {
     #[must_use]
     pub fn tried(&self) -> Operation {
         self.expecting(Expected::any())
+    }
+
+    /// The same operation, which waits until it answers something: where it answers [`Reply::Nil`] or an empty array, or the record is of
+    /// another type, it is not done now (P91). It has to be one that returns something.
+    #[must_use]
+    pub fn waiting(&self) -> Operation {
+        self.expecting(Expected::something())
+    }
+
+    /// Whether it is one that [waits](Self::waiting) until it answers something.
+    pub fn is_waiting(&self) -> bool {
+        self.expected().is_some_and(|expected| expected.is_something)
+    }
+
+    /// Whether it is [such a one](Self::waiting), and this error says that there is nothing for it.
+    pub fn finds_nothing(&self, error: &OpError) -> bool {
+        self.is_waiting() && matches!(error, OpError::Unexpected { .. } | OpError::WrongType { .. })
     }
 
     /// Whether it is one that is [tried](Self::tried).
@@ -288,7 +329,10 @@ impl AnyOp for Expecting {
         if self.expected.is_any {
             return Ok(executed.unwrap_or_else(failed));
         }
-        let is_met = self.expected.is_met(executed.as_ref().map(|executed| &executed.reply));
+        let is_met = match self.expected.is_something {
+            true => executed.as_ref().is_ok_and(|executed| !is_nothing(&executed.reply)),
+            false => self.expected.is_met(executed.as_ref().map(|executed| &executed.reply)),
+        };
         match executed {
             // Nobody waits for what is known.
             Ok(executed) if is_met && self.expected.is_seen => Ok(Execution { reply: Reply::Ok, ..executed }),
@@ -320,6 +364,7 @@ impl AnyOp for Expecting {
         let word = match &self.expected {
             Expected { is_any: true, .. } => "tried",
             Expected { is_seen: true, .. } => "seen",
+            Expected { is_something: true, .. } => "waiting",
             Expected { .. } => "demanded",
         };
         // All of it: who explores states tells operations apart by this text.

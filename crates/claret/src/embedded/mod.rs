@@ -502,6 +502,9 @@ impl<'a> HeldShards<'a> {
     fn finish(mut self) {
         for (_, shard) in &mut self.shards {
             shard.finish_instant();
+            if shard.has_stirred() && !is_planted(Bug::InstantWakesNobody) {
+                shard.stirred(self.store.elapsed(), []);
+            }
         }
         if let Some(log) = &self.store.log {
             log.note_together(&mut self.shards);
@@ -517,7 +520,7 @@ impl Drop for HeldShards<'_> {
                 shard.undo_instant();
             }
         }
-        // Records that expired; otherwise nobody hears of an instant transaction.
+        // Records that expired, and calls that slept; otherwise nobody hears of an instant transaction.
         if self.shards.iter().any(|(_, shard)| shard.has_output()) {
             self.hand_out();
         }

@@ -174,6 +174,12 @@ impl Attempts {
         self.open.values().filter(|participant| is_such(participant)).count()
     }
 
+    /// How many calls of them sleep.
+    #[expect(clippy::disallowed_methods, reason = "they are counted")]
+    pub(super) fn sleepers(&self) -> usize {
+        self.open.values().flat_map(|it| it.blocked.values()).filter(|it| it.sleeps).count()
+    }
+
     /// Those of one session that are not committed.
     #[expect(clippy::disallowed_methods, reason = "they are counted")]
     pub(super) fn uncommitted_of(&self, session: SessionId) -> usize {

@@ -71,6 +71,7 @@ impl Step<'_> {
         self.budget.drop_turn(participant.turn);
         if self.config.has_phases() && !participant.blocked.is_empty() {
             self.leave_queues(&participant);
+            self.leave_beds(&participant);
         }
         // Its effects are carried out on each of its records, or on none (P3).
         for (at, record) in participant.held.iter().enumerate() {
@@ -93,6 +94,14 @@ impl Step<'_> {
                     self.table.release(self.now, record, owner.attempt, Fate::Drop);
                 }
             }
+        }
+    }
+
+    /// Its calls sleep no more.
+    fn leave_beds(&mut self, participant: &Participant) {
+        let place = (participant.owner.birth, participant.owner.attempt);
+        for (key, _) in participant.blocked.iter().filter(|(_, blocked)| blocked.sleeps) {
+            self.table.wake(key, place);
         }
     }
 

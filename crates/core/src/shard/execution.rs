@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use claret_types::{Bytes, Reply};
+use claret_types::{Bytes, OpError, Reply};
 use smallvec::SmallVec;
 
 use super::accounts::{Accounts, Taken};
@@ -78,19 +78,49 @@ impl Execution<'_> {
             Stop::Queued => Ran::Waits,
             Stop::Busy => Ran::Busy,
             Stop::Crowded => return Ran::Failed(Refusal::Crowded(key.clone())),
+            Stop::Failed(error) if self.may_sleep(&calls, &error) => {
+                self.sleep(key, calls);
+                return Ran::Waits;
+            }
             Stop::Failed(error) => {
                 let key = key.clone();
                 return Ran::Failed(self.safe_time.fails(self.config, self.table, key, error));
             }
         };
-        self.participant.blocked.insert(key.clone(), Blocked { record: Some(record), calls });
+        self.participant.blocked.insert(key.clone(), Blocked::in_queue(Some(record), calls));
         ran
+    }
+
+    /// Whether the first of these calls has failed for want of anything to answer, and waits for that (P91).
+    fn may_sleep(&self, calls: &VecDeque<Call>, error: &OpError) -> bool {
+        let finds_nothing = calls.front().is_some_and(|call| call.op.finds_nothing(error));
+        finds_nothing && self.config.has_phases() && self.participant.may_sleep()
+    }
+
+    /// Calls sleep until their record has something for the first of them.
+    fn sleep(&mut self, key: &Bytes, calls: VecDeque<Call>) {
+        let kind = calls.front().expect("it found nothing").op.type_info();
+        let place = (self.owner.birth, self.owner.attempt);
+        self.table.sleep(key, kind, place);
+        self.stats.sleeps += 1;
+        self.participant.blocked.insert(key.clone(), Blocked { record: None, sleeps: true, calls });
+    }
+
+    /// There may be something for calls that sleep.
+    pub(super) fn rouse(&mut self, key: &Bytes) -> Ran {
+        if self.participant.blocked.get(key).is_none_or(|it| !it.sleeps) {
+            return Ran::All;
+        }
+        let Some(Blocked { calls, .. }) = self.participant.blocked.swap_remove(key) else { return Ran::All };
+        self.table.wake(key, (self.owner.birth, self.owner.attempt));
+        let record = self.table.ensure(key_hash(key), key);
+        self.run_rest(key, record, calls)
     }
 
     /// Puts calls on one record off before the first of them.
     pub(super) fn put_off_all(&mut self, key: &Bytes, calls: VecDeque<Call>) {
         self.put_off();
-        self.participant.blocked.insert(key.clone(), Blocked { record: None, calls });
+        self.participant.blocked.insert(key.clone(), Blocked::in_queue(None, calls));
     }
 
     /// Gives the attempt a turn after all others.
@@ -163,9 +193,15 @@ impl Execution<'_> {
         let Some((key, blocked)) = self.participant.blocked.swap_remove_entry(&woken.key) else {
             unreachable!("{} was woken and did not wait", woken.attempt)
         };
-        let Blocked { record: Some(record), mut calls } = blocked else {
+        let Blocked { record: Some(record), mut calls, .. } = blocked else {
             unreachable!("{} was woken where it did not wait", woken.attempt)
         };
+        if let Err(error) = &woken.result
+            && self.may_sleep(&calls, error)
+        {
+            self.sleep(&key, calls);
+            return Ran::Waits;
+        }
         let call = calls.pop_front().expect("it waited for a call");
         debug_assert_eq!(call.no, woken.no);
         match woken.result {

@@ -114,6 +114,20 @@ impl Shard {
         step.table.finish_instant();
     }
 
+    /// Wakes whom it concerns that these records changed, past the shard or instantly, or may have.
+    pub fn stirred<'a>(&mut self, now: Time, keys: impl IntoIterator<Item = &'a Bytes>) {
+        self.begin(now);
+        let mut step = self.step(now);
+        keys.into_iter().for_each(|key| step.table.sleepers_mut().stir(key));
+        step.drain();
+    }
+
+    /// Whether somebody sleeps on a record that was changed instantly: then [`Self::stirred`] is to be said.
+    #[inline]
+    pub fn has_stirred(&self) -> bool {
+        self.view().table.sleepers().has_stirred()
+    }
+
     /// What was done instantly is undone.
     pub fn undo_instant(&mut self) {
         self.parts().table.undo_instant();
@@ -188,6 +202,11 @@ impl Shard {
     /// The type whose modes those who hold the record use; `None` when nobody does.
     pub fn held_as(&self, key: &[u8]) -> Option<&'static TypeInfo> {
         self.view().table.held_as(key_hash(key), key)
+    }
+
+    /// How many calls sleep until their record has something for them. O(those records).
+    pub fn sleepers(&self) -> usize {
+        self.view().table.sleepers().len()
     }
 
     /// Whether nobody holds any record. O(1) where the records are external.

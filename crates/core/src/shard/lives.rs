@@ -205,6 +205,7 @@ impl Shard {
             keep_votes(&mut step);
             return step.out.tell_replicas(|| Some(Change::Incarnation(step.config.incarnation())));
         }
+        self.parts().table.forget_sleepers();
         let table = self.begin_empty(incarnation);
         self.begin_clock(now);
         table.let_all_end();
@@ -250,6 +251,7 @@ fn keep_votes(step: &mut Step<'_>) {
             step.table.release(step.now, record, attempt, Fate::Drop);
         }
     }
+    step.table.forget_sleepers();
     step.attempts.drop_deadlines();
     step.budget.drop_turns();
     *step.ways = Ways::default();

@@ -19,6 +19,7 @@ mod locking;
 mod outbox;
 mod questions;
 mod records;
+mod sleepers;
 mod table;
 mod top;
 

@@ -1,5 +1,7 @@
 //! The whole: a shard is these parts, takes inputs, and gives outputs.
 
+use claret_types::Bytes;
+
 use super::accounts::Accounts;
 use super::attempts::Attempts;
 use super::budget::Budget;
@@ -455,6 +457,11 @@ impl Shard {
             stats: _,
         } = self;
         table.check_invariants();
+        let sleeps = |key: &Bytes, attempt| {
+            attempts.get(attempt).and_then(|it| it.blocked.get(key)).is_some_and(|it| it.sleeps)
+        };
+        table.sleepers().check(sleeps);
+        assert_eq!(table.sleepers().len(), attempts.sleepers(), "some sleep whom nobody wakes");
         let is_turn_of = |turn, attempt| budget.is_turn_of(turn, attempt);
         attempts.check(is_turn_of, |attempt| memory.decided(attempt).is_some());
         budget.check(|attempt| attempts.get(attempt)?.turn);

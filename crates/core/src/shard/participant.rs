@@ -33,12 +33,19 @@ pub(crate) struct Blocked {
     /// Where it waits. Without phases nobody waits in the record, and it may move. `None` when it is put off: that is no
     /// record's concern.
     pub(crate) record: Option<RecordIx>,
+    /// It is in nobody's queue, since there is nothing for it yet: it sleeps (P91).
+    pub(crate) sleeps: bool,
     pub(crate) calls: VecDeque<Call>,
 }
 
 impl Blocked {
+    /// It waits in the queue of a record, if in one.
+    pub(crate) fn in_queue(record: Option<RecordIx>, calls: VecDeque<Call>) -> Self {
+        Blocked { record, sleeps: false, calls }
+    }
+
     pub(crate) fn is_put_off(&self) -> bool {
-        self.record.is_none()
+        self.record.is_none() && !self.sleeps
     }
 }
 
@@ -201,6 +208,12 @@ impl Participant {
         left
     }
 
+    /// Whether a call of it may sleep: it holds nothing meanwhile, and has nothing else to do.
+    pub(crate) fn may_sleep(&self) -> bool {
+        let has_nothing = self.held.is_empty() || is_planted(Bug::SleepersHold);
+        matches!(self.stage, Stage::Open) && has_nothing && self.blocked.is_empty()
+    }
+
     /// Whether it may vote: everything is locked and executed (P1).
     pub(crate) fn may_vote(&self) -> bool {
         let has_all = self.blocked.is_empty() && self.behind.len() == 0 && !self.waits_to_lock();
@@ -317,7 +330,8 @@ impl Participant {
         } = self;
         let held: Vec<_> = held.iter().map(|record| table.key(*record)).collect();
         let undone = undone.as_ref().map_or(&[][..], |undone| undone.ranges());
-        let blocked: Vec<_> = blocked.iter().map(|(key, it)| (key, &it.calls, it.is_put_off())).collect();
+        let blocked: Vec<_> =
+            blocked.iter().map(|(key, it)| (key, &it.calls, it.is_put_off(), it.sleeps)).collect();
         (owner, stage, held, blocked, behind, granted, replies, seen, (deadline, met_as, undone))
     }
 }

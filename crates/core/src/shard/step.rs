@@ -360,6 +360,8 @@ impl Step<'_> {
             } else if self.go_on_in_way(Occasion::Input) {
             } else if let Some(attempt) = self.table.outbox().poll_foremost() {
                 self.apply_later(attempt);
+            } else if let Some(key) = self.table.sleepers_mut().poll_stirred() {
+                self.rouse(&key);
             } else {
                 break;
             }
@@ -402,6 +404,20 @@ impl Step<'_> {
             self.vote(attempt);
         } else if participant.blocked.is_empty() {
             self.attempts.let_go_on(attempt);
+        }
+    }
+
+    /// A record changed, or somebody left it, and calls sleep there: the eldest of each type looks again (P91).
+    fn rouse(&mut self, key: &Bytes) {
+        for attempt in self.table.sleepers().eldest(key) {
+            if !self.attempts.has(attempt) {
+                continue;
+            }
+            match self.execution(attempt).rouse(key) {
+                Ran::All | Ran::Waits | Ran::PutOff => {}
+                Ran::Busy => self.execution(attempt).busy(),
+                Ran::Failed(refusal) => self.refuse(attempt, refusal),
+            }
         }
     }
 

@@ -6,6 +6,7 @@ mod front_door;
 mod listening;
 mod multi;
 mod nodes;
+mod pops;
 mod rights;
 mod steps;
 mod support;

@@ -93,3 +93,35 @@ fn a_watched_stream_counts() {
     assert!(said[2].contains("GATEWAY ONCE keeps the answers"), "{}", said[2]);
     client.ask("DISCARD");
 }
+
+/// A18, A29: a message leaves when all is done, once, and its answer counts who heard it.
+#[test]
+fn messages_leave_when_all_is_done_and_not_otherwise() {
+    let gateway = gateway();
+    let (mut client, mut listener) = (gateway.client(), gateway.client());
+    let [a, b, channel] = apart("steps:publish:");
+    assert!(listener.ask(&format!("SUBSCRIBE {channel}")).contains("subscribe"));
+    let said = client.asks([
+        "MULTI",
+        &format!("RPUSH {a} 1"),
+        &format!("PUBLISH {channel} first"),
+        &format!("RPUSH {b} 1"),
+        &format!("PUBLISH {channel} second"),
+        "EXEC",
+    ]);
+    assert!(said[5].starts_with("[1, ") && said[5].contains(", 1, "), "{}", said[5]);
+    let failed = client.asks([
+        "MULTI",
+        &format!("PUBLISH {channel} never"),
+        &format!("INCR {a}"),
+        &format!("SET {b} 1"),
+        "EXEC",
+    ]);
+    assert!(failed[4].starts_with("-EXECABORT"), "{}", failed[4]);
+    client.asks(["MULTI", &format!("PUBLISH {channel} third"), "EXEC"]);
+    for word in ["first", "second", "third"] {
+        assert!(listener.hear().contains(word), "{word}");
+    }
+    let said = client.asks(["MULTI", "GATEWAY ONCE steps-publish", &format!("PUBLISH {channel} x"), "EXEC"]);
+    assert!(said[2].contains("leave one of the two out"), "{}", said[2]);
+}

@@ -66,8 +66,13 @@ unsafe extern "C" fn key_changed(
 ) -> c_int {
     // SAFETY: the server calls with its context and the key's name, both of which live until this returns.
     let (ctx, key) = unsafe { (Ctx::new(ctx), Arg::new(key)) };
-    if keyspace().has_versions() && ctx.database() == 0 {
-        entry(ctx, "a changed key", |_| keyspace().has_changed(key.bytes()));
+    if keyspace().has_hearers() && ctx.database() == 0 {
+        entry(ctx, "a changed key", |ctx| {
+            keyspace().has_changed(key.bytes());
+            if keyspace().is_awaited(key.bytes()) && !is_planted(Bug::AwaitedUntold) {
+                note(ctx, Change::Awaited(key.to_bytes()));
+            }
+        });
     }
     raw::REDISMODULE_OK as c_int
 }

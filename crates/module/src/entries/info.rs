@@ -86,6 +86,9 @@ const FIELDS: &[Field] = &[
     field("open_attempts", "attempts here that are not decided", |node, _| {
         of_shard(node, Shard::open_attempts)
     }),
+    field("sleeping_calls", "calls here that sleep until their record has something for them", |node, _| {
+        of_shard(node, Shard::sleepers)
+    }),
     field("in_doubt", "of these, those that have voted and wait for the decision", |node, _| {
         of_shard(node, Shard::voted_attempts)
     }),

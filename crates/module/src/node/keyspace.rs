@@ -164,6 +164,7 @@ impl Keyspace {
         if !is_planted(Bug::VanishedBeforePromotion) {
             self.changes.with(std::mem::take);
         }
+        self.nobody_waits();
     }
 
     /// Whether the key ended before anybody of those came who hold it when the shard is told: who looks at it just now found
@@ -186,6 +187,7 @@ impl Keyspace {
         while is_any() && !self.is_barred(ctx) {
             let changes = self.changes.with(std::mem::take).unwrap_or_default();
             let is_of_rights = changes.contains(&Change::Rights);
+            let awaited: Vec<Bytes> = changes.iter().filter_map(Change::awaited).collect();
             // All that is gone, before anybody is let in for any of these reasons.
             let gone: Vec<Bytes> = match changes.contains(&Change::Everything) {
                 true => shard.held_keys().cloned().collect(),
@@ -198,6 +200,9 @@ impl Keyspace {
                 && !is_planted(Bug::LostRightsUntold)
             {
                 shard.refuse_unvoted(now, &Refusal::LostLocks);
+            }
+            if !awaited.is_empty() {
+                shard.stirred(now, &awaited);
             }
         }
         if !left.is_empty() {
@@ -380,6 +385,10 @@ impl Records for Keyspace {
     fn whole(&self, key: &Bytes, kind: &'static TypeInfo) -> Option<State> {
         self.carry_out_sum(key);
         native::whole_of(&self.server(), key, kind)
+    }
+
+    fn await_changes(&self, key: &Bytes, awaits: bool) {
+        self.awaits(key, awaits);
     }
 
     fn hold_end(&self, key: &Bytes) -> HeldEnd {

@@ -33,6 +33,32 @@ impl Keyspace {
         }
     }
 
+    /// Somebody waits for what comes to a key, or nobody does any more.
+    pub(super) fn awaits(&self, key: &Bytes, awaits: bool) {
+        self.told.with(|told| match awaits {
+            true => {
+                told.hear(Ctx::current());
+                told.awaited.insert(key.clone());
+            }
+            false => drop(told.awaited.remove(key)),
+        });
+    }
+
+    /// Whether somebody does.
+    pub(crate) fn is_awaited(&self, key: &[u8]) -> bool {
+        self.told.with(|told| told.awaited.contains(key)) == Some(true)
+    }
+
+    /// Another shard begins, on which nobody waits yet.
+    pub(super) fn nobody_waits(&self) {
+        self.told.with(|told| told.awaited.clear());
+    }
+
+    /// Whether anybody wants to hear of changes: to whom a version was told that is not over, or who waits.
+    pub(crate) fn has_hearers(&self) -> bool {
+        self.told.with(|told| !told.versions.is_empty() || !told.awaited.is_empty()) == Some(true)
+    }
+
     /// All keys were, or may have been.
     pub(crate) fn all_changed(&self) {
         self.told.with(|told| told.versions.all_changed());

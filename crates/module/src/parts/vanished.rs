@@ -15,6 +15,8 @@ pub(crate) enum Change {
     Everything,
     /// An access control list changes: whatever has not voted is tried again, and asked again.
     Rights,
+    /// This record changed, for which somebody waits.
+    Awaited(Bytes),
 }
 
 /// What the shard was not told yet.
@@ -24,7 +26,15 @@ impl Change {
     pub(crate) fn record(self) -> Option<Bytes> {
         match self {
             Change::Record(key) => Some(key),
-            Change::Everything | Change::Rights => None,
+            Change::Everything | Change::Rights | Change::Awaited(_) => None,
+        }
+    }
+
+    /// Which record changed, if somebody waits for that.
+    pub(crate) fn awaited(&self) -> Option<Bytes> {
+        match self {
+            Change::Awaited(key) => Some(key.clone()),
+            Change::Record(_) | Change::Everything | Change::Rights => None,
         }
     }
 }

@@ -26,7 +26,7 @@ const NOTICED_HEAD: &str = "# The seed that noticed each planted bug last, which
 pub(crate) type Scripted = (&'static str, &'static str, &'static str);
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [Scripted; 72] = [
+const SCRIPTED: [Scripted; 77] = [
     ("parted-count", MEMBERS, "with_bug(Some(Bug::PartedCount),"),
     ("parted-waits", MEMBERS, "with_bug(Some(Bug::PartedWaits),"),
     ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
@@ -71,6 +71,11 @@ const SCRIPTED: [Scripted; 72] = [
     ("commands-by-record", COMMANDS, "with_bug(Some(Bug::CommandsByRecord),"),
     ("late-answers-forgotten", COMMANDS, "with_bug(Some(Bug::LateAnswersForgotten),"),
     ("late-answers-once", COMMANDS, "Bug::LateAnswersOnce,"),
+    ("sleepers-forgotten", SLEEPING, "Bug::SleepersForgotten,"),
+    ("all-sleepers-woken", SLEEPING, "Bug::AllSleepersWoken,"),
+    ("youngest-sleeper-first", SLEEPING, "Bug::YoungestSleeperFirst]"),
+    ("sleepers-hold", SLEEPING, "with_bug(Some(Bug::SleepersHold),"),
+    ("sleepers-pass-nothing-on", SLEEPING, "with_bug(Some(Bug::SleepersPassNothingOn),"),
     ("operations-behind-commands", COMMANDS, "with_bug(Some(Bug::OperationsBehindCommands),"),
     ("promoted-answers-anew", PROMOTED, "with_bug(Some(Bug::PromotedAnswersAnew),"),
     ("mixed-trial-counts", ADAPTIVE, "Bug::MixedTrialCounts,"),
@@ -110,6 +115,7 @@ const MOVED: &str = include_str!("../../../core/tests/core/moved.rs");
 const CLOCKS: &str = include_str!("../../../core/tests/core/traps/clocks.rs");
 const NESTING: &str = include_str!("../../../core/tests/core/nesting.rs");
 const OPTIMISTIC: &str = include_str!("../../../core/tests/core/optimistic.rs");
+const SLEEPING: &str = include_str!("../../../core/tests/core/traps/sleeping.rs");
 const COMMANDS: &str = include_str!("../../../core/tests/core/traps/commands.rs");
 const LASTING: &str = include_str!("../../../core/tests/core/traps/lasting.rs");
 const PROMOTED: &str = include_str!("../../../core/tests/core/traps/promoted.rs");

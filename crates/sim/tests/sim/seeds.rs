@@ -63,6 +63,7 @@ fn configurations_cover_the_switches() {
     both(|config| config.programs.savepoints_permille > 0);
     both(|config| config.programs.demands_permille > 0);
     both(|config| config.commands_permille > 0);
+    both(|config| config.sleeping_permille > 0);
     both(|config| config.added_permille > 0 && config.probes_permille < 1_000);
     both(|config| config.is_external() && config.faults.moves > 0);
     both(|config| config.is_external() && config.faults.leaves);
@@ -116,7 +117,7 @@ fn demands_are_met_or_not() {
 /// The configuration of a seed that a test names, as it was when that was written.
 fn without_added_types(seed: u64) -> Config {
     let mut config = Config::random(seed);
-    for later in ["added_permille=0", "commands_permille=0"] {
+    for later in ["added_permille=0", "commands_permille=0", "sleeping_permille=0"] {
         config.set(later).expect("a setting");
     }
     config

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use super::counts::Counts;
 use super::lock::{Holder, Item};
 use super::records::{Record, RecordIx};
+use super::sleepers::Sleepers;
 use super::{Fate, Owner};
 use crate::ids::{CallNo, Member};
 use crate::journal::{Journal, Noted};
@@ -35,6 +36,8 @@ pub(super) struct Executor {
     versions: Versions,
     /// The unique number that was given last.
     unique: u64,
+    /// Who waits for changes of which records.
+    sleepers: Sleepers,
     /// What an instant transaction did so far, to be undone if it cannot finish.
     staged: Vec<(RecordIx, Effect)>,
 }
@@ -56,6 +59,7 @@ impl Executor {
             journal: None,
             versions: Versions::new(unique_base, versions_bytes_max),
             unique: unique_base,
+            sleepers: Sleepers::default(),
             staged: Vec::new(),
         }
     }
@@ -87,7 +91,7 @@ impl Executor {
 
     /// A record vanished by itself. `was_here`: with its content.
     pub(super) fn note_vanished(&mut self, key: &Bytes, was_here: bool) {
-        self.versions.changed(key);
+        self.has_changed(key);
         if let Some(journal) = self.journal.as_mut().filter(|_| was_here) {
             journal.note(|_| Noted::Vanished(key.clone()));
         }
@@ -142,6 +146,16 @@ impl Executor {
     #[inline]
     pub(super) fn has_changed(&mut self, key: &[u8]) {
         self.versions.changed(key);
+        self.sleepers.stir(key);
+    }
+
+    pub(super) fn sleepers(&self) -> &Sleepers {
+        &self.sleepers
+    }
+
+    #[inline]
+    pub(super) fn sleepers_mut(&mut self) -> &mut Sleepers {
+        &mut self.sleepers
     }
 
     // --- asking the host ---
@@ -381,7 +395,7 @@ impl Executor {
                 journal.write(key, &effect);
             }
             effect.apply(state);
-            self.versions.changed(key);
+            self.has_changed(key);
         }
         false
     }
@@ -409,7 +423,7 @@ impl Executor {
         }
         for effect in effects {
             effect.apply(state);
-            self.versions.changed(key);
+            self.has_changed(key);
         }
         false
     }
@@ -428,7 +442,7 @@ impl Executor {
             return reply;
         }
         if run.writes {
-            self.versions.changed(key);
+            self.has_changed(key);
         }
         run.carry_out(state)
     }
@@ -492,7 +506,7 @@ impl Executor {
 
     /// What is staged, for digests: between inputs nothing.
     pub(super) fn content(&self) -> impl std::fmt::Debug + '_ {
-        &self.staged
+        (&self.staged, self.sleepers.content())
     }
 
     /// # Panics

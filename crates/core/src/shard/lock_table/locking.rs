@@ -86,6 +86,7 @@ impl LockTable {
 
     /// Leaves: applies or drops what was executed, gives the claims back, and lets waiters in.
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
+        self.stir(record);
         let Some((Record { lock: Some(lock), .. }, _)) = self.at(record) else { return };
         if lock.has_line() && lock.stands(attempt) {
             // What it was going to do is dropped: it is carried out by `finish_place` alone.

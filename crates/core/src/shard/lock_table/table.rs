@@ -3,7 +3,7 @@
 //! Its fields are private to this file. Operations on one record get it with what they use of the others ([`LockTable::at`]), and do
 //! their work there ([`Lock`]); `locking.rs` has those that change a lock, `questions.rs` those that only look.
 
-use claret_types::{Bytes, OpError, Operation, Reply, Room, State};
+use claret_types::{Bytes, OpError, Operation, Reply, Room, State, TypeInfo};
 use smallvec::SmallVec;
 
 use super::Owner;
@@ -17,14 +17,17 @@ use super::lock::ways::ordered::clocks::Clocks;
 use super::lock::{Instantly, Lock, Verdict, may_order};
 use super::outbox::Outbox;
 use super::records::{Record, RecordIx, Records};
+use super::sleepers::Sleepers;
 use super::top::Search;
 use crate::ids::Time;
 use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::message::{Call, Refusal};
+use crate::planted::{Bug, is_planted};
 use crate::records::External;
 use crate::shard::key_hash;
 use crate::shard::lock_table::lock::ways::check_only::{Look, Looking};
+use crate::shard::phaser::Rank;
 use crate::shard::picture::Stats;
 use crate::shard::top::Top;
 use crate::switches::Switches;
@@ -96,6 +99,41 @@ impl LockTable {
         records.change(record, |record| change(record, &mut around))
     }
 
+    /// Somebody leaves a record: whoever sleeps there is to look again.
+    #[inline]
+    pub(super) fn stir(&mut self, record: RecordIx) {
+        let LockTable { records, executor, .. } = self;
+        if let Some(Record { key, .. }) = records.get(record)
+            && !is_planted(Bug::SleepersPassNothingOn)
+        {
+            executor.sleepers_mut().stir(key);
+        }
+    }
+
+    /// A call sleeps on a record until that has something for it.
+    pub(crate) fn sleep(&mut self, key: &Bytes, kind: &'static TypeInfo, place: Rank) {
+        let is_first = self.executor.sleepers_mut().add(key, kind, place);
+        if let Some(External(records)) = self.external().filter(|_| is_first) {
+            records.await_changes(key, true);
+        }
+    }
+
+    /// It sleeps no more.
+    pub(crate) fn wake(&mut self, key: &Bytes, place: Rank) {
+        let was_last = self.executor.sleepers_mut().remove(key, place);
+        if let Some(External(records)) = self.external().filter(|_| was_last) {
+            records.await_changes(key, false);
+        }
+    }
+
+    /// Nobody sleeps any more: all of them are gone.
+    pub(crate) fn forget_sleepers(&mut self) {
+        let keys = self.executor.sleepers_mut().forget();
+        if let Some(External(records)) = self.external() {
+            keys.iter().for_each(|key| records.await_changes(key, false));
+        }
+    }
+
     /// Gives back the memory of an idle lock, and the record of a key that does not exist.
     pub(super) fn tidy(&mut self, record: RecordIx) {
         self.records.tidy(record, &mut self.idle, &mut self.executor);
@@ -126,6 +164,16 @@ impl LockTable {
     #[inline]
     pub(crate) fn has_ready(&self) -> bool {
         self.outbox.has_ready()
+    }
+
+    #[inline]
+    pub(crate) fn sleepers(&self) -> &Sleepers {
+        self.executor.sleepers()
+    }
+
+    #[inline]
+    pub(crate) fn sleepers_mut(&mut self) -> &mut Sleepers {
+        self.executor.sleepers_mut()
     }
 
     #[inline]

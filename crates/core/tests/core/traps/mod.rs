@@ -5,7 +5,7 @@
 //! that is over), `put_off` (who has more calls than are executed at once), `held_off` (plain commands over many keys), `restart`
 //! (incarnations, connections), `recovery`, `deadlock` (giving way, phases, upgrades), `effects` (escrow, deferred update), `release`
 //! (what must go when an attempt ends), `ordered` (timestamps, and who is told when), `lasting` (ordered calls that can fail), `clocks` (of shards that lost or forgot them, and
-//! of others), `promoted` (replicas that go on where calls are ordered), `simulated` (what the simulator found), `strangers` (shards that were not asked), `told` (callers who hear of ordered
+//! of others), `promoted` (replicas that go on where calls are ordered), `simulated` (what the simulator found), `sleeping` (calls that wait until there is something for them), `strangers` (shards that were not asked), `told` (callers who hear of ordered
 //! calls too soon).
 
 mod clocks;
@@ -24,5 +24,6 @@ mod recovery;
 mod release;
 mod restart;
 mod simulated;
+mod sleeping;
 mod strangers;
 mod told;

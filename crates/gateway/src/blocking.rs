@@ -1,0 +1,127 @@
+//! Commands that block: at the node of their slot, or, where pops have keys in several slots or the records are in this process, as
+//! transactions that sleep (G14 of docs/gateway.md).
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes as Word;
+use claret::Caller;
+use claret_commands::{Answer, Command, NoKeys, Waiting};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::client::Client;
+use crate::fault::Fault;
+use crate::request::arguments;
+use crate::session::Session;
+
+/// Where a connection waits in a command that blocks, for whoever ends that (`CLIENT UNBLOCK`).
+#[derive(Clone, Debug)]
+pub(crate) enum WaitsAt {
+    /// At a node, with this number of the connection there.
+    Node(String, i64),
+    /// In the gateway.
+    Here(Arc<Unblock>),
+}
+
+/// The end of a wait in the gateway.
+#[derive(Debug, Default)]
+pub(crate) struct Unblock {
+    told: Mutex<Option<Ending>>,
+    changed: Notify,
+}
+
+/// How it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// As if the time was over.
+    Timeout,
+    /// With an error.
+    Error,
+}
+
+impl Unblock {
+    /// Ends it. Whether it was not before.
+    pub(crate) fn end(&self, how: Ending) -> bool {
+        let is_first = self.told.lock().replace(how).is_none();
+        self.changed.notify_one();
+        is_first
+    }
+
+    async fn told(&self) -> Ending {
+        loop {
+            if let Some(how) = *self.told.lock() {
+                return how;
+            }
+            self.changed.notified().await;
+        }
+    }
+}
+
+impl Client {
+    /// A command that may block.
+    pub(crate) async fn block(&mut self, command: &Command, words: &[Word]) -> Answer {
+        let session = self.session.clone().expect("it was admitted");
+        let metrics = Arc::clone(&self.shared.metrics);
+        let sleeps = command.is_waiting_pop()
+            && (session.nodes().is_none() || command.slot(words) == Err(NoKeys::SeveralSlots));
+        metrics.blocked.fetch_add(1, Ordering::Relaxed);
+        let answer = match sleeps {
+            true => self.sleep(&session, command, words).await,
+            false => self.apart(&session, command, words).await,
+        };
+        metrics.blocked.fetch_sub(1, Ordering::Relaxed);
+        answer.unwrap_or_else(Answer::from)
+    }
+
+    /// A pop on keys wherever they are, which waits until there is something.
+    async fn sleep(&mut self, session: &Session, command: &Command, words: &[Word]) -> Result<Answer, Fault> {
+        let words = arguments(words);
+        let time = command.waits_for(&words)?;
+        // Its age says who is served first. It is its own: to wait is no try of a loop with WATCH.
+        let caller = Caller::new();
+        caller.tries();
+        let store = self.shared.store_for(session, &caller).await?;
+        let (runner, waiting, unblock) = (self.work.clone(), Waiting::new(), Arc::new(Unblock::default()));
+        let entry = Arc::clone(&self.entry);
+        let mut work = pin!(command.wait(&store, &runner, &words, &waiting));
+        entry.waits_at(Some(WaitsAt::Here(Arc::clone(&unblock)))).await;
+        let waits = async {
+            tokio::select! {
+                biased;
+                done = &mut work => Ok(done),
+                () = over(time) => Err(Ending::Timeout),
+                how = unblock.told() => Err(how),
+            }
+        };
+        let ended = self.unless_gone(waits).await;
+        let is_taking = waiting.end();
+        let answer = match ended {
+            Some(Ok(done)) => done,
+            // What is being taken is taken, and answered.
+            Some(Err(_)) if is_taking => work.await,
+            Some(Err(Ending::Timeout)) => Ok(command.nothing_taken()),
+            Some(Err(Ending::Error)) => Ok(Answer::error("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
+            None => {
+                // What waits for others ends without effect, and what is decided is carried out.
+                caller.leave();
+                match is_taking {
+                    true => work.await,
+                    false => Ok(command.nothing_taken()),
+                }
+            }
+        };
+        entry.waits_at(None).await;
+        Ok(answer?)
+    }
+}
+
+/// Until that time is over; for ever if there is none.
+async fn over(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
