@@ -14,6 +14,10 @@ pub enum Answer {
     Ok,
     /// A word that servers write as a status: `PONG`, a type.
     Simple(&'static str),
+    /// Another status.
+    Status(String),
+    /// A truth that RESP3 writes as one; in RESP2 1, or no value.
+    Bool(bool),
     /// An integer; a truth is 0 or 1.
     Int(i64),
     /// A string.
@@ -73,7 +77,7 @@ impl Answer {
         let beside = match self {
             Answer::Bulk(bytes) | Answer::Verbatim(bytes) => bytes.len(),
             Answer::Raw(bytes) => bytes.len(),
-            Answer::Error(text) => text.len(),
+            Answer::Error(text) | Answer::Status(text) => text.len(),
             Answer::Array(all) | Answer::Map(all) | Answer::Set(all) | Answer::Pairs(all) => {
                 if all.len() >= bound / ELEMENT_BYTES {
                     return bound;

@@ -34,8 +34,8 @@ pub struct Waiting {
     is_over: Cell<bool>,
     /// The key whose transaction takes.
     taking: Cell<Option<usize>>,
-    /// Those who wait until it has taken, or not.
-    idle: RefCell<Vec<Waker>>,
+    /// Who waits until it has taken, or not: one task carries all keys out.
+    idle: RefCell<Option<Waker>>,
 }
 
 impl Waiting {
@@ -72,7 +72,7 @@ impl Waiting {
         poll_fn(|cx: &mut Context<'_>| match self.taking.get() {
             None => Poll::Ready(()),
             Some(_) => {
-                self.idle.borrow_mut().push(cx.waker().clone());
+                *self.idle.borrow_mut() = Some(cx.waker().clone());
                 Poll::Pending
             }
         })
@@ -143,7 +143,24 @@ impl Command {
         Ok((!time.is_zero()).then_some(time))
     }
 
-    /// Carries a pop out, with the words behind its name, and waits until there is something to take; the store is used on behalf of a
+    /// Such a pop, with the words behind its name, as a transaction that takes what is there, in the order of the keys. `None`: there is
+    /// nothing.
+    ///
+    /// # Errors
+    /// What is wrong with its words, or why it cannot be done; nothing is taken then.
+    pub async fn take_now(
+        &self,
+        store: &Store,
+        runner: &dyn Runner,
+        words: &[Bytes],
+    ) -> Result<Option<Answer>, Fault> {
+        self.waits_for(words)?;
+        let pop = Pop::of(Words { name: self.name, rest: words })?;
+        let answer = pop.take_now(store, runner).await?;
+        Ok((!matches!(answer, Answer::Nil | Answer::NilArray)).then_some(answer))
+    }
+
+    /// Waits until there is something to take where there was nothing; the store is used on behalf of a
     /// [`Caller`](claret::Caller) of its own, whose age says who is served first. O(keys) transactions that sleep, each of which begins anew
     /// every ten seconds.
     ///
@@ -156,12 +173,7 @@ impl Command {
         words: &[Bytes],
         waiting: &Waiting,
     ) -> Result<Answer, Fault> {
-        self.waits_for(words)?;
         let pop = Pop::of(Words { name: self.name, rest: words })?;
-        let answer = pop.take_now(store, runner).await?;
-        if !matches!(answer, Answer::Nil | Answer::NilArray) {
-            return Ok(answer);
-        }
         let sleeper = store.with_options(TxOptions::new().deadline(SLEEP));
         let sleep = |at| Box::pin(pop.sleep(&sleeper, runner, at, waiting)) as Sleeping<'_>;
         let mut sleeping: Vec<Sleeping<'_>> = (0..pop.keys.len()).map(sleep).collect();
@@ -314,6 +326,9 @@ impl Pop {
             let told = store.try_transaction(|tx| async move {
                 // A further attempt: what was found before may be gone.
                 waiting.give_up(at);
+                if waiting.is_over.get() {
+                    return Err(Woken::Another);
+                }
                 self.woken(&tx, runner, at, waiting).await
             });
             let told = told.await;
@@ -324,7 +339,11 @@ impl Pop {
                     match woken {
                         Woken::Another => {}
                         Woken::Fault(fault) if is_late(&fault) => {}
-                        Woken::Fault(fault) => return Err(fault),
+                        Woken::Fault(fault) => {
+                            // What another one takes is taken, and answered.
+                            waiting.idle().await;
+                            return Err(fault);
+                        }
                     }
                 }
             }

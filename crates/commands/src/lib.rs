@@ -26,7 +26,8 @@
 //
 // | file | what |
 // |---|---|
-// | `plan` | carrying out one command, or several together |
+// | `plan`, `by_server` | carrying out one command, or several together |
+// | `script` | carrying out scripts |
 // | `question` | what a transaction asks that is not about a key of its own |
 // | `table/` | the table, and where a command has its keys |
 // | `blocking` | pops that wait |
@@ -37,6 +38,7 @@
 
 mod answer;
 mod blocking;
+mod by_server;
 mod calls;
 mod fault;
 mod hashes;
@@ -49,6 +51,7 @@ mod random;
 mod runner;
 mod scan;
 mod scored;
+mod script;
 mod sets;
 mod steps;
 mod strings;
@@ -64,5 +67,6 @@ pub use plan::{Plan, Told};
 pub use question::Question;
 pub use runner::{Later, Made, Runner, Unbounded};
 pub use scan::check_cursor;
+pub use script::{Evaluation, Script, digest_of};
 pub use table::{Command, Keys, NoKeys, Places, Way, all, named};
 pub use words::{PATTERN_BYTES_MAX, pattern};

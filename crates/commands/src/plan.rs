@@ -1,16 +1,16 @@
 //! Carrying out commands: one by its words, or several together, all or nothing.
 
-use std::collections::BTreeSet;
-
 use claret::{AtCommit, Error, OpError, Store, Tx, errors::ExecuteError};
 use claret_planted::{Bug, is_planted};
-use claret_types::{Access, Bytes, KeyspaceOp, Operation, Reply};
+use claret_types::{Access, Bytes, Operation, Reply};
 
 use crate::answer::Answer;
+use crate::by_server::ByServer;
 use crate::calls::{Calls, Shape, elements, size};
 use crate::fault::Fault;
 use crate::question::{Question, Written};
 use crate::runner::Runner;
+use crate::script::{Evaluation, of_script};
 use crate::steps::{Steps, operation_of};
 use crate::table::{Command, Handler};
 use crate::words::Words;
@@ -85,8 +85,7 @@ pub struct Plan {
     /// What has to be so: operations that demand their answers.
     expected: Vec<(Bytes, Operation)>,
     steps: Vec<Step>,
-    /// Keys on which servers carry out commands: whatever comes behind them there is carried out by servers, too.
-    run_on: BTreeSet<Bytes>,
+    by_server: ByServer,
 }
 
 /// A command of a plan.
@@ -96,6 +95,7 @@ enum Step {
     Computed(&'static Command, Vec<Bytes>),
     /// It is carried out by the server of its key, with the commit, and answered then (A19).
     Run((Bytes, Operation)),
+    Script(Box<Evaluation>),
     /// It is not about a key of its own.
     Asked(Box<Question>),
     /// It is answered already; nothing is done.
@@ -105,7 +105,7 @@ enum Step {
 impl Plan {
     /// Nothing so far, with room for so many commands, if what these operations demand is so ([`Operation::expects`]).
     pub fn new(expected: Vec<(Bytes, Operation)>, commands: usize) -> Self {
-        Plan { expected, steps: Vec::with_capacity(commands), run_on: BTreeSet::new() }
+        Plan { expected, steps: Vec::with_capacity(commands), by_server: ByServer::default() }
     }
 
     /// A further command, with the words behind its name.
@@ -113,11 +113,8 @@ impl Plan {
     /// # Errors
     /// It has words that it cannot have.
     pub fn command(&mut self, command: &'static Command, words: Vec<Bytes>) -> Result<(), Fault> {
-        let step = match self.run_by_server(command, &words)? {
-            Some((key, op)) => {
-                self.run_on.insert(key.clone());
-                Step::Run((key, op))
-            }
+        let step = match self.by_server.step(command, &words)? {
+            Some(call) => Step::Run(call),
             None => match command.calls(&words) {
                 Some(calls) => Step::Calls(calls?),
                 None => Step::Computed(command, words),
@@ -127,39 +124,9 @@ impl Plan {
         Ok(())
     }
 
-    /// The command as a server carries it out, if it does: since no operation is that, or since it comes behind such a one on its key
-    /// (A22).
-    fn run_by_server(&self, command: &Command, words: &[Bytes]) -> Result<Option<(Bytes, Operation)>, Fault> {
-        if !command.is_run_by_server() && self.run_on.is_empty() {
-            return Ok(None); // Mostly.
-        }
-        let mut all = vec![Bytes::from(command.name)];
-        all.extend_from_slice(words);
-        let keys: BTreeSet<Bytes> = command.keys_in(&all).map(Bytes::copy_from).collect();
-        let is_behind =
-            !is_planted(Bug::CommandsPassCommands) && keys.iter().any(|key| self.run_on.contains(key));
-        if !command.is_run_by_server() && !is_behind {
-            return Ok(None);
-        }
-        let shown = command.name.to_ascii_lowercase();
-        if command.is_own {
-            return Err(Fault::told(format!(
-                "ERR '{shown}' is an operation of Claret, and an earlier command of this MULTI is carried out by the server of its key: use \
-                 another key, or another MULTI"
-            )));
-        }
-        let mut keys = keys.into_iter();
-        let (Some(key), None) = (keys.next(), keys.next()) else {
-            return Err(Fault::told(format!(
-                "ERR '{shown}' has several keys, and a step that is carried out by the server of its key has one: send it for each key, or \
-                 use another MULTI"
-            )));
-        };
-        // It may keep what it has counted in the record.
-        let reads = !command.writes && command.name != "PFCOUNT";
-        let access = if reads { Access::Read } else { Access::Write };
-        let op = Operation::from(KeyspaceOp::Run(claret_types::Command::new(access, &all)));
-        Ok(Some((key, op)))
+    /// A further command, which is a script.
+    pub fn script(&mut self, evaluation: Evaluation) {
+        self.steps.push(Step::Script(Box::new(evaluation)));
     }
 
     /// A further command, which does nothing and is answered already.
@@ -215,8 +182,11 @@ impl Plan {
     async fn in_pieces(self, store: &Store, runner: &dyn Runner) -> Result<Vec<Answer>, Fault> {
         let (mut expected, mut answers) = (self.expected, Vec::new());
         for step in self.steps {
-            let piece =
-                Plan { expected: std::mem::take(&mut expected), steps: vec![step], run_on: BTreeSet::new() };
+            let piece = Plan {
+                expected: std::mem::take(&mut expected),
+                steps: vec![step],
+                by_server: ByServer::default(),
+            };
             answers.extend(Box::pin(piece.commit(store, runner)).await?);
         }
         Ok(answers)
@@ -246,7 +216,7 @@ impl Plan {
 
     /// The same once more.
     pub fn again(&self) -> Plan {
-        Plan { expected: self.expected.clone(), steps: self.steps.clone(), run_on: self.run_on.clone() }
+        Plan { expected: self.expected.clone(), steps: self.steps.clone(), by_server: self.by_server.clone() }
     }
 
     /// Carries it out in a transaction that is open: the answers, before it commits.
@@ -282,28 +252,38 @@ impl Plan {
         let rest = steps.split_off(unknown.map_or(0, |at| at + 1));
         let mut written = written(tx, &steps).await?;
         let mut answers = Vec::with_capacity(steps.len() + rest.len());
-        let last = tx.at_commit();
+        let (last, mut by_server) = (tx.at_commit(), ByServer::default());
+        // So many go with the commit.
+        let mut pushed = 0;
         for next in steps {
-            if let Step::Run((key, op)) = next {
-                written.note_run(&key, &op);
-                let _ = last.push::<Reply>(key, op);
-                answers.push(None);
-                continue;
-            }
-            answers.push(Some(next.run(tx, runner, &written).await?));
+            answers.push(match next {
+                Step::Run((key, op)) => {
+                    written.note_run(&key, &op);
+                    by_server.note(&key);
+                    let _ = last.push::<Reply>(key, op);
+                    pushed += 1;
+                    Known::Late(pushed - 1)
+                }
+                Step::Script(script) => {
+                    Known::OfScript(script.run(tx, runner, &last, &mut pushed, &mut by_server).await?)
+                }
+                next => Known::Now(next.run(tx, runner, &written).await?),
+            });
         }
         for (key, op) in rest.iter().flat_map(Step::known) {
             let _ = last.push::<Reply>(key.clone(), op.clone());
         }
-        Ok(Told { answers, rest, last })
+        Ok(Told { answers, pushed, rest, last })
     }
 }
 
 /// What a plan is answered, once its transaction has committed.
 #[derive(Debug)]
 pub struct Told {
-    /// Of those before the last one that is not known up front; `None`: it is carried out with the commit.
-    answers: Vec<Option<Answer>>,
+    /// Of those before the last one that is not known up front.
+    answers: Vec<Known>,
+    /// So many of `last` are of those.
+    pushed: usize,
     rest: Vec<Step>,
     last: AtCommit,
 }
@@ -314,13 +294,27 @@ impl Told {
     /// # Errors
     /// It has not committed.
     pub fn all(self) -> Result<Vec<Answer>, Fault> {
-        let mut replies = self.last.replies()?.into_inner().into_iter();
-        let mut next = || replies.next().map_or(Answer::Nil, Answer::from);
-        let mut answers: Vec<Answer> =
-            self.answers.into_iter().map(|answer| answer.unwrap_or_else(&mut next)).collect();
+        let mut late = self.last.replies()?.into_inner();
+        let mut replies = late.split_off(self.pushed.min(late.len())).into_iter();
+        let known = |known| match known {
+            Known::Now(answer) => answer,
+            Known::Late(at) => late.get(at).cloned().map_or(Answer::Nil, Answer::from),
+            Known::OfScript(answer) => of_script(answer, &late),
+        };
+        let mut answers: Vec<Answer> = self.answers.into_iter().map(known).collect();
         answers.extend(self.rest.into_iter().map(|step| step.answer(&mut replies)));
         Ok(answers)
     }
+}
+
+/// What is known of an answer before the commit.
+#[derive(Debug)]
+enum Known {
+    Now(Answer),
+    /// It is this one of those that come with the commit.
+    Late(usize),
+    /// Parts of it may be such ones.
+    OfScript(claret_program::Answer),
 }
 
 /// The keys that steps write before the last question, as they are before.
@@ -334,7 +328,7 @@ impl Step {
     /// Whether all its operations are known up front.
     fn is_known(&self) -> bool {
         match self {
-            Step::Computed(..) => false,
+            Step::Computed(..) | Step::Script(_) => false,
             Step::Asked(question) => question.found().is_some(),
             Step::Calls(_) | Step::Run(..) | Step::Answered(_) => true,
         }
@@ -345,7 +339,7 @@ impl Step {
         match self {
             Step::Calls(calls) => calls.all(),
             Step::Run(call) => std::slice::from_ref(call),
-            Step::Computed(..) | Step::Asked(_) | Step::Answered(_) => &[],
+            Step::Computed(..) | Step::Script(_) | Step::Asked(_) | Step::Answered(_) => &[],
         }
     }
 
@@ -362,7 +356,10 @@ impl Step {
                 let all: Vec<&[u8]> = std::iter::once(&name).chain(words).map(|word| &word[..]).collect();
                 command.keys_in(&all).map(Bytes::copy_from).collect()
             }
-            Step::Computed(..) | Step::Run(..) | Step::Asked(_) | Step::Answered(_) => Vec::new(),
+            // What a script writes nobody knows before.
+            Step::Computed(..) | Step::Run(..) | Step::Script(_) | Step::Asked(_) | Step::Answered(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -379,6 +376,7 @@ impl Step {
                     "ERR '{name}' is answered with the commit, and its answer is needed before"
                 )))
             }
+            Step::Script(_) => Err(Fault::told("ERR a script may have answers that come with the commit")),
             Step::Asked(question) => {
                 let answer = question.answer(tx, runner, written).await?;
                 runner.take(answer.bytes_up_to(usize::MAX / 2))?;
@@ -397,7 +395,7 @@ impl Step {
             }
             Step::Asked(question) => question.found().expect("it is known").clone(),
             Step::Run(..) => replies.next().map_or(Answer::Nil, Answer::from),
-            Step::Computed(..) => unreachable!("all operations are known"),
+            Step::Computed(..) | Step::Script(_) => unreachable!("all operations are known"),
         }
     }
 }

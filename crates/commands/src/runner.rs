@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::pin::Pin;
 
+use claret_types::Bytes;
+
 use crate::answer::ELEMENT_BYTES;
 use crate::fault::Fault;
 
@@ -34,6 +36,15 @@ pub trait Runner {
 
     /// Long work, on another thread.
     fn elsewhere(&self, work: Box<dyn FnOnce() -> Made + Send>) -> Later<'_, Made>;
+
+    /// A message is to leave once the transaction has committed: its words with the name. [`Self::begin_attempt`] forgets it.
+    ///
+    /// # Errors
+    /// Nobody here sends any.
+    fn publish(&self, message: Vec<Bytes>) -> Result<(), Fault> {
+        let _ = message;
+        Err(Fault::told("ERR no server is here that sends messages"))
+    }
 
     /// Others get their turn.
     fn rest(&self) -> Later<'_, ()>;

@@ -87,6 +87,8 @@ macro_rules! add_bugs_of_rounds {
             YoungestSleeperFirst "youngest-sleeper-first" "P91";
             /// Who sleeps keeps what it holds.
             SleepersHold "sleepers-hold" "P91";
+            /// A call that is undone goes on sleeping.
+            UndoneSleep "undone-sleep" "P91, N1";
             /// What wakes one is used up, whatever becomes of that one.
             SleepersPassNothingOn "sleepers-pass-nothing-on" "P91";
             /// A withdraw that comes before its prepare leaves nothing behind.

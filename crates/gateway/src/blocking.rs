@@ -4,61 +4,17 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes as Word;
 use claret::Caller;
 use claret_commands::{Answer, Command, NoKeys, Waiting};
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use crate::client::Client;
 use crate::fault::Fault;
 use crate::request::arguments;
 use crate::session::Session;
-
-/// Where a connection waits in a command that blocks, for whoever ends that (`CLIENT UNBLOCK`).
-#[derive(Clone, Debug)]
-pub(crate) enum WaitsAt {
-    /// At a node, with this number of the connection there.
-    Node(String, i64),
-    /// In the gateway.
-    Here(Arc<Unblock>),
-}
-
-/// The end of a wait in the gateway.
-#[derive(Debug, Default)]
-pub(crate) struct Unblock {
-    told: Mutex<Option<Ending>>,
-    changed: Notify,
-}
-
-/// How it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// As if the time was over.
-    Timeout,
-    /// With an error.
-    Error,
-}
-
-impl Unblock {
-    /// Ends it. Whether it was not before.
-    pub(crate) fn end(&self, how: Ending) -> bool {
-        let is_first = self.told.lock().replace(how).is_none();
-        self.changed.notify_one();
-        is_first
-    }
-
-    async fn told(&self) -> Ending {
-        loop {
-            if let Some(how) = *self.told.lock() {
-                return how;
-            }
-            self.changed.notified().await;
-        }
-    }
-}
+use crate::waits::{Ending, Unblock, WaitsAt};
 
 impl Client {
     /// A command that may block.
@@ -86,6 +42,15 @@ impl Client {
         let store = self.shared.store_for(session, &caller).await?;
         let (runner, waiting, unblock) = (self.work.clone(), Waiting::new(), Arc::new(Unblock::default()));
         let entry = Arc::clone(&self.entry);
+        // What is there is taken and answered, however short the time is.
+        let began = Instant::now();
+        let tried = std::mem::replace(&mut self.caller, caller.clone());
+        let found = self.until_gone(command.take_now(&store, &runner, &words)).await;
+        self.caller = tried;
+        if let Some(answer) = found? {
+            return Ok(answer);
+        }
+        let time = time.map(|time| time.saturating_sub(began.elapsed()));
         let mut work = pin!(command.wait(&store, &runner, &words, &waiting));
         entry.waits_at(Some(WaitsAt::Here(Arc::clone(&unblock)))).await;
         let waits = async {
@@ -101,9 +66,15 @@ impl Client {
         let answer = match ended {
             Some(Ok(done)) => done,
             // What is being taken is taken, and answered.
-            Some(Err(_)) if is_taking => work.await,
-            Some(Err(Ending::Timeout)) => Ok(command.nothing_taken()),
-            Some(Err(Ending::Error)) => Ok(Answer::error("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
+            Some(Err(how)) => {
+                let taken = if is_taking { work.await } else { Ok(command.nothing_taken()) };
+                match (how, taken) {
+                    (Ending::Error, Ok(Answer::Nil | Answer::NilArray)) => {
+                        Ok(Answer::error("UNBLOCKED client unblocked via CLIENT UNBLOCK"))
+                    }
+                    (_, taken) => taken,
+                }
+            }
             None => {
                 // What waits for others ends without effect, and what is decided is carried out.
                 caller.leave();

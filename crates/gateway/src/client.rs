@@ -21,6 +21,7 @@ use crate::registry::{At, Entry};
 use crate::replies::{Replies, late_at_node};
 use crate::request::Request;
 use crate::resp::{Floats, Form, Protocol, write};
+use crate::scripts::is_script;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stream::Stream;
@@ -467,6 +468,12 @@ impl Client {
                 _ => self.local(command, words).await,
             },
             // In boxes: they are large, and EXEC passes by them.
+            Way::FanOut if command.name == "SCRIPT" => {
+                match Box::pin(self.script_command(command, words)).await {
+                    Some(answer) => Some(answer),
+                    None => Some(Box::pin(self.fan_out(command, words)).await),
+                }
+            }
             Way::FanOut => Some(Box::pin(self.fan_out(command, words)).await),
             Way::PubSub => Box::pin(self.subscribe(command, words)).await,
             Way::Operation | Way::Steps | Way::Node | Way::Script | Way::Blocking => {
@@ -507,7 +514,7 @@ impl Client {
         }
         let is_here = self.session.as_ref().is_some_and(|session| session.nodes().is_none());
         let needs_node = matches!(command.way, Way::Node | Way::Blocking | Way::PubSub | Way::Script);
-        if is_here && needs_node && !command.is_waiting_pop() {
+        if is_here && needs_node && !command.is_waiting_pop() && !is_script(command) {
             return Err(format!(
                 "ERR '{}' needs a server, and this gateway keeps its records in its own process: start it with \
                  --store redis://HOST:PORT",

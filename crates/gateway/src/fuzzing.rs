@@ -1,6 +1,7 @@
 //! Any bytes as what clients say, for the fuzzers in `fuzz/` and for a short run of the same in the ordinary tests. What must hold
 //! is asserted here.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -90,7 +91,7 @@ pub fn requests(input: &[u8]) {
         assert!(request.words.iter().map(|word| word.len()).sum::<usize>() <= limits.bytes_max);
         judge(request, &mut queue);
     }
-    let _ = queue.plans(Vec::new(), |_| Answer::Ok);
+    let _ = queue.plans(Vec::new(), |_| Answer::Ok, VecDeque::new());
 }
 
 /// What the table and the operations say of a request.
@@ -158,6 +159,8 @@ fn gateway(store: &Store) -> Rc<Shared> {
         users: Users::local(session, None),
         limits: LIMITS,
         times: Times::of(WATCH, Duration::from_secs(3)),
+        scripts_mode: Default::default(),
+        scripts: Default::default(),
         watch_mode: crate::watch::WatchMode::default(),
         waiting: Default::default(),
         metrics,

@@ -23,9 +23,9 @@
 // | `limits`, `memory`, `work` | what clients may cost: bounds, the bytes that are kept for each, and where long work is done |
 // | `connection`, `request`, `replies`, `resp` | bytes in, requests out; answers in their order, in both protocols |
 // | `client`, `one`, `local`, `about`, `info`, `fan_out` | one client; where its commands go |
-// | `queue`, `multi`, `once` | MULTI and EXEC; `claret-commands` carries out what was queued |
+// | `queue`, `multi`, `once`, `scripts`, `evaluate`, `publish` | MULTI and EXEC, scripts, and messages that leave with them; `claret-commands` carries them out |
 // | `watching`, `watch`, `place`, `turns`, `turn`, `hot` | WATCH, and turns on what is watched |
-// | `passthrough`, `query`, `blocking`, `subscribe`, `pubsub`, `arriving` | what a node does as it is, and what waits |
+// | `passthrough`, `query`, `blocking`, `waits`, `subscribe`, `pubsub`, `arriving` | what a node does as it is, and what waits |
 // | `users`, `login`, `session` | who gets in, and what each user has |
 // | `shared`, `registry`, `metrics` | what all connections share |
 //
@@ -37,6 +37,7 @@ mod arriving;
 mod blocking;
 mod client;
 mod connection;
+mod evaluate;
 mod fan_out;
 mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -54,6 +55,7 @@ mod once;
 mod one;
 mod passthrough;
 mod place;
+mod publish;
 mod pubsub;
 mod query;
 mod queue;
@@ -61,6 +63,7 @@ mod registry;
 mod replies;
 mod request;
 mod resp;
+mod scripts;
 mod server;
 mod session;
 mod shared;
@@ -70,10 +73,12 @@ mod tls;
 mod turn;
 mod turns;
 mod users;
+mod waits;
 mod watch;
 mod watching;
 mod work;
 
 pub use limits::GatewayLimits;
+pub use scripts::ScriptsMode;
 pub use server::{Behind, Door, Gateway, GatewayError, GatewayHandle};
 pub use watch::WatchMode;

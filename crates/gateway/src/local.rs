@@ -7,7 +7,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes as Word;
 use claret_commands::{Answer, Command};
 
-use crate::blocking::{Ending, WaitsAt};
 use crate::client::{Client, Wants};
 use crate::fault::Fault;
 use crate::passthrough::ask_beside;
@@ -15,6 +14,7 @@ use crate::registry::Entry;
 use crate::resp::Protocol;
 use crate::session::Session;
 use crate::users::NoEntry;
+use crate::waits::{Ending, WaitsAt};
 use crate::watch::WatchMode;
 
 impl Client {

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes as Word;
 use claret::errors::{CommitError, ExecuteError};
 use claret::{Caller, Error, Store};
-use claret_commands::{Answer, Command, Plan};
+use claret_commands::{Answer, Command, Evaluation, Plan};
 use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Operation};
 
@@ -18,10 +18,11 @@ use crate::metrics::Metrics;
 use crate::once::once;
 use crate::passthrough;
 use crate::place::{self, Place};
-use crate::query::at_slot;
+use crate::publish::{publish, publish_all};
 use crate::queue::{Queue, Queued, is_of_connection};
 use crate::replies::late_at_node;
 use crate::resp::Protocol;
+use crate::scripts::ScriptsMode;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::turns::{Id, Tries};
@@ -35,7 +36,9 @@ impl Client {
             queue.fail();
             return Answer::error("ERR MULTI calls can not be nested");
         }
-        self.state.queue = Some(Queue::default());
+        let is_here = self.session.as_ref().is_some_and(|session| session.nodes().is_none());
+        let scripts_here = is_here || self.shared.scripts_mode != ScriptsMode::Node;
+        self.state.queue = Some(Queue::new(scripts_here));
         Answer::Ok
     }
 
@@ -120,11 +123,12 @@ impl Client {
                 let asked = tokio::time::timeout(wait, Box::pin(self.of_connection(&queue)));
                 let late = |_| Fault::Late(late_at_node(true, wait));
                 let mut told = asked.await.map_err(late)??;
+                let evaluations = Box::pin(self.evaluations(&queue)).await?;
                 let here = |queued: &Queued| match is_of_connection(queued.command, queued.words()) {
                     true => told.pop_front().expect("it was asked"),
                     false => self.answer_of_here(queued.command, queued.words()),
                 };
-                queue.plans(watch.expected(), here)?
+                queue.plans(watch.expected(), here, evaluations)?
             }
         };
         Ok(Exec {
@@ -154,6 +158,16 @@ impl Client {
         Ok(told)
     }
 
+    /// What the scripts are that were queued.
+    async fn evaluations(&mut self, queue: &Queue) -> Result<VecDeque<Evaluation>, Fault> {
+        let session = self.session.clone().expect("it was admitted");
+        let mut all = VecDeque::new();
+        for queued in queue.scripts() {
+            all.push_back(self.evaluation(&session, queued.command, queued.words()).await?);
+        }
+        Ok(all)
+    }
+
     fn note_done(&mut self, had_locks: bool) {
         if self.state.tries.since().is_none() {
             return;
@@ -176,9 +190,6 @@ impl Client {
         }
     }
 }
-
-/// A message of what is done has so long to leave, however little time is left.
-const PUBLISH_MIN: Duration = Duration::from_millis(500);
 
 /// So many random keys are found for a transaction that may remove some.
 const RANDOM_KEYS: usize = 8;
@@ -226,34 +237,19 @@ impl Exec {
             answers.extend(Box::pin(self.carry_out(plan, watch, began)).await.map_err(half_done)?);
         }
         self.publish_all(&mut answers, began).await;
+        let of_scripts = self.work.take_messages();
+        Box::pin(publish_all(&self.shared, &self.session, self.protocol, of_scripts)).await;
         Ok(answers)
     }
 
     /// What leaves when all is done; `answers` are those of what was queued.
     async fn publish_all(&self, answers: &mut [Answer], began: Instant) {
         for (at, message) in self.queue.published() {
-            let told = Box::pin(self.publish(message, began)).await;
+            let told = publish(&self.shared, &self.session, self.protocol, message.words(), began);
+            let told = Box::pin(told).await;
             if let Some(answer) = answers.get_mut(at) {
                 *answer = told;
             }
-        }
-    }
-
-    /// Sends a message once all is done: once or never (A18).
-    async fn publish(&self, message: &Queued, began: Instant) -> Answer {
-        let Some(nodes) = self.session.nodes() else {
-            return Answer::error("ERR no server is here that sends messages");
-        };
-        let sent = async {
-            let plain = nodes.plain(self.protocol).await.map_err(passthrough::away)?;
-            let slot = message.command.slot(message.words()).unwrap_or_default();
-            Ok::<_, Fault>(at_slot(&plain, slot, message.words(), false).await?)
-        };
-        let left = self.shared.times.wait.saturating_sub(began.elapsed());
-        match tokio::time::timeout(left.max(PUBLISH_MIN), sent).await {
-            Ok(Ok(told)) => Answer::Raw(told),
-            Ok(Err(fault)) => Answer::from(fault),
-            Err(_) => Answer::error("UNKNOWN the node has been silent; the message may have been sent"),
         }
     }
 

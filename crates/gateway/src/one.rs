@@ -24,6 +24,9 @@ impl Client {
         if command.way == Way::Blocking {
             return self.block(command, words).await;
         }
+        if command.way == Way::Script {
+            return self.script(command, words).await;
+        }
         if session.nodes().is_some() && !command.is_own && command.slot(words) != Err(NoKeys::SeveralSlots) {
             return self.apart(&session, command, words).await.unwrap_or_else(Answer::from);
         }

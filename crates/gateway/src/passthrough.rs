@@ -10,7 +10,6 @@ use claret_commands::{Answer, Command, NoKeys};
 use claret_redis::{ConnectError, Raw};
 use claret_types::{Bytes, KeyspaceOp, Operation, Reply};
 
-use crate::blocking::WaitsAt;
 use crate::client::{Client, crosses_slots};
 use crate::fault::{Ended, Fault};
 use crate::queue::{Queue, Slots};
@@ -18,6 +17,7 @@ use crate::registry::Entry;
 use crate::request;
 use crate::resp::Protocol;
 use crate::session::{Nodes, Session};
+use crate::waits::WaitsAt;
 
 /// How long something is sent again to a node whose keys are held or whose slots move.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes as Word;
-use claret_commands::{Answer, Command, NoKeys, Plan, Way};
+use claret_commands::{Answer, Command, Evaluation, NoKeys, Plan, Way};
 use claret_types::{Bytes, Operation};
 
 use crate::fault::Fault;
 use crate::limits::GatewayLimits;
 use crate::request::Request;
 use crate::request::arguments;
+use crate::scripts::is_script;
 
 /// So many commands of one MULTI are answered beside its transaction.
 const BESIDE_MAX: usize = 16;
@@ -106,6 +107,8 @@ pub(crate) struct Queue {
     pub(crate) slots: Slots,
     /// The first that a node has to carry out.
     pub(crate) of_node: Option<&'static Command>,
+    /// Scripts run in the gateway.
+    scripts_here: bool,
     /// All of it is done at most once for this (`GATEWAY ONCE`).
     pub(crate) once: Option<Word>,
     bytes: usize,
@@ -124,8 +127,13 @@ impl Queue {
         matches!(name, "MULTI" | "EXEC" | "DISCARD" | "WATCH" | "QUIT" | "RESET")
     }
 
+    /// Nothing so far. `scripts_here`: scripts run in the gateway.
+    pub(crate) fn new(scripts_here: bool) -> Self {
+        Queue { scripts_here, ..Queue::default() }
+    }
+
     /// What is queued as it is carried out, if what these operations demand is so: a plan, and one more behind each flush. `here`: what
-    /// the gateway answers by itself.
+    /// the gateway answers by itself. `scripts`: what the scripts are, in their order.
     ///
     /// # Errors
     /// A command has words that it cannot have.
@@ -133,6 +141,7 @@ impl Queue {
         &self,
         expected: Vec<(Bytes, Operation)>,
         mut here: impl FnMut(&Queued) -> Answer,
+        mut scripts: VecDeque<Evaluation>,
     ) -> Result<VecDeque<Plan>, Fault> {
         let mut plans = VecDeque::new();
         let mut plan = Plan::new(expected, self.all.len());
@@ -142,6 +151,14 @@ impl Queue {
                 Way::FanOut if is_flush(queued.command) => {
                     plans.push_back(std::mem::replace(&mut plan, Plan::new(Vec::new(), 0)));
                 }
+                Way::Script => match scripts.pop_front() {
+                    Some(script) => plan.script(script),
+                    None => {
+                        return Err(Fault::told(
+                            "ERR a script of this MULTI is not known any more: send it again",
+                        ));
+                    }
+                },
                 // It leaves when all of it is done.
                 Way::Node if is_publish(queued.command) => plan.answered(Answer::Nil),
                 Way::FanOut => plan.question(queued.command, arguments(queued.words())),
@@ -164,6 +181,11 @@ impl Queue {
     pub(crate) fn of_connection(&self) -> impl Iterator<Item = &Queued> {
         let all = if self.beside > 0 { &self.all[..] } else { &[] };
         all.iter().filter(|queued| is_of_connection(queued.command, queued.words()))
+    }
+
+    /// The scripts.
+    pub(crate) fn scripts(&self) -> impl Iterator<Item = &Queued> {
+        self.all.iter().filter(|queued| queued.command.way == Way::Script)
     }
 
     /// What leaves when all of it is done, and which answer that has.
@@ -218,7 +240,10 @@ impl Queue {
             let mut places = command.keys.of(words).ok()?;
             Some(places.any(|at| words[at].is_empty()))
         };
-        let is_here = command.is_step(words) || command.is_waiting_pop() || is_publish(command);
+        let is_here = command.is_step(words)
+            || command.is_waiting_pop()
+            || is_publish(command)
+            || is_script(command) && self.scripts_here;
         let needs_node = matches!(command.way, Way::Node | Way::Blocking | Way::Script)
             && !(is_here && is_on_empty_key() != Some(true))
             || is_at_nodes && command.way.is_transactional() && is_on_empty_key() == Some(true);
@@ -329,7 +354,8 @@ impl Queue {
         if of_node.is_some() {
             self.is_all_for_a_node(command)?;
         }
-        let has_steps = self.has_steps || command.is_step(&request.words) || is_publish(command);
+        let has_steps =
+            self.has_steps || command.is_step(&request.words) || is_publish(command) || is_script(command);
         if has_steps && (self.once.is_some() || is_once(command, &request.words)) {
             return Err(Fault::told(
                 "ERR what the server of a key carries out, or publishes, is answered with the commit, and GATEWAY ONCE keeps the answers \

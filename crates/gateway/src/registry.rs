@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::arriving::Arrival;
-use crate::blocking::WaitsAt;
+use crate::waits::WaitsAt;
 
 /// Between which ends a connection is.
 #[derive(Clone, Debug)]

@@ -55,6 +55,10 @@ pub(crate) fn write(answer: &Answer, out: &mut BytesMut, form: impl Into<Form>) 
     match answer {
         Answer::Ok => out.extend_from_slice(b"+OK\r\n"),
         Answer::Simple(text) => line(out, b'+', text.as_bytes()),
+        Answer::Status(text) => line(out, b'+', text.as_bytes()),
+        Answer::Bool(value) if is_new => line(out, b'#', if *value { b"t" } else { b"f" }),
+        Answer::Bool(true) => number_line(out, b':', 1),
+        Answer::Bool(false) => out.extend_from_slice(b"$-1\r\n"),
         Answer::Int(number) => number_line(out, b':', *number),
         Answer::Bulk(bytes) => bulk(out, bytes),
         Answer::Nil | Answer::NilArray if is_new => out.extend_from_slice(b"_\r\n"),

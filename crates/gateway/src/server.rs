@@ -25,6 +25,7 @@ use crate::login::Judge;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::registry::{Ends, Registry};
+use crate::scripts::{Scripts, ScriptsMode};
 use crate::session::{Backing, Nodes, Session};
 use crate::shared::{Draining, Identity, Shared, Times};
 use crate::stream::Stream;
@@ -48,6 +49,7 @@ pub struct Gateway {
     watch: Duration,
     wait: Duration,
     watch_mode: WatchMode,
+    scripts_mode: ScriptsMode,
     drain: Duration,
     is_open: bool,
     is_unprotected: bool,
@@ -131,6 +133,7 @@ impl Gateway {
             watch: Duration::from_millis(100),
             wait: WAIT,
             watch_mode: WatchMode::default(),
+            scripts_mode: ScriptsMode::default(),
             drain: Duration::from_secs(10),
             is_open: false,
             is_unprotected: false,
@@ -156,6 +159,12 @@ impl Gateway {
     /// What counts of a key that a connection watches, unless it says so itself (`GATEWAY WATCH`); by default all of it.
     pub fn watch_mode(mut self, mode: WatchMode) -> Self {
         self.watch_mode = mode;
+        self
+    }
+
+    /// Where scripts run: at one node if all their keys are sure to be there, unless it is said.
+    pub fn scripts_mode(mut self, mode: ScriptsMode) -> Self {
+        self.scripts_mode = mode;
         self
     }
 
@@ -243,6 +252,8 @@ impl Gateway {
             limits: self.limits,
             times: Times::of(self.watch, self.wait),
             watch_mode: self.watch_mode,
+            scripts_mode: self.scripts_mode,
+            scripts: Scripts::default(),
             waiting: Default::default(),
             metrics,
             registry,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use claret_commands::{Later, Made, Runner};
 use claret_planted::{Bug, is_planted};
+use claret_types::Bytes;
 
 use crate::memory::{Account, Charge};
 use crate::metrics::Metrics;
@@ -26,6 +27,8 @@ struct Inner {
     first_bytes: Cell<usize>,
     /// The attempt of the transaction to which the rest belongs.
     attempt: Cell<u32>,
+    /// Messages that leave with the commit.
+    messages: RefCell<Vec<Vec<Bytes>>>,
     metrics: Arc<Metrics>,
 }
 
@@ -36,6 +39,7 @@ impl Work {
             bytes: Cell::new(0),
             first_bytes: Cell::new(0),
             attempt: Cell::new(0),
+            messages: RefCell::default(),
             metrics,
         }))
     }
@@ -44,6 +48,11 @@ impl Work {
     pub(crate) fn begin(&self, bytes: usize) {
         self.0.first_bytes.set(bytes);
         self.begin_attempt(0);
+    }
+
+    /// The messages that are to leave now that the transaction has committed.
+    pub(crate) fn take_messages(&self) -> Vec<Vec<Bytes>> {
+        self.0.messages.take()
     }
 
     /// So many bytes are kept until the command is over, whatever attempts it makes.
@@ -61,6 +70,7 @@ impl Runner for Work {
     fn begin_attempt(&self, attempt: u32) {
         let inner = &self.0;
         inner.attempt.set(attempt);
+        inner.messages.borrow_mut().clear();
         inner.bytes.set(inner.first_bytes.get());
         inner.charge.borrow_mut().set(inner.bytes.get());
     }
@@ -100,6 +110,12 @@ impl Runner for Work {
                 Err(_) => std::future::pending().await,
             }
         })
+    }
+
+    fn publish(&self, message: Vec<Bytes>) -> Result<(), claret_commands::Fault> {
+        self.take(message.iter().map(|word| word.len()).sum())?;
+        self.0.messages.borrow_mut().push(message);
+        Ok(())
     }
 
     fn rest(&self) -> Later<'_, ()> {

@@ -738,6 +738,8 @@ bugs! {
     Gateway {
         /// Behind a command that its server carries out, a MULTI has operations on that key.
         CommandsPassCommands ["gateway/steps what_comes_behind_a_command_of_the_server_is_one_too"];
+        /// A script goes to a node though its keys may be elsewhere: it fails there half way.
+        AnyScriptToNode ["gateway/scripts a_script_that_makes_its_keys_is_a_transaction_wherever_they_are"];
         /// A pop that was woken on two keys takes from both, and answers with one.
         PopTakesTwice ["gateway/pops of_two_keys_that_come_together_one_is_taken"];
         /// A pop whose time is over, or whose client has gone, takes what comes then.

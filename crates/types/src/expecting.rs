@@ -166,6 +166,17 @@ fn append(reply: &Reply, depth: usize, bytes: &mut Vec<u8>) {
     }
 }
 
+/// Whether an operation finds something whenever there is anything in a record of its type.
+fn takes_anything(op: &Operation) -> bool {
+    let (kind, arguments) = (op.type_info().name, op.arguments());
+    let zero = |at: usize| arguments.get(at).is_some_and(|argument| &argument[..] == b"0");
+    match (kind, op.method().name) {
+        ("list", "LPOP" | "RPOP") => true,
+        ("list", "LRANGE") | ("scored-set", "ZRANGE") => zero(0) && zero(1),
+        _ => false,
+    }
+}
+
 fn is_nothing(reply: &Reply) -> bool {
     match reply {
         Reply::Nil => true,
@@ -214,7 +225,7 @@ impl Operation {
     }
 
     /// The same operation, which waits until it answers something: where it answers [`Reply::Nil`] or an empty array, or the record is of
-    /// another type, it is not done now (P91). It has to be one that returns something.
+    /// another type, it is not done now (P91). Which ones sleep until then is what [`Self::finds_nothing`] says; others fail.
     #[must_use]
     pub fn waiting(&self) -> Operation {
         self.expecting(Expected::something())
@@ -225,9 +236,12 @@ impl Operation {
         self.expected().is_some_and(|expected| expected.is_something)
     }
 
-    /// Whether it is [such a one](Self::waiting), and this error says that there is nothing for it.
+    /// Whether it is [such a one](Self::waiting), and this error says that there is nothing for it. Only of those that find something
+    /// whenever there is anything: `LPOP`, `RPOP`, `LRANGE 0 0` and `ZRANGE 0 0`. So of all that wait on a record one alone need be woken.
     pub fn finds_nothing(&self, error: &OpError) -> bool {
-        self.is_waiting() && matches!(error, OpError::Unexpected { .. } | OpError::WrongType { .. })
+        self.is_waiting()
+            && takes_anything(self)
+            && matches!(error, OpError::Unexpected { .. } | OpError::WrongType { .. })
     }
 
     /// Whether it is one that is [tried](Self::tried).

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use claret_gateway::{Behind, Door, Gateway, GatewayHandle, GatewayLimits, WatchMode};
+use claret_gateway::{Behind, Door, Gateway, GatewayHandle, GatewayLimits, ScriptsMode, WatchMode};
 use claret_redis::without_passwords;
 
 use self::lines::Lines;
@@ -71,6 +71,10 @@ pub(crate) struct Args {
     /// What WATCH is of: all of a key, or what the connection reads of it by operations. GATEWAY WATCH says it for one connection.
     #[arg(long, value_name = "keys|answers", default_value = "keys", value_parser = watch_mode)]
     watch: WatchMode,
+    /// Where scripts run: at the node of their keys; there if all are in one slot and sure to be those that are declared, else here, as
+    /// transactions over any slots; or always here.
+    #[arg(long, value_name = "node|several|all", default_value = "several", value_parser = scripts_mode)]
+    scripts: ScriptsMode,
     /// Connections at once.
     #[arg(long, value_name = "N", default_value_t = GatewayLimits::default().connections_max, value_parser = at_least_one)]
     connections: usize,
@@ -109,6 +113,15 @@ fn watch_mode(text: &str) -> Result<WatchMode, String> {
         "keys" => Ok(WatchMode::Keys),
         "answers" => Ok(WatchMode::Answers),
         _ => Err("keys or answers".to_owned()),
+    }
+}
+
+fn scripts_mode(text: &str) -> Result<ScriptsMode, String> {
+    match text {
+        "node" => Ok(ScriptsMode::Node),
+        "several" => Ok(ScriptsMode::Several),
+        "all" => Ok(ScriptsMode::All),
+        _ => Err("node, several or all".to_owned()),
     }
 }
 
@@ -151,6 +164,7 @@ fn serve(args: Args) -> Result<(), String> {
         .watch_time(Duration::from_millis(args.watch_ms.min(args.wait_ms / 4)))
         .wait_time(Duration::from_millis(args.wait_ms))
         .watch_mode(args.watch)
+        .scripts_mode(args.scripts)
         .drain_time(Duration::from_secs(args.drain))
         .logger({
             let lines = lines.clone();

@@ -44,6 +44,8 @@ fn shown(answer: &Answer) -> String {
     match answer {
         Answer::Ok => "OK".to_owned(),
         Answer::Simple(text) => format!("+{text}"),
+        Answer::Status(text) => text.clone(),
+        Answer::Bool(value) => value.to_string(),
         Answer::Int(number) => format!("({number})"),
         Answer::Bulk(text) if text.is_empty() => "''".to_owned(),
         Answer::Bulk(text) => text.escape_ascii().to_string(),

@@ -13,6 +13,7 @@ use super::blocked::Blocked;
 use super::calls::Calls;
 use super::closing::Closings;
 use super::out::Out;
+use super::outstanding::Outstanding;
 use super::participants::{Participant, Participants};
 use super::retries::Retries;
 use super::round::Round;
@@ -27,6 +28,9 @@ use crate::limits::Limits;
 use crate::message::{KeyedCall, Request};
 use crate::planted::{Bug, is_planted};
 use crate::switches::Switches;
+
+/// Calls that may sleep for long are sent again so much more rarely.
+const ASLEEP_RESENDS: u64 = 16;
 
 /// Where an attempt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -379,8 +383,18 @@ impl Coordinator {
         self.closing.send_again(&mut self.out);
         let rests = self.is_idle() || self.state == State::Running && !self.awaits_answers();
         if !rests || !self.closing.is_empty() {
-            self.expect_answers(now);
+            match self.sleeps() && !self.switches.is_direct() {
+                true => self.retries.resend_at(now.plus(ASLEEP_RESENDS * self.limits.resend_us)),
+                false => self.expect_answers(now),
+            }
         }
+    }
+
+    /// Whether all that it waits for are calls that may sleep for long (P91).
+    fn sleeps(&self) -> bool {
+        let mut sent = self.calls.outstanding().iter();
+        let waits = |it: &Outstanding| it.calls.last().is_some_and(|call| call.op.is_waiting());
+        self.state == State::Running && self.closing.is_empty() && sent.all(waits)
     }
 
     /// Something was sent that is to be answered, where it may be lost.

@@ -9,7 +9,7 @@ use super::history::Decided;
 use super::journaling::{note_apply, note_drop};
 use super::key_hash;
 use super::lock_table::{Fate, RecordIx};
-use super::participant::{Participant, Place, Stage};
+use super::participant::{Participant, Place, Stage, leave_beds};
 use super::recovery::{self, Verdict, status_of};
 use super::step::Step;
 use super::ways::{Decision, Heard};
@@ -71,7 +71,7 @@ impl Step<'_> {
         self.budget.drop_turn(participant.turn);
         if self.config.has_phases() && !participant.blocked.is_empty() {
             self.leave_queues(&participant);
-            self.leave_beds(&participant);
+            leave_beds(self.table, participant.owner, &participant.blocked);
         }
         // Its effects are carried out on each of its records, or on none (P3).
         for (at, record) in participant.held.iter().enumerate() {
@@ -94,14 +94,6 @@ impl Step<'_> {
                     self.table.release(self.now, record, owner.attempt, Fate::Drop);
                 }
             }
-        }
-    }
-
-    /// Its calls sleep no more.
-    fn leave_beds(&mut self, participant: &Participant) {
-        let place = (participant.owner.birth, participant.owner.attempt);
-        for (key, _) in participant.blocked.iter().filter(|(_, blocked)| blocked.sleeps) {
-            self.table.wake(key, place);
         }
     }
 

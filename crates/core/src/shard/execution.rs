@@ -113,6 +113,10 @@ impl Execution<'_> {
         }
         let Some(Blocked { calls, .. }) = self.participant.blocked.swap_remove(key) else { return Ran::All };
         self.table.wake(key, (self.owner.birth, self.owner.attempt));
+        if self.budget.is_spent() {
+            self.put_off_all(key, calls);
+            return Ran::PutOff;
+        }
         let record = self.table.ensure(key_hash(key), key);
         self.run_rest(key, record, calls)
     }
@@ -161,6 +165,10 @@ impl Execution<'_> {
         let taken = admitted.and_then(|()| self.accounts.take_in(self.config, self.participant, taken));
         if let Err(refusal) = taken {
             return Ran::Failed(refusal);
+        }
+        let sleeps_elsewhere = self.participant.blocked.iter().any(|(at, it)| it.sleeps && at != key);
+        if sleeps_elsewhere && !is_planted(Bug::SleepersHold) {
+            return Ran::Failed(sleeps(key));
         }
         if fresh.last().is_some_and(|call| call.op.is_command()) {
             return Ran::Failed(answers_later(key));
@@ -311,4 +319,10 @@ impl Execution<'_> {
         self.budget.charge_again(bytes);
         true
     }
+}
+
+/// An attempt of which a call sleeps asks for another record.
+fn sleeps(key: &Bytes) -> Refusal {
+    let error = "ERR an earlier call of this transaction waits until its record has something, and holds nothing meanwhile";
+    Refusal::Operation { key: key.clone(), error: Box::new(OpError::Told(error.into())) }
 }

@@ -57,6 +57,13 @@ pub(crate) fn queues_of(blocked: &AllBlocked) -> impl Iterator<Item = RecordIx> 
     blocked.values().filter_map(|it| it.record).filter(|_| !is_planted(Bug::PartedWaits))
 }
 
+/// Of these, those that sleep do so no more.
+pub(crate) fn leave_beds(table: &mut LockTable, owner: Owner, blocked: &AllBlocked) {
+    for (key, _) in blocked.iter().filter(|(_, blocked)| blocked.sleeps) {
+        table.wake(key, (owner.birth, owner.attempt));
+    }
+}
+
 /// What became of a call that came.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Heard {

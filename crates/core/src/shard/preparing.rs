@@ -13,7 +13,7 @@ use super::history::Decided;
 use super::journaling::{begin_note_of_commit, note_commit, note_vote};
 use super::key_hash;
 use super::lock_table::{Answers, Fate, RecordIx, Stop};
-use super::participant::{Calls, Heard, Round, Stage, by_key, queues_of};
+use super::participant::{Calls, Heard, Round, Stage, by_key, leave_beds, queues_of};
 use super::step::Step;
 use super::ways::{Decision, Vote};
 use crate::ids::{AttemptId, Birth, CallNo};
@@ -92,6 +92,7 @@ impl Step<'_> {
         if self.config.has_phases() {
             // Members waited there that left their group (C13).
             queues_of(&left).for_each(|record| self.table.leave_queue(self.now, record, owner));
+            leave_beds(self.table, owner, &left);
         }
         self.begin_to_lock(attempt, records, words);
     }

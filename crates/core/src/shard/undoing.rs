@@ -126,12 +126,15 @@ impl Execution<'_> {
         while blocked.calls.back().is_some_and(|call| !call.op.returns()) {
             left.extend(blocked.calls.pop_back().map(|call| call.no));
         }
-        let record = blocked.record;
+        let (record, sleeps) = (blocked.record, blocked.sleeps);
         if blocked.calls.front().map(|call| call.no) != head {
             let rest = self.participant.blocked.swap_remove(key).map(|blocked| blocked.calls);
             left.extend(rest.into_iter().flatten().map(|call| call.no));
             if let Some(record) = record {
                 self.table.leave_queue(self.now, record, self.owner);
+            }
+            if sleeps && !is_planted(Bug::UndoneSleep) {
+                self.table.wake(key, (self.owner.birth, self.owner.attempt));
             }
         }
         for no in left {

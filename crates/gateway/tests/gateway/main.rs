@@ -8,6 +8,7 @@ mod multi;
 mod nodes;
 mod pops;
 mod rights;
+mod scripts;
 mod steps;
 mod support;
 mod telling;

@@ -71,7 +71,7 @@ fn a_multi_asks_all_nodes() {
     let (saved, rest) = said[5].trim_start_matches('[').split_once(", ").expect("answers");
     assert!(saved.parse::<u64>().is_ok() && rest.starts_with("\"default\", [0], "), "{}", said[5]);
     // A MULTI that a node does as it is has no other nodes.
-    let said = client.asks(["MULTI", &format!("EVAL \"return 1\" 1 {a}"), "DBSIZE", "EXEC"]);
+    let said = client.asks(["MULTI", &format!("PFMERGE {{{a}}}:m {{{a}}}:n"), "DBSIZE", "EXEC"]);
     assert!(said[2].contains("leave one of the two out"), "{said:?}");
     // One whose steps are carried out by the servers of their keys has.
     client.ask(&format!("DEL {a}"));
@@ -179,7 +179,7 @@ fn what_a_node_alone_can_do_has_to_be_on_one() {
     let said =
         client.asks([&format!("EVAL {script} 1 {b}"), "MULTI", &format!("EVAL {script} 1 {b}"), "EXEC"]);
     assert_eq!(said, ["1", "OK", "QUEUED", "[2]"]);
-    assert!(client.ask(&format!("EVAL {script} 2 {a} {b}")).starts_with("-CROSSSLOT 'eval'"));
+    assert!(client.ask(&format!("FCALL f 2 {a} {b}")).starts_with("-CROSSSLOT 'fcall'"));
     assert!(client.ask(&format!("PFMERGE {a} {b}")).starts_with("-CROSSSLOT 'pfmerge'"));
 }
 

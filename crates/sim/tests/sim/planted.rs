@@ -26,7 +26,7 @@ const NOTICED_HEAD: &str = "# The seed that noticed each planted bug last, which
 pub(crate) type Scripted = (&'static str, &'static str, &'static str);
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [Scripted; 77] = [
+const SCRIPTED: [Scripted; 78] = [
     ("parted-count", MEMBERS, "with_bug(Some(Bug::PartedCount),"),
     ("parted-waits", MEMBERS, "with_bug(Some(Bug::PartedWaits),"),
     ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
@@ -75,6 +75,7 @@ const SCRIPTED: [Scripted; 77] = [
     ("all-sleepers-woken", SLEEPING, "Bug::AllSleepersWoken,"),
     ("youngest-sleeper-first", SLEEPING, "Bug::YoungestSleeperFirst]"),
     ("sleepers-hold", SLEEPING, "with_bug(Some(Bug::SleepersHold),"),
+    ("undone-sleep", SLEEPING, "with_bug(Some(Bug::UndoneSleep),"),
     ("sleepers-pass-nothing-on", SLEEPING, "with_bug(Some(Bug::SleepersPassNothingOn),"),
     ("operations-behind-commands", COMMANDS, "with_bug(Some(Bug::OperationsBehindCommands),"),
     ("promoted-answers-anew", PROMOTED, "with_bug(Some(Bug::PromotedAnswersAnew),"),

@@ -1,9 +1,9 @@
 //! Traps of calls that sleep until their record has something for them (P91), each with the planted bug that springs it.
 
-use claret_core::{Bug, Limits, with_bug};
+use claret_core::{Bug, CallNo, Limits, with_bug};
 use claret_types::{Bytes, Operation, Reply};
 
-use crate::harness::{Kind, Tx, World, scard, set};
+use crate::harness::{Kind, Tx, World, sadd_returning, scard, set};
 
 fn operation(kind: &str, method: &str, arguments: &[&str]) -> Operation {
     let arguments: Vec<Bytes> = arguments.iter().map(|argument| Bytes::from(*argument)).collect();
@@ -137,6 +137,62 @@ fn sleeper_with_a_lock() -> bool {
 fn trap_64_who_holds_something_does_not_sleep() {
     assert!(!sleeper_with_a_lock());
     assert!(with_bug(Some(Bug::SleepersHold), sleeper_with_a_lock));
+}
+
+/// Bug: a call that its user has undone goes on sleeping, and keeps those who came later from being woken.
+fn undone_and_next() -> Vec<Reply> {
+    let mut w = World::new(1);
+    let tx = w.begin();
+    let attempt = w.attempt(tx);
+    w.coordinator_mut(tx).may_fail_from(attempt, Some(CallNo(0))).expect("it runs");
+    let no = w.execute(tx, 0, "jobs", pop().waiting());
+    w.run();
+    assert_eq!(w.shards[0].sleepers(), 1);
+    let now = w.now;
+    w.coordinator_mut(tx).undo(now, attempt, no).expect("it runs");
+    w.execute(tx, 0, "tags", scard());
+    w.run();
+    w.commit(tx);
+    w.run();
+    assert!(w.committed(tx));
+    let next = sleepers(&mut w, 1, "jobs")[0];
+    commit_push(&mut w, "jobs", "a");
+    popped(&w, next)
+}
+
+#[test]
+fn trap_64_a_call_that_is_undone_sleeps_no_more() {
+    assert_eq!(undone_and_next(), bytes("a"));
+    let planted = std::panic::catch_unwind(|| with_bug(Some(Bug::UndoneSleep), undone_and_next));
+    assert_ne!(planted.unwrap_or_default(), bytes("a"));
+}
+
+#[test]
+fn trap_64_who_sleeps_asks_for_nothing_else() {
+    let mut w = World::new(1);
+    let tx = sleepers(&mut w, 1, "jobs")[0];
+    w.execute(tx, 0, "tags", scard());
+    w.run();
+    assert!(w.aborted(tx) || w.restarts(tx) > 0, "it is refused");
+    assert_eq!(w.shards[0].sleepers(), 0);
+}
+
+/// Bug: who finds nothing waits for those who hold the record, is elder than they, and has them give way.
+#[test]
+fn trap_64_who_finds_nothing_is_in_nobodys_way() {
+    let mut w = World::new(1);
+    let all = sleepers(&mut w, 1, "tags");
+    let holder = w.holder(0, "tags", sadd_returning("red"));
+    let other = w.begin();
+    w.execute(other, 0, "tags", sadd_returning("blue"));
+    w.run();
+    assert!(w.answered(other), "adds share the record still");
+    for tx in [holder, other] {
+        w.commit(tx);
+        w.run();
+        assert!(w.committed(tx));
+    }
+    assert!(!w.answered(all[0]), "a set is slept through");
 }
 
 /// A record becomes one of another type, and then one that is waited for.

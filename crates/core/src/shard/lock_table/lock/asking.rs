@@ -323,6 +323,8 @@ impl Record {
         let alone = lock.as_ref().is_none_or(|lock| lock.holders.len() == usize::from(own.is_some()));
         let (executed, room) = match executed {
             Ok(executed) => executed,
+            // It is no answer: the call sleeps, and looks again when anybody leaves (P91).
+            Err(error) if own.is_none() && call.op.finds_nothing(&error) => return Verdict::Fail(error),
             Err(error) => return judge_error(error, alone || is_planted(Bug::ErrorCountsAtOnce)),
         };
         let kind = call.op.type_info();

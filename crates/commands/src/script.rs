@@ -1,0 +1,324 @@
+//! Scripts: Redis's Lua as transactions over any keys ([docs/scripts.md](../../../docs/scripts.md)).
+//!
+//! A script runs here, by an interpreter without I/O ([`claret_program`]), and pauses at each `redis.call`: the command is carried out in
+//! the script's transaction, under its locks, and the script goes on with the answer. What only a server can do is carried out with the
+//! commit (A19): its answer is a value that the script may keep and return, and that is filled then. When the transaction gives way, the
+//! script runs again from its start (A7).
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use claret::{AtCommit, Error, Tx, errors::ExecuteError};
+use claret_program::{self as program, Call, Given, Limits, Pause, Program, Run, Start};
+use claret_types::{Bytes, Reply};
+
+use crate::answer::Answer;
+use crate::by_server::ByServer;
+use crate::fault::Fault;
+use crate::runner::Runner;
+use crate::table::{Command, Way, named};
+use crate::words::decimal;
+
+/// After so many steps others get their turn: about a millisecond.
+const STEPS_AT_ONCE: u64 = 20_000;
+
+/// So many steps one script may take: about a quarter of a second.
+const STEPS_MAX: u64 = 20_000_000;
+
+/// So many commands one script calls.
+const CALLS_MAX: usize = 100_000;
+
+/// A script that was compiled. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Script {
+    program: Arc<Program>,
+    text: Arc<[u8]>,
+    digest: Arc<str>,
+}
+
+impl Script {
+    /// Compiles a text.
+    ///
+    /// # Errors
+    /// It is no script, or uses what is not there: line, column, and what to write instead.
+    pub fn compile(text: &[u8]) -> Result<Script, Fault> {
+        let program = Program::compile(text).map_err(|error| {
+            Fault::told(format!("ERR Error compiling script (new function): user_script:{error}"))
+        })?;
+        Ok(Script { program: Arc::new(program), text: text.into(), digest: digest_of(text).into() })
+    }
+
+    /// The SHA-1 of its text, in lower-case hexadecimal digits, by which `EVALSHA` names it.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// What it keeps in memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.program.bytes() + self.text.len()
+    }
+
+    /// Whether each key of each command that it calls is sure to be one that is declared, as far as the text tells.
+    fn uses_declared_keys_alone(&self) -> bool {
+        let is_sure = |call: &[Given]| -> bool {
+            let Some(Given::Text(name)) = call.first() else { return false };
+            let Some(command) = named(name) else { return false };
+            let word = |given: &Given| match given {
+                Given::Text(text) => text.to_vec(),
+                Given::Key | Given::Keys | Given::Other => b"0".to_vec(),
+            };
+            let words: Vec<Vec<u8>> = call.iter().map(word).collect();
+            let Ok(mut places) = command.keys.of(&words) else { return false };
+            !command.makes_keys(&words) && places.all(|at| matches!(call[at], Given::Key | Given::Keys))
+        };
+        self.program.calls().is_some_and(|calls| calls.iter().all(|call| is_sure(call)))
+    }
+}
+
+/// The SHA-1 of a text, in lower-case hexadecimal digits.
+pub fn digest_of(text: &[u8]) -> String {
+    program::sha1_hex(text)
+}
+
+/// A script with its arguments, to be carried out once or in each attempt of a transaction.
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    script: Script,
+    keys: Vec<Bytes>,
+    args: Vec<Bytes>,
+    only_reads: bool,
+    /// What `TIME` says in it.
+    began: (u64, u32),
+}
+
+impl Evaluation {
+    /// Of a script with its keys and arguments. `only_reads`: it may not write (`EVAL_RO`).
+    pub fn new(script: Script, keys: Vec<Bytes>, args: Vec<Bytes>, only_reads: bool) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let began = (since.as_secs(), since.subsec_micros());
+        let only_reads = only_reads || script.program.flags().no_writes;
+        Evaluation { script, keys, args, only_reads, began }
+    }
+
+    /// Whether keys are declared.
+    pub fn has_keys(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// Whether each key of each command that it calls is sure to be one that is declared, as far as the text tells. O(calls in it).
+    pub fn uses_declared_keys_alone(&self) -> bool {
+        self.script.uses_declared_keys_alone()
+    }
+
+    /// Carries it out in a transaction. What servers carry out with the commit goes to `last`, of which `pushed` are there already.
+    pub(crate) async fn run(
+        &self,
+        tx: &Tx,
+        runner: &dyn Runner,
+        last: &AtCommit,
+        pushed: &mut usize,
+        by_server: &mut ByServer,
+    ) -> Result<program::Answer, Fault> {
+        let words = |all: &[Bytes]| all.iter().map(|word| word.to_vec()).collect();
+        let limits = Limits { steps: STEPS_MAX, ..Limits::default() };
+        let start = Start { keys: words(&self.keys), args: words(&self.args), limits };
+        let mut run = Run::new(Arc::clone(&self.script.program), start);
+        // What it has in memory counts, as whatever is made for a client.
+        let mut charged = 0;
+        let mut host = Host { of: self, tx, runner, last, pushed, by_server, calls: 0 };
+        loop {
+            let pause = run.resume(STEPS_AT_ONCE);
+            let has = run.bytes_used();
+            if has > charged {
+                runner.take((has - charged) as usize)?;
+                charged = has;
+            }
+            match pause {
+                Pause::Rested => runner.rest().await,
+                Pause::Call(call) => run.answered(host.call(call).await?),
+                Pause::Done(answer) => return Ok(answer),
+                Pause::Failed(failure) => return Err(Fault::Told(self.failed(&failure))),
+            }
+        }
+    }
+
+    /// As a server tells that a script has failed.
+    fn failed(&self, failure: &program::Failure) -> String {
+        let (digest, line) = (self.script.digest(), failure.line);
+        format!("{} script: {digest}, on @user_script:{line}.", failure.message)
+    }
+}
+
+/// What the commands of a script are carried out in.
+struct Host<'a> {
+    of: &'a Evaluation,
+    tx: &'a Tx,
+    runner: &'a dyn Runner,
+    last: &'a AtCommit,
+    pushed: &'a mut usize,
+    by_server: &'a mut ByServer,
+    calls: usize,
+}
+
+impl Host<'_> {
+    /// Carries out a command: its answer, or an error that the script hears. `Err`: the transaction is over.
+    async fn call(&mut self, call: Call) -> Result<program::Answer, Fault> {
+        self.calls += 1;
+        if self.calls > CALLS_MAX {
+            return Err(Fault::told(format!(
+                "ERR a script calls {CALLS_MAX} commands at most (line {}): split it",
+                call.line
+            )));
+        }
+        self.runner.rest_after(self.calls).await;
+        let mut words = call.words.into_iter().map(Bytes::from);
+        let name = words.next().unwrap_or_default();
+        let words: Vec<Bytes> = words.collect();
+        match self.carry_out(&name, &words, call.is_tried).await {
+            Ok(answer) => Ok(answer),
+            Err(fault) if is_heard(&fault) => Ok(program::Answer::Error(fault.text().into_bytes())),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    async fn carry_out(
+        &mut self,
+        name: &Bytes,
+        words: &[Bytes],
+        is_tried: bool,
+    ) -> Result<program::Answer, Fault> {
+        let command =
+            named(name).ok_or_else(|| Fault::told("ERR Unknown Redis command called from script"))?;
+        if !command.takes(words.len() + 1) {
+            return Err(Fault::told("ERR Wrong number of args calling Redis command from script"));
+        }
+        if self.of.only_reads && (command.writes || command.group == "pubsub") {
+            return Err(Fault::told("ERR Write commands are not allowed from read-only scripts."));
+        }
+        if let Some(answer) = self.answered(command, words)? {
+            return Ok(answer);
+        }
+        if let Some((key, op)) = self.by_server.step(command, words)? {
+            let _ = self.last.push::<Reply>(key, op);
+            *self.pushed += 1;
+            return Ok(program::Answer::Later(*self.pushed as u32 - 1));
+        }
+        if !command.way.is_transactional() && !command.is_waiting_pop() {
+            return Err(Fault::told(format!(
+                "ERR This Redis command is not allowed from script: '{}'",
+                command.name.to_ascii_lowercase()
+            )));
+        }
+        let answer = match is_tried {
+            // An error is heard, and undoes what the command did.
+            true => {
+                let nested = self.tx.nested(|tx| async move {
+                    let answer = command.run(&tx, self.runner, words).await?;
+                    tx.settle().await?;
+                    Ok::<_, Fault>(answer)
+                });
+                nested.await?
+            }
+            false => command.run(self.tx, self.runner, words).await?,
+        };
+        Ok(to_script(answer))
+    }
+
+    /// What is answered here.
+    fn answered(&self, command: &Command, words: &[Bytes]) -> Result<Option<program::Answer>, Fault> {
+        let bulk = |text: &[u8]| program::Answer::Bulk(text.to_vec());
+        Ok(Some(match (command.name, words) {
+            ("TIME", _) => {
+                let (secs, micros) = self.of.began;
+                program::Answer::Array(vec![
+                    bulk(secs.to_string().as_bytes()),
+                    bulk(micros.to_string().as_bytes()),
+                ])
+            }
+            ("PING", []) => program::Answer::Status(b"PONG".to_vec()),
+            ("PING" | "ECHO", [text, ..]) => bulk(text),
+            ("SELECT", [number]) if &number[..] == b"0" => program::Answer::Status(b"OK".to_vec()),
+            ("PUBLISH" | "SPUBLISH", _) => {
+                let message = std::iter::once(Bytes::from(command.name)).chain(words.iter().cloned());
+                self.runner.publish(message.collect())?;
+                // Nobody has heard it yet.
+                program::Answer::Int(0)
+            }
+            _ if command.way == Way::Local => {
+                return Err(Fault::told("ERR This Redis command is not allowed from script"));
+            }
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// Whether an error is the script's, which may go on. Others are the transaction's, which is tried again or over.
+fn is_heard(fault: &Fault) -> bool {
+    match fault {
+        Fault::Told(_) => true,
+        Fault::Store(error) => matches!(error, Error::Execute(ExecuteError::Invalid { .. })),
+        Fault::Changed(_) => false,
+    }
+}
+
+/// An answer of a command, as a script has it.
+fn to_script(answer: Answer) -> program::Answer {
+    let all = |answers: Vec<Answer>| answers.into_iter().map(to_script).collect();
+    match answer {
+        Answer::Ok => program::Answer::Status(b"OK".to_vec()),
+        Answer::Simple(word) => program::Answer::Status(word.as_bytes().to_vec()),
+        Answer::Int(number) => program::Answer::Int(number),
+        Answer::Bulk(bytes) => program::Answer::Bulk(bytes.to_vec()),
+        Answer::Nil | Answer::NilArray => program::Answer::Nil,
+        Answer::Array(answers) | Answer::Pairs(answers) => program::Answer::Array(all(answers)),
+        Answer::Map(answers) => {
+            let mut pairs = Vec::with_capacity(answers.len() / 2);
+            let mut answers = answers.into_iter();
+            while let (Some(key), Some(value)) = (answers.next(), answers.next()) {
+                pairs.push((to_script(key), to_script(value)));
+            }
+            program::Answer::Map(pairs)
+        }
+        Answer::Set(answers) => program::Answer::Set(all(answers)),
+        Answer::Double(number) => program::Answer::Double(number),
+        Answer::Score(number) => program::Answer::Bulk(decimal(number).to_vec()),
+        Answer::Verbatim(text) => program::Answer::Verbatim { format: *b"txt", text: text.to_vec() },
+        Answer::Error(text) => program::Answer::Error(text.into_bytes()),
+        Answer::Raw(bytes) => program::Answer::Bulk(bytes.to_vec()),
+        Answer::Status(text) => program::Answer::Status(text.into_bytes()),
+        Answer::Bool(value) => program::Answer::Bool(value),
+    }
+}
+
+/// What a script answered; `late`: what servers answered with the commit.
+pub(crate) fn of_script(answer: program::Answer, late: &[Reply]) -> Answer {
+    let all = |answers: Vec<program::Answer>| answers.into_iter().map(|it| of_script(it, late)).collect();
+    match answer {
+        program::Answer::Nil | program::Answer::Null3 => Answer::Nil,
+        program::Answer::Int(number) => Answer::Int(number),
+        program::Answer::Status(text) if text == b"OK" => Answer::Ok,
+        program::Answer::Status(text) => Answer::Status(in_a_line(&text)),
+        program::Answer::Error(text) => Answer::Error(in_a_line(&text)),
+        program::Answer::Bulk(bytes) => Answer::Bulk(Bytes::from(bytes)),
+        program::Answer::Array(answers) => Answer::Array(all(answers)),
+        program::Answer::Map(pairs) => {
+            Answer::Map(all(pairs.into_iter().flat_map(|(key, value)| [key, value]).collect()))
+        }
+        program::Answer::Set(answers) => Answer::Set(all(answers)),
+        program::Answer::Double(number) => Answer::Double(number),
+        program::Answer::Bool(value) => Answer::Bool(value),
+        program::Answer::BigNumber(text) => Answer::Bulk(Bytes::from(text)),
+        program::Answer::Verbatim { text, .. } => Answer::Verbatim(Bytes::from(text)),
+        program::Answer::Later(at) => late.get(at as usize).cloned().map_or(Answer::Nil, Answer::from),
+    }
+}
+
+/// A status and an error are one line each.
+fn in_a_line(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).replace(['\r', '\n'], " ")
+}

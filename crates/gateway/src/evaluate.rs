@@ -1,0 +1,198 @@
+//! Scripts of a client: at their node, or as a transaction here; and the texts that it loads (G15 of docs/gateway.md).
+
+use bytes::Bytes as Word;
+use claret::Store;
+use claret_commands::{Answer, Command, Evaluation, Plan, Script, named};
+use claret_planted::{Bug, is_planted};
+use claret_types::Bytes;
+
+use crate::client::Client;
+use crate::fan_out::fan_out;
+use crate::fault::Fault;
+use crate::publish::publish_all;
+use crate::scripts::{Called, ScriptsMode, is_script};
+use crate::session::Session;
+
+/// The record in which gateways keep the texts that were loaded: a hash, by digest.
+const TEXTS: &str = "claret:scripts";
+
+impl Client {
+    /// A script, outside of MULTI.
+    pub(crate) async fn script(&mut self, command: &'static Command, words: &[Word]) -> Answer {
+        let done = self.run_script(command, words).await;
+        done.unwrap_or_else(|fault| {
+            self.shared.note_fault(&fault);
+            Answer::from(fault)
+        })
+    }
+
+    async fn run_script(&mut self, command: &'static Command, words: &[Word]) -> Result<Answer, Fault> {
+        let Some(session) = self.session.clone() else {
+            return Err(Fault::told("NOAUTH Authentication required."));
+        };
+        let mode = self.shared.scripts_mode;
+        let at_nodes = session.nodes().is_some();
+        if at_nodes && (mode == ScriptsMode::Node || !is_script(command)) {
+            return self.apart(&session, command, words).await;
+        }
+        let evaluation = self.evaluation(&session, command, words).await?;
+        let is_of_one_slot = || evaluation.has_keys() && command.slot(words).is_ok();
+        if at_nodes
+            && mode == ScriptsMode::Several
+            && (evaluation.uses_declared_keys_alone() || is_planted(Bug::AnyScriptToNode))
+            && is_of_one_slot()
+        {
+            return self.at_its_node(&session, command, words).await;
+        }
+        let (shared, caller, runner) = (self.shared.clone(), self.caller.clone(), self.work.clone());
+        let (asker, protocol) = (session.clone(), self.state.protocol);
+        let work = async {
+            let store = shared.store_for(&asker, &caller).await?;
+            let mut plan = Plan::new(Vec::new(), 1);
+            plan.script(evaluation);
+            let answer = plan.commit(&store, &runner).await?.pop().unwrap_or(Answer::Nil);
+            publish_all(&shared, &asker, protocol, runner.take_messages()).await;
+            Ok(answer)
+        };
+        self.until_gone(Box::pin(work)).await
+    }
+
+    /// Its node runs it, which may not know its text.
+    async fn at_its_node(
+        &mut self,
+        session: &Session,
+        command: &'static Command,
+        words: &[Word],
+    ) -> Result<Answer, Fault> {
+        let answer = self.apart(session, command, words).await?;
+        let unknown = matches!(&answer, Answer::Raw(said) if said.starts_with(b"-NOSCRIPT"));
+        let digest = String::from_utf8_lossy(&words[1]).to_ascii_lowercase();
+        let script = self.shared.scripts.get(&digest).filter(|_| unknown);
+        let with_text = if command.name.ends_with("_RO") { "EVAL_RO" } else { "EVAL" };
+        match (script, named(with_text.as_bytes())) {
+            (Some(script), Some(command)) => {
+                let mut words = words.to_vec();
+                words[0] = Word::from_static(with_text.as_bytes());
+                words[1] = Word::copy_from_slice(script.text());
+                self.apart(session, command, &words).await
+            }
+            _ => Ok(answer),
+        }
+    }
+
+    /// What a script command is to evaluate.
+    pub(crate) async fn evaluation(
+        &mut self,
+        session: &Session,
+        command: &Command,
+        words: &[Word],
+    ) -> Result<Evaluation, Fault> {
+        let Called { by_digest, named, keys, args, only_reads } = Called::of(command, words)?;
+        let script = match by_digest {
+            false => self.shared.scripts.compiled(&named).await?,
+            true => {
+                let digest = named.to_string().to_ascii_lowercase();
+                match self.shared.scripts.get(&digest) {
+                    Some(known) => known,
+                    None => self.loaded(session, &digest).await?,
+                }
+            }
+        };
+        Ok(Evaluation::new(script, keys, args, only_reads))
+    }
+
+    /// A script that was loaded at another gateway, or at this one long ago.
+    async fn loaded(&mut self, session: &Session, digest: &str) -> Result<Script, Fault> {
+        let unknown = || Fault::told("NOSCRIPT No matching script. Please use EVAL.");
+        if digest.len() != 40 {
+            return Err(unknown());
+        }
+        let store = self.shared.store_for(session, &self.caller).await?;
+        match self.of_texts(&store, "HGET", vec![Bytes::from(digest)]).await {
+            Ok(Answer::Bulk(text)) => self.shared.scripts.compiled(&text).await,
+            // Who may not read it, or cannot now, is told as where there is none: a client says EVAL then.
+            _ => Err(unknown()),
+        }
+    }
+
+    /// A command on the texts that were loaded.
+    async fn of_texts(&self, store: &Store, name: &str, words: Vec<Bytes>) -> Result<Answer, Fault> {
+        let command = named(name.as_bytes()).expect("it is in the table");
+        let words: Vec<Bytes> = std::iter::once(Bytes::from(TEXTS)).chain(words).collect();
+        Ok(command.alone(store, &self.work, &words).await?)
+    }
+
+    /// `SCRIPT`, as far as the gateway has to do with it; `None`: it is the nodes' alone.
+    pub(crate) async fn script_command(&mut self, command: &Command, words: &[Word]) -> Option<Answer> {
+        let session = self.session.clone()?;
+        let at_nodes = session.nodes().is_some();
+        if self.shared.scripts_mode == ScriptsMode::Node && at_nodes {
+            return None;
+        }
+        let name = words.get(1)?.to_ascii_uppercase();
+        let done = match (&name[..], &words[2..]) {
+            (b"LOAD", [text]) => self.load_script(&session, command, words, text).await,
+            (b"EXISTS", [_, ..]) => self.are_loaded(&session, &words[2..]).await,
+            (b"FLUSH", rest) if rest.len() <= 1 => self.flush_scripts(&session, command, words).await,
+            _ if !at_nodes => {
+                Err(Fault::told("ERR in this process there are SCRIPT LOAD, EXISTS and FLUSH: see the page"))
+            }
+            _ => return None,
+        };
+        Some(done.unwrap_or_else(Answer::from))
+    }
+
+    async fn load_script(
+        &mut self,
+        session: &Session,
+        command: &Command,
+        words: &[Word],
+        text: &Word,
+    ) -> Result<Answer, Fault> {
+        let script = self.shared.scripts.compiled(&Bytes::copy_from(text)).await?;
+        let digest = Bytes::from(script.digest());
+        let store = self.shared.store_for(session, &self.caller).await?;
+        // Who may not write it has it at this gateway, and at the nodes.
+        let _ = self.of_texts(&store, "HSET", vec![digest.clone(), Bytes::copy_from(text)]).await;
+        if session.nodes().is_some() {
+            let asker = (self.state.protocol, self.state.has_logged_in);
+            fan_out(session, asker, command, words).await?;
+        }
+        Ok(Answer::Bulk(digest))
+    }
+
+    async fn are_loaded(&mut self, session: &Session, digests: &[Word]) -> Result<Answer, Fault> {
+        let mut all = Vec::with_capacity(digests.len());
+        for digest in digests {
+            let digest = String::from_utf8_lossy(digest).to_ascii_lowercase();
+            let is_known = match self.shared.scripts.get(&digest) {
+                Some(_) => true,
+                None => self.loaded(session, &digest).await.is_ok(),
+            };
+            all.push(Answer::bool(is_known));
+        }
+        Ok(Answer::Array(all))
+    }
+
+    async fn flush_scripts(
+        &mut self,
+        session: &Session,
+        command: &Command,
+        words: &[Word],
+    ) -> Result<Answer, Fault> {
+        if let [_, _, how] = words
+            && !how.eq_ignore_ascii_case(b"SYNC")
+            && !how.eq_ignore_ascii_case(b"ASYNC")
+        {
+            return Err(Fault::told("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
+        }
+        self.shared.scripts.forget_all();
+        let store = self.shared.store_for(session, &self.caller).await?;
+        self.of_texts(&store, "DEL", Vec::new()).await?;
+        if session.nodes().is_some() {
+            let asker = (self.state.protocol, self.state.has_logged_in);
+            fan_out(session, asker, command, words).await?;
+        }
+        Ok(Answer::Ok)
+    }
+}
