@@ -181,10 +181,7 @@ bugs! {
         /// A lease, a shard or an incarnation may be any number.
         NumbersUnchecked ["claret/lib numbers_that_cannot_be_are_refused"];
         /// Grants that are pushed are not read.
-        PushUnread [
-            "claret/lib what_is_pushed_is_read",
-            "claret/cluster many_tasks_count_on_one_key_in_every_mode"
-        ];
+        PushUnread ["claret/lib what_is_pushed_is_read", "claret/cluster many_tasks_count_on_one_key_in_every_mode"];
         /// The client does not notice that the slot of its channel of grants moved: no grants come any more.
         ChannelMovedUnheard ["claret/lib a_connection_whose_channel_moved_is_made_anew"];
         /// A refused frame breaks its connection, again and again.
@@ -293,10 +290,7 @@ bugs! {
         /// Reservations that are over still count, until no more are allowed.
         ReservationsStayCounted ["module/lib so_many_reservations_may_be_at_a_time"];
         /// A plain command waits on when its time is over.
-        WaitsForEver [
-            "module/lib a_client_whose_time_is_over_is_let_go_once",
-            "module/plain a_wait_is_bounded_and_leaves_nothing"
-        ];
+        WaitsForEver ["module/lib a_client_whose_time_is_over_is_let_go_once", "module/plain a_wait_is_bounded_and_leaves_nothing"];
         /// A command whose record vanished does not ask again, and waits for ever.
         VanishedUnasked ["module/lib a_record_that_vanishes_under_it_is_asked_for_again"];
         /// A command that reads and writes one key only asks to read it.
@@ -343,17 +337,13 @@ bugs! {
     }
     Records {
         /// A record that has to be read as a whole may be as large as it likes.
-        WholeReadsUnbounded [
-            "module/lib a_rank_after_changes_of_a_very_large_record_is_refused_with_the_bound"
-        ];
+        WholeReadsUnbounded ["module/lib a_rank_after_changes_of_a_very_large_record_is_refused_with_the_bound"];
         /// The shard does not hear that a plain command changed a key for which somebody waits.
         AwaitedUntold ["gateway/pops a_push_wakes_who_has_waited_longest_and_nobody_else"];
         /// A key that has changed has the version that it had.
         VersionOutlivesChange ["module/versions every_command_that_writes_changes_the_version_of_what_it_changed"];
         /// What versions take has no bound.
-        VersionsUnbounded [
-            "module/versions versions_are_bounded_and_counted_and_what_is_forgotten_is_as_if_it_had_changed"
-        ];
+        VersionsUnbounded ["module/versions versions_are_bounded_and_counted_and_what_is_forgotten_is_as_if_it_had_changed"];
         /// A version is kept where the next change would not be seen.
         VersionWhereNobodyLooks ["module/versions where_the_next_change_would_not_be_seen_no_version_is_kept"];
         /// A command of which the server tells nothing leaves the version of what it changes.
@@ -752,10 +742,7 @@ bugs! {
             "gateway/watching exec_answers_nil_if_what_was_watched_has_changed"
         ];
         /// Each command of an EXEC is a transaction of its own.
-        ExecInPieces [
-            "checker/gateways histories_through_gateways_are_judged_well",
-            "gateway/multi exec_does_all_or_nothing"
-        ];
+        ExecInPieces ["checker/gateways histories_through_gateways_are_judged_well", "gateway/multi exec_does_all_or_nothing"];
         /// Of a watched key that was read only the answers count, and not the key.
         AnswersAloneCount [
             "gateway/lib what_is_expected_is_what_was_seen_or_else_the_version",
@@ -770,15 +757,11 @@ bugs! {
         /// Who comes passes elders who wait for a key.
         EldersPassed ["gateway/lib a_turn_is_of_all_its_keys_at_once_and_the_eldest_is_next"];
         /// A turn that others want never ends by itself.
-        TurnsWithoutEnd [
-            "gateway/lib a_turn_that_others_want_ends_in_time_and_turns_that_never_suffice_are_given_up_for_a_while"
-        ];
+        TurnsWithoutEnd ["gateway/lib a_turn_that_others_want_ends_in_time_and_turns_that_never_suffice_are_given_up_for_a_while"];
         /// After locks in the store keys are locked again at once, and writers starve.
         KeysNeverRest ["gateway/lib keys_rest_after_locks_and_writers_wait_for_their_end_alone"];
         /// Turns that never suffice are not given up.
-        TurnsInVain [
-            "gateway/lib a_turn_that_others_want_ends_in_time_and_turns_that_never_suffice_are_given_up_for_a_while"
-        ];
+        TurnsInVain ["gateway/lib a_turn_that_others_want_ends_in_time_and_turns_that_never_suffice_are_given_up_for_a_while"];
         /// What all connections keep together has no bound.
         SumUnbounded ["gateway/lib over_the_sum_the_largest_is_closed_and_no_more_than_have_to_be"];
         /// What one connection keeps has no bound.

@@ -225,7 +225,7 @@ impl Operation {
     }
 
     /// The same operation, which waits until it answers something: where it answers [`Reply::Nil`] or an empty array, or the record is of
-    /// another type, it is not done now (P91). Which ones sleep until then is what [`Self::finds_nothing`] says; others fail.
+    /// another type, it is not done now. Which ones sleep until then is what [`Self::finds_nothing`] says; others fail.
     #[must_use]
     pub fn waiting(&self) -> Operation {
         self.expecting(Expected::something())

@@ -102,7 +102,6 @@ impl Execution<'_> {
         let kind = calls.front().expect("it found nothing").op.type_info();
         let place = (self.owner.birth, self.owner.attempt);
         self.table.sleep(key, kind, place);
-        self.stats.sleeps += 1;
         self.participant.blocked.insert(key.clone(), Blocked { record: None, sleeps: true, calls });
     }
 

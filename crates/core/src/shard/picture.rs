@@ -26,8 +26,6 @@ pub struct Stats {
     pub visits: u64,
     /// How often a transaction was put off, since it had more calls than are executed at once.
     pub put_off: u64,
-    /// How often a call went to sleep, since there was nothing for it (P91).
-    pub sleeps: u64,
     /// Attempts committed here.
     pub commits: u64,
     /// Of these, those that are counted here: of its participants the one with the smallest number counts a transaction. So
