@@ -58,6 +58,11 @@ impl ByServer {
         Ok(Some((key, op)))
     }
 
+    /// The first of these keys on which a server carries out a command.
+    pub(crate) fn first_of<'a>(&self, keys: &'a [Bytes]) -> Option<&'a Bytes> {
+        keys.iter().find(|key| self.run_on.contains(*key))
+    }
+
     /// A server carries out a command on this key.
     pub(crate) fn note(&mut self, key: &Bytes) {
         self.run_on.insert(key.clone());

@@ -267,7 +267,12 @@ impl Plan {
                 Step::Script(script) => {
                     Known::OfScript(script.run(tx, runner, &last, &mut pushed, &mut by_server).await?)
                 }
-                next => Known::Now(next.run(tx, runner, &written).await?),
+                next => {
+                    if let Some(key) = by_server.first_of(&next.uses()) {
+                        return Err(behind_a_script(key));
+                    }
+                    Known::Now(next.run(tx, runner, &written).await?)
+                }
             });
         }
         for (key, op) in rest.iter().flat_map(Step::known) {
@@ -363,6 +368,19 @@ impl Step {
         }
     }
 
+    /// The keys that it uses, as far as its words tell.
+    fn uses(&self) -> Vec<Bytes> {
+        match self {
+            Step::Calls(calls) => calls.all().iter().map(|(key, _)| key.clone()).collect(),
+            Step::Computed(command, words) => {
+                let name = Bytes::from(command.name);
+                let all: Vec<&[u8]> = std::iter::once(&name).chain(words).map(|word| &word[..]).collect();
+                command.keys_in(&all).map(Bytes::copy_from).collect()
+            }
+            Step::Run(..) | Step::Script(_) | Step::Asked(_) | Step::Answered(_) => Vec::new(),
+        }
+    }
+
     /// Carries it out in a transaction that is open. `written`: see [`written`].
     async fn run(self, tx: &Tx, runner: &dyn Runner, written: &Written) -> Result<Answer, Fault> {
         match self {
@@ -398,6 +416,14 @@ impl Step {
             Step::Computed(..) | Step::Script(_) => unreachable!("all operations are known"),
         }
     }
+}
+
+/// A22: a script has had a server carry out a command on this key, and that comes with the commit.
+fn behind_a_script(key: &Bytes) -> Fault {
+    Fault::told(format!(
+        "ERR a script of this MULTI has a command on '{key}' that its server carries out with the commit, and this one comes behind it: do it \
+         in the script, or in another MULTI"
+    ))
 }
 
 /// What the store says of what was expected.

@@ -5,6 +5,7 @@
 //! commit (A19): its answer is a value that the script may keep and return, and that is filled then. When the transaction gives way, the
 //! script runs again from its start (A7).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,7 +17,7 @@ use crate::answer::Answer;
 use crate::by_server::ByServer;
 use crate::fault::Fault;
 use crate::runner::Runner;
-use crate::table::{Command, Way, named};
+use crate::table::{Command, Keys, Way, named};
 use crate::words::decimal;
 
 /// After so many steps others get their turn: about a millisecond.
@@ -72,9 +73,19 @@ impl Script {
                 Given::Text(text) => text.to_vec(),
                 Given::Key | Given::Keys | Given::Other => b"0".to_vec(),
             };
+            // Of several keys each word may be one, or say which are: all have to be known.
+            let is_known = match command.keys {
+                Keys::None => return matches!(command.name, "TIME" | "PING" | "ECHO" | "PUBLISH"),
+                Keys::Range { first, last, .. } => last == first as i32,
+                Keys::Counted { .. } | Keys::Sort | Keys::Streams | Keys::Georadius => false,
+            };
+            if !command.takes(call.len()) || !is_known && call.contains(&Given::Other) {
+                return false;
+            }
             let words: Vec<Vec<u8>> = call.iter().map(word).collect();
             let Ok(mut places) = command.keys.of(&words) else { return false };
-            !command.makes_keys(&words) && places.all(|at| matches!(call[at], Given::Key | Given::Keys))
+            let is_key = |at: usize| matches!(call.get(at), Some(Given::Key | Given::Keys));
+            !command.makes_keys(&words) && places.all(is_key)
         };
         self.program.calls().is_some_and(|calls| calls.iter().all(|call| is_sure(call)))
     }
@@ -103,6 +114,11 @@ impl Evaluation {
         let began = (since.as_secs(), since.subsec_micros());
         let only_reads = only_reads || script.program.flags().no_writes;
         Evaluation { script, keys, args, only_reads, began }
+    }
+
+    /// The script.
+    pub fn script(&self) -> &Script {
+        &self.script
     }
 
     /// Whether keys are declared.
@@ -141,7 +157,10 @@ impl Evaluation {
             match pause {
                 Pause::Rested => runner.rest().await,
                 Pause::Call(call) => run.answered(host.call(call).await?),
-                Pause::Done(answer) => return Ok(answer),
+                Pause::Done(answer) => {
+                    each_once(&answer, &mut BTreeSet::new())?;
+                    return Ok(answer);
+                }
                 Pause::Failed(failure) => return Err(Fault::Told(self.failed(&failure))),
             }
         }
@@ -168,6 +187,8 @@ struct Host<'a> {
 impl Host<'_> {
     /// Carries out a command: its answer, or an error that the script hears. `Err`: the transaction is over.
     async fn call(&mut self, call: Call) -> Result<program::Answer, Fault> {
+        // Words of commands that are kept count; the script's own memory does not have them any more.
+        self.runner.take(call.words.iter().map(|word| word.len() + 64).sum())?;
         self.calls += 1;
         if self.calls > CALLS_MAX {
             return Err(Fault::told(format!(
@@ -315,6 +336,26 @@ pub(crate) fn of_script(answer: program::Answer, late: &[Reply]) -> Answer {
         program::Answer::BigNumber(text) => Answer::Bulk(Bytes::from(text)),
         program::Answer::Verbatim { text, .. } => Answer::Verbatim(Bytes::from(text)),
         program::Answer::Later(at) => late.get(at as usize).cloned().map_or(Answer::Nil, Answer::from),
+    }
+}
+
+/// What comes with the commit is filled in once: it may be long.
+///
+/// # Errors
+/// It is there several times.
+fn each_once(answer: &program::Answer, seen: &mut BTreeSet<u32>) -> Result<(), Fault> {
+    match answer {
+        program::Answer::Later(at) if !seen.insert(*at) => {
+            Err(Fault::told("ERR an answer that comes with the commit can be returned once by a script"))
+        }
+        program::Answer::Array(all) | program::Answer::Set(all) => {
+            all.iter().try_for_each(|it| each_once(it, seen))
+        }
+        program::Answer::Map(pairs) => pairs.iter().try_for_each(|(key, value)| {
+            each_once(key, seen)?;
+            each_once(value, seen)
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes as Word;
 use claret::Store;
-use claret_commands::{Answer, Command, Evaluation, Plan, Script, named};
+use claret_commands::{Answer, Command, Evaluation, Plan, Script, digest_of, named};
 use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 
@@ -42,7 +42,8 @@ impl Client {
             && (evaluation.uses_declared_keys_alone() || is_planted(Bug::AnyScriptToNode))
             && is_of_one_slot()
         {
-            return self.at_its_node(&session, command, words).await;
+            let script = evaluation.script().clone();
+            return self.at_its_node(&session, command, words, &script).await;
         }
         let (shared, caller, runner) = (self.shared.clone(), self.caller.clone(), self.work.clone());
         let (asker, protocol) = (session.clone(), self.state.protocol);
@@ -57,27 +58,22 @@ impl Client {
         self.until_gone(Box::pin(work)).await
     }
 
-    /// Its node runs it, which may not know its text.
+    /// Its node runs it: by its text, which the node need not know. So it is sent once, whatever it answers.
     async fn at_its_node(
         &mut self,
         session: &Session,
         command: &'static Command,
         words: &[Word],
+        script: &Script,
     ) -> Result<Answer, Fault> {
-        let answer = self.apart(session, command, words).await?;
-        let unknown = matches!(&answer, Answer::Raw(said) if said.starts_with(b"-NOSCRIPT"));
-        let digest = String::from_utf8_lossy(&words[1]).to_ascii_lowercase();
-        let script = self.shared.scripts.get(&digest).filter(|_| unknown);
         let with_text = if command.name.ends_with("_RO") { "EVAL_RO" } else { "EVAL" };
-        match (script, named(with_text.as_bytes())) {
-            (Some(script), Some(command)) => {
-                let mut words = words.to_vec();
-                words[0] = Word::from_static(with_text.as_bytes());
-                words[1] = Word::copy_from_slice(script.text());
-                self.apart(session, command, &words).await
-            }
-            _ => Ok(answer),
-        }
+        let Some(with_text) = named(with_text.as_bytes()) else {
+            return self.apart(session, command, words).await;
+        };
+        let mut words = words.to_vec();
+        words[0] = Word::from_static(with_text.name.as_bytes());
+        words[1] = Word::copy_from_slice(script.text());
+        self.apart(session, with_text, &words).await
     }
 
     /// What a script command is to evaluate.
@@ -109,7 +105,8 @@ impl Client {
         }
         let store = self.shared.store_for(session, &self.caller).await?;
         match self.of_texts(&store, "HGET", vec![Bytes::from(digest)]).await {
-            Ok(Answer::Bulk(text)) => self.shared.scripts.compiled(&text).await,
+            // Whoever may write the record may put any text there.
+            Ok(Answer::Bulk(text)) if digest_of(&text) == digest => self.shared.scripts.compiled(&text).await,
             // Who may not read it, or cannot now, is told as where there is none: a client says EVAL then.
             _ => Err(unknown()),
         }
@@ -151,13 +148,17 @@ impl Client {
     ) -> Result<Answer, Fault> {
         let script = self.shared.scripts.compiled(&Bytes::copy_from(text)).await?;
         let digest = Bytes::from(script.digest());
+        if session.nodes().is_some() {
+            // The nodes judge whether this user may.
+            let asker = (self.state.protocol, self.state.has_logged_in);
+            let told = fan_out(session, asker, command, words).await?;
+            if told.is_error() {
+                return Ok(told);
+            }
+        }
         let store = self.shared.store_for(session, &self.caller).await?;
         // Who may not write it has it at this gateway, and at the nodes.
         let _ = self.of_texts(&store, "HSET", vec![digest.clone(), Bytes::copy_from(text)]).await;
-        if session.nodes().is_some() {
-            let asker = (self.state.protocol, self.state.has_logged_in);
-            fan_out(session, asker, command, words).await?;
-        }
         Ok(Answer::Bulk(digest))
     }
 
@@ -186,13 +187,17 @@ impl Client {
         {
             return Err(Fault::told("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
         }
+        if session.nodes().is_some() {
+            // The nodes judge whether this user may.
+            let asker = (self.state.protocol, self.state.has_logged_in);
+            let told = fan_out(session, asker, command, words).await?;
+            if told.is_error() {
+                return Ok(told);
+            }
+        }
         self.shared.scripts.forget_all();
         let store = self.shared.store_for(session, &self.caller).await?;
         self.of_texts(&store, "DEL", Vec::new()).await?;
-        if session.nodes().is_some() {
-            let asker = (self.state.protocol, self.state.has_logged_in);
-            fan_out(session, asker, command, words).await?;
-        }
         Ok(Answer::Ok)
     }
 }

@@ -226,6 +226,8 @@ impl Exec {
             self.publish_all(&mut [], began).await;
         }
         let mut answers = done?;
+        // What a part has said leaves, whatever becomes of those behind a flush.
+        let mut messages = self.work.take_messages();
         let plans = std::mem::take(&mut self.plans);
         for (flush, plan) in self.queue.flushes().zip(plans) {
             let name = flush.command.name;
@@ -234,11 +236,15 @@ impl Exec {
                 return Err(half_done(Fault::told("ERR the client has gone")));
             }
             answers.push(self.ask(flush.command, flush.words(), false, began).await.map_err(half_done)?);
-            answers.extend(Box::pin(self.carry_out(plan, watch, began)).await.map_err(half_done)?);
+            let done = Box::pin(self.carry_out(plan, watch, began)).await;
+            if done.is_err() {
+                publish_all(&self.shared, &self.session, self.protocol, std::mem::take(&mut messages)).await;
+            }
+            answers.extend(done.map_err(half_done)?);
+            messages.extend(self.work.take_messages());
         }
         self.publish_all(&mut answers, began).await;
-        let of_scripts = self.work.take_messages();
-        Box::pin(publish_all(&self.shared, &self.session, self.protocol, of_scripts)).await;
+        Box::pin(publish_all(&self.shared, &self.session, self.protocol, messages)).await;
         Ok(answers)
     }
 

@@ -265,6 +265,13 @@ impl Queue {
     fn is_all_for_a_node(&self, command: &Command) -> Result<(), Fault> {
         let shown = || command.name.to_ascii_lowercase();
         let commands = || self.all.iter().map(|queued| queued.command).chain([command]);
+        if self.scripts_here && commands().any(is_script) {
+            return Err(Fault::told(format!(
+                "ERR a script runs in the gateway, and this MULTI is done by one node as it is for another command ('{}'): leave one of \
+                 the two out",
+                shown()
+            )));
+        }
         if commands().any(|it| it.is_own) {
             return Err(Fault::told(format!(
                 "ERR '{}' is an operation of the gateway, and this MULTI is done by one node as it is: leave one of the two out",

@@ -7,6 +7,7 @@ use bytes::Bytes as Word;
 use claret_commands::{Command, Script, digest_of};
 use claret_types::Bytes;
 use lru::LruCache;
+use tokio::sync::Semaphore;
 
 use crate::fault::Fault;
 use crate::request::arguments;
@@ -27,13 +28,17 @@ pub enum ScriptsMode {
 const KNOWN_BYTES_MAX: usize = 16 << 20;
 
 /// Texts of so many bytes are compiled by another thread.
-const COMPILED_AT_ONCE: usize = 16 << 10;
+const COMPILED_AT_ONCE: usize = 2 << 10;
 
 /// So many.
 const KNOWN_MAX: usize = 10_000;
 
 /// The scripts that this gateway knows, those used last.
-pub(crate) struct Scripts(RefCell<Known>);
+pub(crate) struct Scripts {
+    known: RefCell<Known>,
+    /// One long text is compiled at a time: that may take a thousand times its length.
+    compiling: Semaphore,
+}
 
 struct Known {
     by_digest: LruCache<String, Script>,
@@ -43,14 +48,15 @@ struct Known {
 impl Default for Scripts {
     fn default() -> Self {
         let most = NonZeroUsize::new(KNOWN_MAX).unwrap_or(NonZeroUsize::MIN);
-        Scripts(RefCell::new(Known { by_digest: LruCache::new(most), bytes: 0 }))
+        let known = RefCell::new(Known { by_digest: LruCache::new(most), bytes: 0 });
+        Scripts { known, compiling: Semaphore::new(1) }
     }
 }
 
 impl Scripts {
     /// The one with this digest, if it is known.
     pub(crate) fn get(&self, digest: &str) -> Option<Script> {
-        self.0.borrow_mut().by_digest.get(digest).cloned()
+        self.known.borrow_mut().by_digest.get(digest).cloned()
     }
 
     /// Compiles a text, unless it is known: a long one on another thread.
@@ -62,12 +68,13 @@ impl Scripts {
         let script = match text.len() {
             0..COMPILED_AT_ONCE => Script::compile(text)?,
             _ => {
+                let _turn = self.compiling.acquire().await;
                 let text = text.clone();
                 let compiled = tokio::task::spawn_blocking(move || Script::compile(&text)).await;
                 compiled.map_err(|_| Fault::told("ERR the script could not be compiled"))??
             }
         };
-        let mut known = self.0.borrow_mut();
+        let mut known = self.known.borrow_mut();
         known.bytes += script.bytes();
         if let Some((_, old)) = known.by_digest.push(digest, script.clone()) {
             known.bytes -= old.bytes();
@@ -82,7 +89,7 @@ impl Scripts {
 
     /// None is known any more.
     pub(crate) fn forget_all(&self) {
-        let mut known = self.0.borrow_mut();
+        let mut known = self.known.borrow_mut();
         known.by_digest.clear();
         known.bytes = 0;
     }

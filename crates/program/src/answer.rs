@@ -3,7 +3,7 @@
 use crate::fault::{Fatal, Raise};
 use crate::machine::Machine;
 use crate::number;
-use crate::value::{TableId, Value};
+use crate::value::{TableId, TextId, Value};
 
 /// Tables in each other that an answer may have.
 const DEPTH_MAX: usize = 200;
@@ -172,12 +172,7 @@ impl Machine {
         self.heap.take(ELEMENT_BYTES)?;
         self.charge(1)?;
         Ok(match value {
-            Value::Text(text) => {
-                let length = self.heap.bytes(text).len();
-                self.heap.take(length as u64)?;
-                self.charge_bytes(length)?;
-                Answer::Bulk(self.heap.bytes(text).to_vec())
-            }
+            Value::Text(text) => Answer::Bulk(self.copied(text)?),
             Value::Number(number) => Answer::Int(number::signed(number)),
             Value::Bool(bool) if self.redis.resp >= 3 => Answer::Bool(bool),
             Value::Bool(true) => Answer::Int(1),
@@ -193,13 +188,21 @@ impl Machine {
         })
     }
 
+    /// A copy of a string, which counts.
+    fn copied(&mut self, text: TextId) -> Result<Vec<u8>, Raise> {
+        let length = self.heap.bytes(text).len();
+        self.heap.take(length as u64)?;
+        self.charge_bytes(length)?;
+        Ok(self.heap.bytes(text).to_vec())
+    }
+
     fn answer_of_table(&mut self, table: TableId, depth: usize) -> Result<Answer, Raise> {
         let value = Value::Table(table);
         if let Value::Text(text) = self.field(value, b"err") {
-            return Ok(Answer::Error(one_line(self.heap.bytes(text))));
+            return Ok(Answer::Error(one_line(self.copied(text)?)));
         }
         if let Value::Text(text) = self.field(value, b"ok") {
-            return Ok(Answer::Status(one_line(self.heap.bytes(text))));
+            return Ok(Answer::Status(one_line(self.copied(text)?)));
         }
         if let Value::Number(number) = self.field(value, b"double") {
             return Ok(Answer::Double(number));
@@ -212,7 +215,7 @@ impl Machine {
             return Ok(Answer::Set(pairs.into_iter().map(|(key, _)| key).collect()));
         }
         if let Value::Text(text) = self.field(value, b"big_number") {
-            return Ok(Answer::BigNumber(one_line(self.heap.bytes(text))));
+            return Ok(Answer::BigNumber(one_line(self.copied(text)?)));
         }
         let verbatim = self.field(value, b"verbatim_string");
         if let (Value::Text(format), Value::Text(text)) =
@@ -222,7 +225,7 @@ impl Machine {
             for (letter, byte) in letters.iter_mut().zip(self.heap.bytes(format)) {
                 *letter = *byte;
             }
-            return Ok(Answer::Verbatim { format: letters, text: self.heap.bytes(text).to_vec() });
+            return Ok(Answer::Verbatim { format: letters, text: self.copied(text)? });
         }
         let mut answers = Vec::new();
         loop {
@@ -247,6 +250,7 @@ impl Machine {
 }
 
 /// A status and an error are one line.
-fn one_line(text: &[u8]) -> Vec<u8> {
-    text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
+fn one_line(mut text: Vec<u8>) -> Vec<u8> {
+    text.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
+    text
 }

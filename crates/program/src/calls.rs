@@ -70,7 +70,7 @@ struct Finder {
 impl Visitor for Finder {
     fn visit_identifier(&mut self, identifier: &Token) {
         let name = identifier.to_string();
-        self.named += usize::from(matches!(name.as_str(), "redis" | "server" | "KEYS"));
+        self.named += usize::from(matches!(name.as_str(), "redis" | "server" | "KEYS" | "unpack"));
         self.is_unknown |= ROOTS.contains(&name.as_str());
     }
 
@@ -92,10 +92,12 @@ impl Visitor for Finder {
         }
         // `unpack(KEYS)`, `#KEYS` within its arguments and the like are seen where they stand.
         if is_named(call.prefix(), &["unpack"])
-            && let [Suffix::Call(Call::AnonymousCall(args))] = suffixes[..]
-            && let [Expression::Var(Var::Name(name)), ..] = arguments(args)[..]
+            && let [Suffix::Call(Call::AnonymousCall(args)), ..] = suffixes[..]
         {
-            self.known += usize::from(text_of(name) == "KEYS");
+            self.known += 1;
+            if let [Expression::Var(Var::Name(name)), ..] = arguments(args)[..] {
+                self.known += usize::from(text_of(name) == "KEYS");
+            }
         }
     }
 

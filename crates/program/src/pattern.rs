@@ -33,6 +33,9 @@ pub(crate) enum Capture {
     Position(usize),
 }
 
+/// Steps that one search may take: it holds its thread.
+pub(crate) const SEARCH_STEPS_MAX: i64 = 2_000_000;
+
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PatternError {

@@ -16,8 +16,9 @@ fn eval(client: &mut Client, text: &str, keys: &[&str], args: &[&str]) -> String
     client.hear()
 }
 
-const TRANSFER: &str = "local left = redis.call('DECRBY', ARGV[1], ARGV[3]) \
-     if left < 0 then return redis.error_reply('ERR not enough') end \
+const TRANSFER: &str = "local has = tonumber(redis.call('GET', ARGV[1]) or 0) \
+     if has < tonumber(ARGV[3]) then return redis.error_reply('ERR not enough') end \
+     local left = redis.call('DECRBY', ARGV[1], ARGV[3]) \
      redis.call('INCRBY', ARGV[2], ARGV[3]) return left";
 
 #[test]
@@ -26,6 +27,7 @@ fn a_script_that_makes_its_keys_is_a_transaction_wherever_they_are() {
         let mut client = gateway.client();
         client.ask(&format!("SET {a} 100"));
         assert_eq!(eval(&mut client, TRANSFER, &[], &[&a, &b, "30"]), "70");
+        assert_eq!(eval(&mut client, TRANSFER, &[], &[&a, &b, "71"]), "-ERR not enough");
         assert_eq!(client.asks([&format!("GET {a}"), &format!("GET {b}")]), ["\"70\"", "\"30\""]);
         // One key is declared, and others are used.
         let text = "redis.call('SET', KEYS[1], 1) redis.call('RPUSH', ARGV[1] .. ':l', 'x') return redis.call('GET', ARGV[1])";
@@ -197,4 +199,59 @@ fn scripts_that_meet_lose_nothing() {
         });
         assert_eq!(client.asks([&format!("GET {a}"), &format!("GET {b}")]), ["\"100\"", "\"100\""]);
     });
+}
+
+/// Bugs that a reader found: each held up the gateway, used memory without bound, or did half of a transaction.
+#[test]
+fn what_is_returned_again_and_again_is_bounded_and_panics_nobody() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let [a, b, _] = apart("scripts:again:");
+    client.ask(&format!("XADD {a} 1-1 f v"));
+    let error = "local e={err=string.rep('x',2e7)} local t={} for i=1,100000 do t[i]=e end return t";
+    assert!(eval(&mut client, error, &[], &[]).contains("memory"));
+    let late = "local x=redis.call('XRANGE',ARGV[1],'-','+') return {x, x}";
+    assert!(eval(&mut client, late, &[], &[&a]).contains("returned once"));
+    for text in ["return redis.call('SORT')", "return redis.call('GEORADIUS')", "return redis.call()"] {
+        assert!(eval(&mut client, text, &[&b], &[]).starts_with('-'), "{text}");
+    }
+    let slow = "return string.find(string.rep('a',1e5),'.-.-.-.-b')";
+    assert!(eval(&mut client, slow, &[], &[]).starts_with('-'));
+    // Behind a script's command on a key nothing else of the MULTI can be done there.
+    client.ask("MULTI");
+    client.send_words(&["EVAL", "return redis.call('XADD',ARGV[1],'*','f','v')", "0", &a]);
+    assert_eq!(client.hear(), "QUEUED");
+    client.ask(&format!("DEL {a}"));
+    client.send_words(&["EVAL", "return 1", "0"]);
+    client.hear();
+    assert!(client.ask("EXEC").contains("comes behind it"));
+    assert_eq!(client.ask(&format!("XLEN {a}")), "1");
+    // A MULTI that one node does has no scripts.
+    let merge = format!("PFMERGE {{{b}}}:m {{{b}}}:n");
+    let said = client.asks(["MULTI", &merge, "EVAL x 0", "EXEC"]);
+    assert!(said[2].contains("leave one of the two out"), "{}", said[2]);
+}
+
+/// A script goes to a node only if it is sure to use no other keys: there it keeps what it did when it fails.
+#[test]
+fn scripts_whose_keys_are_not_sure_are_transactions() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let [a, b, _] = apart("scripts:sure:");
+    client.ask(&format!("RPUSH {b} x"));
+    for text in [
+        "redis.call('SET',KEYS[1],1) return redis.call('INCR',ARGV[1])",
+        "redis.call('SET',KEYS[1],1) return redis.call('SUNIONSTORE',KEYS[1],unpack(ARGV))",
+        "redis.call('SET',KEYS[1],1) return redis.call('ZUNIONSTORE',KEYS[1],1,ARGV[1])",
+        "redis.call('SET',KEYS[1],1) local call = redis.call return call('INCR',ARGV[1])",
+        "redis.call('SET',KEYS[1],1) KEYS[1] = ARGV[1] return redis.call('INCR',KEYS[1])",
+        "redis.call('SET',KEYS[1],1) return redis.call('MSETNX',KEYS[1],1,unpack(ARGV))",
+    ] {
+        assert!(eval(&mut client, text, &[&a], &[&b]).starts_with('-'), "{text}");
+        assert_eq!(client.ask(&format!("EXISTS {a}")), "0", "{text}");
+    }
+    // One that is sure keeps it, as on any server.
+    let text = "redis.call('SET',KEYS[1],1) return redis.call('LPOP',KEYS[1])";
+    assert!(eval(&mut client, text, &[&a], &[]).starts_with("-WRONGTYPE"));
+    assert_eq!(client.ask(&format!("EXISTS {a}")), "1");
 }

@@ -205,13 +205,15 @@ fn tagged(machine: &mut Machine, given: Arguments, is_error: bool) -> Result<Rep
         return machine.one_result(error);
     }
     let bytes = machine.heap.bytes(text).to_vec();
-    let value = match bytes.strip_prefix(b"-") {
-        _ if !is_error => machine.tagged(b"ok", &bytes)?,
-        Some(rest) => machine.tagged(b"err", rest)?,
-        None => {
-            let mut with_code = b"ERR ".to_vec();
-            with_code.extend(bytes);
-            machine.tagged(b"err", &with_code)?
+    let value = match is_error {
+        false => machine.tagged(b"ok", &bytes)?,
+        true => {
+            let text = bytes.strip_prefix(b"-").unwrap_or(&bytes);
+            // Of several words the first is a code.
+            match text.contains(&b' ') {
+                true => machine.tagged(b"err", text)?,
+                false => machine.tagged(b"err", &[b"ERR ", text].concat())?,
+            }
         }
     };
     machine.one_result(value)

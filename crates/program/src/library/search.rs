@@ -5,7 +5,7 @@ use crate::heap::Closure;
 use crate::machine::{
     Frame, Machine, NativeFrame, NativeState, Replacement, Replied, Substitution, of_pattern,
 };
-use crate::pattern;
+use crate::pattern::{self, PatternError, SEARCH_STEPS_MAX};
 use crate::value::Value;
 
 use super::Arguments;
@@ -51,9 +51,14 @@ fn find(machine: &mut Machine, given: Arguments, with_places: bool) -> Result<Re
     if is_plain {
         return plain(machine, text, pattern, start);
     }
-    let mut fuel = machine.meter.left.max(0) as u64;
+    // One search holds the thread.
+    let most = machine.meter.left.clamp(0, SEARCH_STEPS_MAX);
+    let mut fuel = most as u64;
     let found = pattern::find(machine.heap.bytes(text), machine.heap.bytes(pattern), start, &mut fuel);
-    machine.meter.left = fuel as i64;
+    machine.meter.left -= most - fuel as i64;
+    if matches!(found, Err(PatternError::Fuel)) && machine.meter.left > 0 {
+        return Err(Raise::called("pattern too complex"));
+    }
     let Some(found) = found.map_err(of_pattern)? else { return machine.one_result(Value::Nil) };
     if with_places {
         machine.results.extend([Value::Number((found.start + 1) as f64), Value::Number(found.end as f64)]);

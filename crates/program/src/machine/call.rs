@@ -158,7 +158,10 @@ impl Machine {
             Err(raise) => Err(raise),
         }
     }
+}
 
+/// How calls end.
+impl Machine {
     /// Brings `results` to who made the call. Its frame is the last.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! `string.gsub`: a match, its replacement, and on. The replacement may be a function of the script.
 
 use crate::fault::{Fatal, Raise};
-use crate::pattern::{self, Capture, Match, PatternError};
+use crate::pattern::{self, Capture, Match, PatternError, SEARCH_STEPS_MAX};
 use crate::value::{TableId, TextId, Value};
 
 use super::{Deliver, Machine, NativeState};
@@ -63,11 +63,15 @@ impl Machine {
         pattern: (TextId, usize),
         position: usize,
     ) -> Result<Option<Match>, Raise> {
-        let mut fuel = self.meter.left.max(0) as u64;
+        let most = self.meter.left.clamp(0, SEARCH_STEPS_MAX);
+        let mut fuel = most as u64;
         let (id, skipped) = pattern;
         let pattern = self.heap.bytes(id).get(skipped..).unwrap_or_default();
         let found = pattern::match_at(self.heap.bytes(text), pattern, position, &mut fuel);
-        self.meter.left = fuel as i64;
+        self.meter.left -= most - fuel as i64;
+        if matches!(found, Err(PatternError::Fuel)) && self.meter.left > 0 {
+            return Err(Raise::called("pattern too complex"));
+        }
         found.map_err(of_pattern)
     }
 

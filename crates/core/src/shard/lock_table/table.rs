@@ -152,9 +152,10 @@ impl LockTable {
     pub(crate) fn into_contents(self) -> impl Iterator<Item = (u64, Bytes, State)> {
         self.records.into_contents()
     }
+}
 
-    // --- parts that the shard works with ---
-
+/// Parts that the shard works with.
+impl LockTable {
     #[inline]
     pub(crate) fn outbox(&mut self) -> &mut Outbox {
         &mut self.outbox
