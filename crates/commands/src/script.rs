@@ -23,8 +23,8 @@ use crate::words::decimal;
 /// After so many steps others get their turn: about a millisecond.
 const STEPS_AT_ONCE: u64 = 20_000;
 
-/// So many steps one script may take: about a quarter of a second.
-const STEPS_MAX: u64 = 20_000_000;
+/// So many steps one script may take: about an eighth of a second.
+const STEPS_MAX: u64 = 10_000_000;
 
 /// So many commands one script calls.
 const CALLS_MAX: usize = 100_000;

@@ -1,11 +1,19 @@
 //! Scripts as transactions over any slots, and in the gateway's own process (G15, A1 to A29).
 
-use crate::support::{Client, Running, apart, gateway, in_process};
+use std::time::Duration;
+
+use claret::Store;
+use claret_gateway::{Behind, Gateway};
+
+use crate::support::{Client, Running, apart, cluster, gateway, in_process};
 
 /// Both hosts, with keys that are apart where there are nodes.
 fn on_both(prefix: &str, test: impl Fn(&Running, [String; 3])) {
-    test(&gateway(), apart(&format!("scripts:{prefix}:")));
-    test(&in_process(), ["a".into(), "b".into(), "c".into()]);
+    // Steps bound a script here, and not the time of a machine that has much to do.
+    let patient = |behind| Running::start(Gateway::new(behind).wait_time(Duration::from_secs(300)));
+    let servers = Behind::Servers(Box::new(Store::cluster(cluster().url())));
+    test(&patient(servers), apart(&format!("scripts:{prefix}:")));
+    test(&patient(Behind::Store(Store::in_memory())), ["a".into(), "b".into(), "c".into()]);
 }
 
 fn eval(client: &mut Client, text: &str, keys: &[&str], args: &[&str]) -> String {
