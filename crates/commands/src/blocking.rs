@@ -160,7 +160,7 @@ impl Command {
         Ok((!matches!(answer, Answer::Nil | Answer::NilArray)).then_some(answer))
     }
 
-    /// Waits until there is something to take where there was nothing; the store is used on behalf of a
+    /// Waits until there is something to take where there was nothing. `None`: it was [ended](Waiting::end) before. The store is used on behalf of a
     /// [`Caller`](claret::Caller) of its own, whose age says who is served first. O(keys) transactions that sleep, each of which begins anew
     /// every ten seconds.
     ///
@@ -172,7 +172,7 @@ impl Command {
         runner: &dyn Runner,
         words: &[Bytes],
         waiting: &Waiting,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<Option<Answer>, Fault> {
         let pop = Pop::of(Words { name: self.name, rest: words })?;
         let sleeper = store.with_options(TxOptions::new().deadline(SLEEP));
         let sleep = |at| Box::pin(pop.sleep(&sleeper, runner, at, waiting)) as Sleeping<'_>;
@@ -205,7 +205,7 @@ impl Command {
     }
 }
 
-type Sleeping<'a> = Pin<Box<dyn Future<Output = Result<Answer, Fault>> + 'a>>;
+type Sleeping<'a> = Pin<Box<dyn Future<Output = Result<Option<Answer>, Fault>> + 'a>>;
 
 impl Pop {
     fn of(words: Words<'_>) -> Result<Pop, Fault> {
@@ -279,11 +279,6 @@ impl Pop {
         }
     }
 
-    /// The answer where nothing is found.
-    fn nothing(&self) -> Answer {
-        if matches!(self.what, What::Move { .. }) { Answer::Nil } else { Answer::NilArray }
-    }
-
     /// Takes what is there.
     async fn take_now(&self, store: &Store, runner: &dyn Runner) -> Result<Answer, Fault> {
         let (name, words) = self.without_waiting(&self.keys);
@@ -317,13 +312,13 @@ impl Pop {
         runner: &dyn Runner,
         at: usize,
         waiting: &Waiting,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<Option<Answer>, Fault> {
         loop {
             waiting.idle().await;
             if waiting.is_over.get() {
-                return Ok(self.nothing());
+                return Ok(None);
             }
-            let told = store.try_transaction(|tx| async move {
+            let taken = store.try_transaction(|tx| async move {
                 // A further attempt: what was found before may be gone.
                 waiting.give_up(at);
                 if waiting.is_over.get() {
@@ -331,20 +326,18 @@ impl Pop {
                 }
                 self.woken(&tx, runner, at, waiting).await
             });
-            let told = told.await;
-            match told {
-                Ok(answer) => return Ok(answer),
-                Err(woken) => {
-                    waiting.give_up(at);
-                    match woken {
-                        Woken::Another => {}
-                        Woken::Fault(fault) if is_late(&fault) => {}
-                        Woken::Fault(fault) => {
-                            // What another one takes is taken, and answered.
-                            waiting.idle().await;
-                            return Err(fault);
-                        }
-                    }
+            let woken = match taken.await {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(woken) => woken,
+            };
+            waiting.give_up(at);
+            match woken {
+                Woken::Another => {}
+                Woken::Fault(fault) if is_late(&fault) => {}
+                Woken::Fault(fault) => {
+                    // What another one takes is taken, and answered.
+                    waiting.idle().await;
+                    return Err(fault);
                 }
             }
         }

@@ -35,6 +35,8 @@ pub struct Script {
     program: Arc<Program>,
     text: Arc<[u8]>,
     digest: Arc<str>,
+    /// Each key of each command that it calls is sure to be one that is declared, as far as the text tells.
+    has_sure_keys: bool,
 }
 
 impl Script {
@@ -46,7 +48,9 @@ impl Script {
         let program = Program::compile(text).map_err(|error| {
             Fault::told(format!("ERR Error compiling script (new function): user_script:{error}"))
         })?;
-        Ok(Script { program: Arc::new(program), text: text.into(), digest: digest_of(text).into() })
+        let has_sure_keys = program.calls().is_some_and(|calls| calls.iter().all(|call| has_sure_keys(call)));
+        let (program, digest) = (Arc::new(program), digest_of(text).into());
+        Ok(Script { program, text: text.into(), digest, has_sure_keys })
     }
 
     /// The SHA-1 of its text, in lower-case hexadecimal digits, by which `EVALSHA` names it.
@@ -63,32 +67,29 @@ impl Script {
     pub fn bytes(&self) -> usize {
         self.program.bytes() + self.text.len()
     }
+}
 
-    /// Whether each key of each command that it calls is sure to be one that is declared, as far as the text tells.
-    fn uses_declared_keys_alone(&self) -> bool {
-        let is_sure = |call: &[Given]| -> bool {
-            let Some(Given::Text(name)) = call.first() else { return false };
-            let Some(command) = named(name) else { return false };
-            let word = |given: &Given| match given {
-                Given::Text(text) => text.to_vec(),
-                Given::Key | Given::Keys | Given::Other => b"0".to_vec(),
-            };
-            // Of several keys each word may be one, or say which are: all have to be known.
-            let is_known = match command.keys {
-                Keys::None => return matches!(command.name, "TIME" | "PING" | "ECHO" | "PUBLISH"),
-                Keys::Range { first, last, .. } => last == first as i32,
-                Keys::Counted { .. } | Keys::Sort | Keys::Streams | Keys::Georadius => false,
-            };
-            if !command.takes(call.len()) || !is_known && call.contains(&Given::Other) {
-                return false;
-            }
-            let words: Vec<Vec<u8>> = call.iter().map(word).collect();
-            let Ok(mut places) = command.keys.of(&words) else { return false };
-            let is_key = |at: usize| matches!(call.get(at), Some(Given::Key | Given::Keys));
-            !command.makes_keys(&words) && places.all(is_key)
-        };
-        self.program.calls().is_some_and(|calls| calls.iter().all(|call| is_sure(call)))
+/// Whether each key of a command is sure to be one that its script declares, by what it is given as it is written.
+fn has_sure_keys(call: &[Given]) -> bool {
+    let Some(Given::Text(name)) = call.first() else { return false };
+    let Some(command) = named(name) else { return false };
+    // Of several keys each word may be one, or say which are: all have to be known.
+    let is_known = match command.keys {
+        Keys::None => return matches!(command.name, "TIME" | "PING" | "ECHO" | "PUBLISH"),
+        Keys::Range { first, last, .. } => last == first as i32,
+        Keys::Counted { .. } | Keys::Sort | Keys::Streams | Keys::Georadius => false,
+    };
+    if !command.takes(call.len()) || !is_known && call.contains(&Given::Other) {
+        return false;
     }
+    let word = |given: &Given| match given {
+        Given::Text(text) => text.to_vec(),
+        Given::Key | Given::Keys | Given::Other => b"0".to_vec(),
+    };
+    let words: Vec<Vec<u8>> = call.iter().map(word).collect();
+    let Ok(mut places) = command.keys.of(&words) else { return false };
+    let is_key = |at: usize| matches!(call.get(at), Some(Given::Key | Given::Keys));
+    !command.makes_keys(&words) && places.all(is_key)
 }
 
 /// The SHA-1 of a text, in lower-case hexadecimal digits.
@@ -121,14 +122,9 @@ impl Evaluation {
         &self.script
     }
 
-    /// Whether keys are declared.
-    pub fn has_keys(&self) -> bool {
-        !self.keys.is_empty()
-    }
-
-    /// Whether each key of each command that it calls is sure to be one that is declared, as far as the text tells. O(calls in it).
-    pub fn uses_declared_keys_alone(&self) -> bool {
-        self.script.uses_declared_keys_alone()
+    /// Whether keys are declared, and each key of each command that it calls is sure to be one of those, as far as the text tells.
+    pub fn has_sure_keys(&self) -> bool {
+        !self.keys.is_empty() && self.script.has_sure_keys
     }
 
     /// Carries it out in a transaction. What servers carry out with the commit goes to `last`, of which `pushed` are there already.

@@ -63,29 +63,25 @@ impl Client {
         };
         let ended = self.unless_gone(waits).await;
         let is_taking = waiting.end();
-        let answer = match ended {
-            Some(Ok(done)) => done,
+        if ended.is_none() {
+            // The client has gone: what waits for others ends without effect, and what is decided is carried out.
+            caller.leave();
+        }
+        let taken = match &ended {
+            Some(Ok(_)) => Ok(None),
             // What is being taken is taken, and answered.
-            Some(Err(how)) => {
-                let taken = if is_taking { work.await } else { Ok(command.nothing_taken()) };
-                match (how, taken) {
-                    (Ending::Error, Ok(Answer::Nil | Answer::NilArray)) => {
-                        Ok(Answer::error("UNBLOCKED client unblocked via CLIENT UNBLOCK"))
-                    }
-                    (_, taken) => taken,
-                }
-            }
-            None => {
-                // What waits for others ends without effect, and what is decided is carried out.
-                caller.leave();
-                match is_taking {
-                    true => work.await,
-                    false => Ok(command.nothing_taken()),
-                }
-            }
+            _ if is_taking => work.await,
+            _ => Ok(None),
         };
         entry.waits_at(None).await;
-        Ok(answer?)
+        match (ended, taken?) {
+            (Some(Ok(done)), _) => Ok(done?.unwrap_or_else(|| command.nothing_taken())),
+            (_, Some(taken)) => Ok(taken),
+            (Some(Err(Ending::Error)), None) => {
+                Ok(Answer::error("UNBLOCKED client unblocked via CLIENT UNBLOCK"))
+            }
+            (_, None) => Ok(command.nothing_taken()),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Scripts of a client: at their node, or as a transaction here; and the texts that it loads (G15 of docs/gateway.md).
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes as Word;
 use claret::Store;
 use claret_commands::{Answer, Command, Evaluation, Plan, Script, digest_of, named};
@@ -9,9 +11,14 @@ use claret_types::Bytes;
 use crate::client::Client;
 use crate::fan_out::fan_out;
 use crate::fault::Fault;
+use crate::passthrough::away;
 use crate::publish::publish_all;
+use crate::query::at_slot;
 use crate::scripts::{Called, ScriptsMode, is_script};
 use crate::session::Session;
+
+/// That a user may run scripts is known for so long, as of strangers what they may.
+const RIGHTS_KNOWN: Duration = Duration::from_millis(500);
 
 /// The record in which gateways keep the texts that were loaded: a hash, by digest.
 const TEXTS: &str = "claret:scripts";
@@ -36,15 +43,12 @@ impl Client {
             return self.apart(&session, command, words).await;
         }
         let evaluation = self.evaluation(&session, command, words).await?;
-        let is_of_one_slot = || evaluation.has_keys() && command.slot(words).is_ok();
-        if at_nodes
-            && mode == ScriptsMode::Several
-            && (evaluation.uses_declared_keys_alone() || is_planted(Bug::AnyScriptToNode))
-            && is_of_one_slot()
+        if let (true, ScriptsMode::Several, Ok(slot)) = (at_nodes, mode, command.slot(words))
+            && (evaluation.has_sure_keys() || is_planted(Bug::AnyScriptToNode))
         {
-            let script = evaluation.script().clone();
-            return self.at_its_node(&session, command, words, &script).await;
+            return self.at_its_node(&session, command, words, slot, evaluation.script()).await;
         }
+        self.may_evaluate(&session, command).await?;
         let (shared, caller, runner) = (self.shared.clone(), self.caller.clone(), self.work.clone());
         let (asker, protocol) = (session.clone(), self.state.protocol);
         let work = async {
@@ -58,22 +62,54 @@ impl Client {
         self.until_gone(Box::pin(work)).await
     }
 
-    /// Its node runs it: by its text, which the node need not know. So it is sent once, whatever it answers.
+    /// Its node runs it. If that does not know its digest, it is sent the text.
     async fn at_its_node(
         &mut self,
         session: &Session,
         command: &'static Command,
         words: &[Word],
+        slot: Option<u16>,
         script: &Script,
     ) -> Result<Answer, Fault> {
+        let answer = self.apart(session, command, words).await?;
+        let says_unknown = matches!(&answer, Answer::Raw(said) if said.starts_with(b"-NOSCRIPT"));
+        if !says_unknown || !command.name.starts_with("EVALSHA") {
+            return Ok(answer);
+        }
+        // A script may say so, too, and then it was run.
+        let asked = [&b"SCRIPT"[..], b"EXISTS", script.digest().as_bytes()];
+        if &self.of_node(session, slot, &asked).await?[..] != b"*1\r\n:0\r\n" {
+            return Ok(answer);
+        }
         let with_text = if command.name.ends_with("_RO") { "EVAL_RO" } else { "EVAL" };
-        let Some(with_text) = named(with_text.as_bytes()) else {
-            return self.apart(session, command, words).await;
-        };
+        let with_text = named(with_text.as_bytes()).expect("it is in the table");
         let mut words = words.to_vec();
         words[0] = Word::from_static(with_text.name.as_bytes());
         words[1] = Word::copy_from_slice(script.text());
         self.apart(session, with_text, &words).await
+    }
+
+    /// What a node answers, of this slot or any.
+    async fn of_node(&self, session: &Session, slot: Option<u16>, words: &[&[u8]]) -> Result<Word, Fault> {
+        let nodes = session.nodes().expect("it is at nodes");
+        let plain = nodes.plain(self.state.protocol).await.map_err(away)?;
+        at_slot(plain, slot, words, true).await
+    }
+
+    /// Whether this user may run scripts, as a node judges: what runs here no node sees. It is asked every half second at most.
+    pub(crate) async fn may_evaluate(&self, session: &Session, command: &Command) -> Result<(), Fault> {
+        let Some(nodes) = session.nodes() else { return Ok(()) };
+        let is_known = |since: &Instant| since.elapsed() < RIGHTS_KNOWN;
+        if nodes.may_evaluate.borrow().get(command.name).is_some_and(is_known) {
+            return Ok(());
+        }
+        let text = if command.name.starts_with("EVALSHA") { &[b'0'; 40][..] } else { b"return 0" };
+        let said = self.of_node(session, None, &[command.name.as_bytes(), text, b"0"]).await?;
+        if said.starts_with(b"-NOPERM") {
+            return Err(Fault::told(String::from_utf8_lossy(&said[1..]).trim_end()));
+        }
+        nodes.may_evaluate.borrow_mut().insert(command.name, Instant::now());
+        Ok(())
     }
 
     /// What a script command is to evaluate.

@@ -120,10 +120,13 @@ impl Client {
             Some(_) => VecDeque::new(),
             None => {
                 let wait = self.shared.times.wait;
-                let asked = tokio::time::timeout(wait, Box::pin(self.of_connection(&queue)));
+                let asked = async {
+                    let told = self.of_connection(&queue).await?;
+                    Ok::<_, Fault>((told, self.evaluations(&queue).await?))
+                };
                 let late = |_| Fault::Late(late_at_node(true, wait));
-                let mut told = asked.await.map_err(late)??;
-                let evaluations = Box::pin(self.evaluations(&queue)).await?;
+                let asked = tokio::time::timeout(wait, Box::pin(asked)).await;
+                let (mut told, evaluations) = asked.map_err(late)??;
                 let here = |queued: &Queued| match is_of_connection(queued.command, queued.words()) {
                     true => told.pop_front().expect("it was asked"),
                     false => self.answer_of_here(queued.command, queued.words()),
@@ -163,6 +166,7 @@ impl Client {
         let session = self.session.clone().expect("it was admitted");
         let mut all = VecDeque::new();
         for queued in queue.scripts() {
+            self.may_evaluate(&session, queued.command).await?;
             all.push_back(self.evaluation(&session, queued.command, queued.words()).await?);
         }
         Ok(all)

@@ -69,6 +69,10 @@ impl Scripts {
             0..COMPILED_AT_ONCE => Script::compile(text)?,
             _ => {
                 let _turn = self.compiling.acquire().await;
+                // Many may have come with it.
+                if let Some(known) = self.get(&digest) {
+                    return Ok(known);
+                }
                 let text = text.clone();
                 let compiled = tokio::task::spawn_blocking(move || Script::compile(&text)).await;
                 compiled.map_err(|_| Fault::told("ERR the script could not be compiled"))??
@@ -112,8 +116,7 @@ impl Called {
     /// What is wrong with them.
     pub(crate) fn of(command: &Command, words: &[Word]) -> Result<Called, Fault> {
         let mut words = arguments(words);
-        let count = claret_types::Bytes::clone(&words[1]);
-        let count = std::str::from_utf8(&count).ok().and_then(|count| count.parse::<i64>().ok());
+        let count = std::str::from_utf8(&words[1]).ok().and_then(|count| count.parse::<i64>().ok());
         let count = count.ok_or_else(|| Fault::from(claret_commands::Fault::not_an_integer()))?;
         let count =
             usize::try_from(count).map_err(|_| Fault::told("ERR Number of keys can't be negative"))?;

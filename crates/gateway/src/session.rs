@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use claret::Store;
 use claret::cluster::ClusterBuilder;
@@ -35,6 +36,8 @@ pub(crate) struct Nodes {
     new: OnceCell<Cluster>,
     /// By node and protocol.
     spare: RefCell<HashMap<(String, bool), Vec<Raw>>>,
+    /// When a node last let the user run scripts, by the command.
+    pub(crate) may_evaluate: RefCell<HashMap<&'static str, Instant>>,
 }
 
 impl Nodes {
@@ -45,6 +48,7 @@ impl Nodes {
             old: OnceCell::new(),
             new: OnceCell::new(),
             spare: RefCell::default(),
+            may_evaluate: RefCell::default(),
         }
     }
 

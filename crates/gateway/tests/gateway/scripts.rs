@@ -263,3 +263,45 @@ fn scripts_whose_keys_are_not_sure_are_transactions() {
     assert!(eval(&mut client, text, &[&a], &[]).starts_with("-WRONGTYPE"));
     assert_eq!(client.ask(&format!("EXISTS {a}")), "1");
 }
+
+/// Bug: what runs in the gateway asked no node whether its user may run scripts.
+#[test]
+fn who_may_not_run_scripts_may_not_run_them_here() {
+    let gateway = gateway();
+    let (mut admin, mut eve) = (gateway.client(), gateway.client());
+    let [a, b, _] = apart("scripts:rights:");
+    admin.ask("ACL SETUSER scripts-eve on >secret ~* &* +@all -eval -evalsha");
+    assert_eq!(eve.ask("AUTH scripts-eve secret"), "OK");
+    assert!(eval(&mut eve, TRANSFER, &[], &[&a, &b, "0"]).starts_with("-NOPERM"));
+    admin.send_words(&["SCRIPT", "LOAD", TRANSFER]);
+    let digest = admin.hear().trim_matches('"').to_owned();
+    assert!(eve.ask(&format!("EVALSHA {digest} 0 {a} {b} 0")).starts_with("-NOPERM"));
+    eve.ask("MULTI");
+    eve.send_words(&["EVAL", "return redis.call('SET', ARGV[1], 1)", "0", &a]);
+    assert_eq!(eve.hear(), "QUEUED");
+    assert!(eve.ask("EXEC").contains("NOPERM"));
+    assert_eq!(eve.ask(&format!("EXISTS {a}")), "0");
+    eve.send_words(&["EVAL_RO", "return redis.call('EXISTS', ARGV[1])", "0", &a]);
+    assert_eq!(eve.hear(), "0", "it may read");
+    admin.ask("ACL DELUSER scripts-eve");
+}
+
+/// A node that does not know a digest any more is sent the text, and a script that says so itself is not run again.
+#[test]
+fn a_node_that_knows_no_digest_is_sent_the_text() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let [a, ..] = apart("scripts:flushed:");
+    let text = "redis.call('INCR', KEYS[1]) return redis.error_reply('NOSCRIPT ' .. KEYS[1])";
+    client.send_words(&["SCRIPT", "LOAD", text]);
+    let digest = client.hear().trim_matches('"').to_owned();
+    for round in 1..=2 {
+        if round == 2 {
+            for node in 0..cluster().masters() {
+                cluster().query::<()>(node, &["SCRIPT", "FLUSH"]).expect("a node");
+            }
+        }
+        assert_eq!(client.ask(&format!("EVALSHA {digest} 1 {a}")), format!("-NOSCRIPT {a}"));
+        assert_eq!(client.ask(&format!("GET {a}")), format!("\"{round}\""), "it ran once");
+    }
+}

@@ -1,7 +1,9 @@
 //! Traps of calls that sleep until their record has something for them (P91), each with the planted bug that springs it.
 
-use claret_core::{Bug, CallNo, Limits, with_bug};
+use claret_core::message::{Asks, Call, KeyedCall, Listed, Members, Request, UndoneCalls};
+use claret_core::{Bug, CallNo, Limits, Member, ShardId, with_bug};
 use claret_types::{Bytes, Operation, Reply};
+use smallvec::smallvec;
 
 use crate::harness::{Kind, Tx, World, sadd_returning, scard, set};
 
@@ -165,6 +167,37 @@ fn trap_64_a_call_that_is_undone_sleeps_no_more() {
     assert_eq!(undone_and_next(), bytes("a"));
     let planted = std::panic::catch_unwind(|| with_bug(Some(Bug::UndoneSleep), undone_and_next));
     assert_ne!(planted.unwrap_or_default(), bytes("a"));
+}
+
+/// Bug: a member that left its group went on sleeping.
+#[test]
+fn trap_64_a_member_that_left_sleeps_no_more() {
+    let mut w = World::new(1);
+    let tx = w.begin();
+    let (attempt, birth) = (w.attempt(tx), w.coordinator(tx).birth());
+    let call = |no, op, member| Call { no: CallNo(no), op, member: Member(member), reserve: None };
+    let (key, calls) = (Bytes::from("jobs"), smallvec![call(0, pop().waiting(), 1)]);
+    let undone = UndoneCalls::default();
+    let incarnation = None;
+    w.send(0, Request::Execute { attempt, birth, incarnation, key, calls, undone: undone.clone() });
+    w.run();
+    assert_eq!(w.shards[0].sleepers(), 1);
+    w.send(
+        0,
+        Request::Prepare {
+            attempt,
+            birth,
+            participants: vec![Listed { shard: ShardId(0), incarnation }].into(),
+            relies_on: 0,
+            calls: vec![KeyedCall { key: Bytes::from("x"), call: call(1, set("1"), 0) }],
+            members: Members::Only(smallvec![Member(0)]),
+            asks: Asks::Decision,
+            undone,
+        },
+    );
+    w.run();
+    assert_eq!(w.shards[0].sleepers(), 0);
+    w.shards[0].check_invariants();
 }
 
 #[test]
