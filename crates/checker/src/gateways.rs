@@ -29,6 +29,8 @@ pub struct Through {
     pub multi: u64,
     /// Those of them that were a MULTI behind a WATCH.
     pub watch: u64,
+    /// Those of them that were a script.
+    pub scripts: u64,
     /// EXECs that answered nil, because what was watched had changed.
     pub nil: u64,
     /// Connections that their clients left in the midst of a WATCH, a MULTI or an EXEC.
@@ -43,6 +45,7 @@ pub(crate) struct Counts {
     pub(crate) committed: AtomicU64,
     pub(crate) multi: AtomicU64,
     pub(crate) watch: AtomicU64,
+    pub(crate) scripts: AtomicU64,
     pub(crate) nil: AtomicU64,
     pub(crate) left: AtomicU64,
     restarts: AtomicU64,
@@ -143,12 +146,13 @@ impl Gateways {
     /// What was counted so far.
     pub(crate) fn counts(&self) -> Through {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counts { committed, multi, watch, nil, left, restarts } = &self.counts;
+        let Counts { committed, multi, watch, scripts, nil, left, restarts } = &self.counts;
         Through {
             gateways: self.ports.len() as u64,
             committed: of(committed),
             multi: of(multi),
             watch: of(watch),
+            scripts: of(scripts),
             nil: of(nil),
             left: of(left),
             restarts: of(restarts),

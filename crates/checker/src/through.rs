@@ -1,5 +1,5 @@
 //! Clients of gateways: each speaks plain Redis on a connection of its own, to one of the gateways. Transactions by `MULTI`, by
-//! `WATCH` and `MULTI`, single commands, and the bank, over any shards.
+//! `WATCH` and `MULTI`, by scripts, single commands, and the bank, over any shards.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use rand::RngExt;
 use crate::bank::{Bank, sum, two_of};
 use crate::gateways::{Gateways, count};
 use crate::history::{History, Outcome, Step, Why};
-use crate::intent::{Action, Intent};
+use crate::intent::{Action, Intent, Kind};
 use crate::plain::command;
 use crate::plan::Progress;
 use crate::traffic::{Client, meant, pause};
@@ -23,6 +23,15 @@ const LOOPS_MAX: u32 = 20;
 
 /// How long a client waits for the answer of an EXEC that it is going to leave.
 const LEFT_AFTER: Duration = Duration::from_micros(300);
+
+/// Carries out the commands among its arguments, each behind the number of its words.
+const SCRIPT: &str = "local all, at = {}, 1 \
+     while at <= #ARGV do \
+       local count = tonumber(ARGV[at]) \
+       all[#all + 1] = redis.call(unpack(ARGV, at + 1, at + count)) \
+       at = at + count + 1 \
+     end \
+     return all";
 
 /// How a transaction ended, and what it showed.
 type Ended = Result<(Outcome, Vec<Step>), String>;
@@ -67,7 +76,8 @@ pub(super) async fn work(
         let (outcome, steps) = match choice {
             0 | 1 => speaker.at_the_bank(&mut client, bank).await?,
             2 => speaker.one(&intents[0]).await?,
-            3..6 => speaker.multi(&intents).await?,
+            3 | 4 => speaker.multi(&intents).await?,
+            5 => speaker.script(&intents).await?,
             _ => speaker.watched(&intents, &mut client).await?,
         };
         if outcome == Outcome::Committed {
@@ -130,6 +140,36 @@ impl Speaker<'_> {
             }
             Attempt::Nil => Err("EXEC answered nil, and nothing was watched".to_owned()),
             Attempt::Not(outcome) => Ok((outcome, meant(intents))),
+        }
+    }
+
+    /// These as one script, which has its commands, and so its keys, among its arguments.
+    async fn script(&mut self, intents: &[Intent]) -> Ended {
+        // Lua's numbers do not hold those of counters and generators.
+        let is_large =
+            |it: &Intent| matches!(it.kind, Kind::Counter | Kind::Generator) && it.action != Action::Read;
+        if intents.iter().any(is_large) {
+            return self.multi(intents).await;
+        }
+        let mut script = Command::new("EVAL").arg(SCRIPT).arg("0");
+        for command in intents.iter().map(command) {
+            let words = command.words();
+            script = script.arg(words.len().to_string());
+            script = words.iter().fold(script, |script, word| script.arg(word.clone()));
+        }
+        if self.leaves && self.open.is_some() {
+            count(&self.gateways.counts.left);
+            let _ = tokio::time::timeout(LEFT_AFTER, self.say(&[script])).await;
+            self.open = None;
+            return Ok((Outcome::Unknown, meant(intents)));
+        }
+        match self.ask(script).await? {
+            Ok(Reply::Array(replies)) if replies.len() == intents.len() => {
+                count(&self.gateways.counts.scripts);
+                Ok((Outcome::Committed, steps(intents, &replies)?))
+            }
+            Ok(other) => Err(format!("a script of {} commands answered {other}", intents.len())),
+            Err(outcome) => Ok((outcome, meant(intents))),
         }
     }
 

@@ -336,6 +336,18 @@ impl Tx {
         self.wait(self.inner.execute(key, op))
     }
 
+    /// See [`crate::Tx::ask`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn ask<W: AsRef<[u8]>>(
+        &self,
+        key: impl Into<Bytes>,
+        words: impl IntoIterator<Item = W>,
+    ) -> Result<Reply, Error> {
+        self.wait(self.inner.ask(key, words))
+    }
+
     /// See [`crate::Tx::execute_for_update`].
     ///
     /// # Errors

@@ -37,6 +37,8 @@ enum Command {
     Cluster(cluster::Args),
     /// An interactive prompt on an embedded store or on a cluster.
     Shell(commands::shell::Args),
+    /// Run a Lua script as one transaction, and print what it returns.
+    Run(commands::run::Args),
     /// A server for any Redis client: MULTI, EXEC and WATCH over all slots of a cluster.
     Gateway(Box<gateway::Args>),
     /// Read a store's folder to its end, and say whether it is damaged.
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(*args),
         Command::Cluster(args) => cluster::run(args),
         Command::Shell(args) => commands::shell::run(args),
+        Command::Run(args) => commands::run::run(args),
         Command::Gateway(args) => gateway::run(*args),
         Command::Check(args) => stored::check(args),
         Command::Dump(args) => stored::dump(args),

@@ -12,6 +12,8 @@ use crate::table::Command;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByServer {
     run_on: BTreeSet<Bytes>,
+    /// Keys that the transaction may have changed otherwise.
+    changed: BTreeSet<Bytes>,
 }
 
 impl ByServer {
@@ -56,6 +58,35 @@ impl ByServer {
         let op = Operation::from(KeyspaceOp::Run(claret_types::Command::new(access, &all)));
         self.note(&key);
         Ok(Some((key, op)))
+    }
+
+    /// The command as a question to the server of its key, if one is asked now: it only reads, is no operation, and the transaction has
+    /// not changed the key, of which the server would know nothing (A18).
+    pub(crate) fn question(&self, command: &Command, words: &[Bytes]) -> Option<(Bytes, Operation)> {
+        if command.writes || !command.is_run_by_server() {
+            return None; // Mostly.
+        }
+        let mut all = vec![Bytes::from(command.name)];
+        all.extend_from_slice(words);
+        let key = match command.keys_in(&all).collect::<BTreeSet<&[u8]>>().into_iter().collect::<Vec<_>>()[..]
+        {
+            [key] => Bytes::copy_from(key),
+            _ => return None,
+        };
+        (!self.has_changed(&key) || is_planted(Bug::AsksBehindWrites)).then(|| {
+            let asked = claret_types::Command::new(Access::Read, &all);
+            (key, Operation::from(KeyspaceOp::Ask(asked)))
+        })
+    }
+
+    /// Whether the transaction may have changed this key.
+    pub(crate) fn has_changed(&self, key: &Bytes) -> bool {
+        self.run_on.contains(key) || self.changed.contains(key)
+    }
+
+    /// The transaction may have changed this key.
+    pub(crate) fn note_changed(&mut self, key: Bytes) {
+        self.changed.insert(key);
     }
 
     /// The first of these keys on which a server carries out a command.

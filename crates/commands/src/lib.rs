@@ -27,7 +27,8 @@
 // | file | what |
 // |---|---|
 // | `plan`, `by_server` | carrying out one command, or several together |
-// | `script` | carrying out scripts |
+// | `eval` | scripts for programs in Rust |
+// | `script`, `ids` | carrying out scripts |
 // | `question` | what a transaction asks that is not about a key of its own |
 // | `table/` | the table, and where a command has its keys |
 // | `blocking` | pops that wait |
@@ -40,8 +41,10 @@ mod answer;
 mod blocking;
 mod by_server;
 mod calls;
+mod eval;
 mod fault;
 mod hashes;
+mod ids;
 mod keys;
 mod kind;
 mod lists;
@@ -61,12 +64,13 @@ mod words;
 pub use answer::{Answer, ELEMENT_BYTES};
 pub use blocking::Waiting;
 pub use calls::Calls;
+pub use eval::Eval;
 pub use fault::{Fault, of_changed, of_store};
 pub use kind::Kind;
 pub use plan::{Plan, Told};
 pub use question::Question;
 pub use runner::{Later, Made, Runner, Unbounded};
 pub use scan::check_cursor;
-pub use script::{Evaluation, Script, digest_of};
+pub use script::{Evaluation, Library, Script, digest_of};
 pub use table::{Command, Keys, NoKeys, Places, Way, all, named};
 pub use words::{PATTERN_BYTES_MAX, pattern};

@@ -174,8 +174,15 @@ impl Plan {
             return self.commit_at_once(store, runner).await;
         }
         let plan = &self;
-        let told = store.try_transaction(|tx| async move { plan.again().run(&tx, runner).await });
-        Box::pin(told).await?.all()
+        // Each of its scripts may ask once that all is run again ([`Evaluation::run`]).
+        let mut again = self.steps.len();
+        loop {
+            let told = store.try_transaction(|tx| async move { plan.again().run(&tx, runner).await });
+            match Box::pin(told).await {
+                Err(Fault::Store(Error::Restart)) if again > 0 => again -= 1,
+                told => return told?.all(),
+            }
+        }
     }
 
     /// What [`Bug::ExecInPieces`] does.
@@ -255,7 +262,13 @@ impl Plan {
         let (last, mut by_server) = (tx.at_commit(), ByServer::default());
         // So many go with the commit.
         let mut pushed = 0;
+        let has_scripts = steps.iter().any(|step| matches!(step, Step::Script(_)));
         for next in steps {
+            if has_scripts {
+                let writes = next.writes();
+                written.add(tx, writes.iter().cloned(), false).await?;
+                writes.into_iter().for_each(|key| by_server.note_changed(key));
+            }
             answers.push(match next {
                 Step::Run((key, op)) => {
                     written.note_run(&key, &op);
@@ -264,9 +277,9 @@ impl Plan {
                     pushed += 1;
                     Known::Late(pushed - 1)
                 }
-                Step::Script(script) => {
-                    Known::OfScript(script.run(tx, runner, &last, &mut pushed, &mut by_server).await?)
-                }
+                Step::Script(script) => Known::OfScript(
+                    script.run(tx, runner, &last, &mut pushed, (&mut by_server, &mut written)).await?,
+                ),
                 next => {
                     if let Some(key) = by_server.first_of(&next.uses()) {
                         return Err(behind_a_script(key));

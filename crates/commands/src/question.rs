@@ -3,9 +3,10 @@
 //! Whoever runs the transaction finds the answer outside of it, beforehand. It is not isolated: others may change it meanwhile. But
 //! what the transaction itself has written by then counts, as on one server: keys that it made are there, and keys that it removed are not.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use claret::Tx;
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, KeyspaceOp, Operation, Reply};
 
 use crate::answer::Answer;
@@ -21,11 +22,10 @@ pub struct Question {
     found: Answer,
 }
 
-/// Keys that a transaction has written, and whether each was there before.
+/// Keys that a transaction has written, and whether each was there before, where that was looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    keys: Vec<Bytes>,
-    were_there: Vec<bool>,
+    were_there: BTreeMap<Bytes, Option<bool>>,
     /// Whether those are there on which servers carry out commands with the commit, as far as these tell.
     run: HashMap<Bytes, bool>,
 }
@@ -68,7 +68,7 @@ impl Question {
 
     /// Whether the answer depends on which keys there are.
     pub(crate) fn is_of_keys(&self) -> bool {
-        matches!(self.command.name, "DBSIZE" | "KEYS" | "SCAN" | "RANDOMKEY")
+        is_of_keys(self.command)
     }
 
     /// Its answer within a transaction that has written some keys.
@@ -81,7 +81,7 @@ impl Question {
         runner: &dyn Runner,
         written: &Written,
     ) -> Result<Answer, Fault> {
-        if !self.is_of_keys() {
+        if !self.is_of_keys() || is_planted(Bug::KeysAsFound) {
             return Ok(self.found.clone());
         }
         let mut changed = written.changed(tx).await?;
@@ -152,7 +152,32 @@ impl Written {
     pub(crate) async fn before(tx: &Tx, keys: impl Iterator<Item = Bytes>) -> Result<Self, Fault> {
         let mut known = HashSet::new();
         let keys: Vec<Bytes> = keys.filter(|key| known.insert(key.clone())).collect();
-        Ok(Written { were_there: are_there(tx, &keys).await?, keys, run: HashMap::new() })
+        let were_there = are_there(tx, &keys).await?.into_iter().map(Some);
+        Ok(Written { were_there: keys.into_iter().zip(were_there).collect(), run: HashMap::new() })
+    }
+
+    /// These keys are written. `looks`: it is looked at whether they are there.
+    ///
+    /// # Errors
+    /// Why the transaction cannot go on.
+    pub(crate) async fn add(
+        &mut self,
+        tx: &Tx,
+        keys: impl Iterator<Item = Bytes>,
+        looks: bool,
+    ) -> Result<(), Fault> {
+        let keys: Vec<Bytes> = keys.filter(|key| !self.were_there.contains_key(key)).collect();
+        let were_there = match looks {
+            true => are_there(tx, &keys).await?.into_iter().map(Some).collect(),
+            false => vec![None; keys.len()],
+        };
+        self.were_there.extend(keys.into_iter().zip(were_there));
+        Ok(())
+    }
+
+    /// Whether it was looked at whether each was there.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.were_there.values().all(Option::is_some)
     }
 
     /// A server is going to carry out a command on a key.
@@ -171,20 +196,27 @@ impl Written {
 
     async fn changed(&self, tx: &Tx) -> Result<Changed, Fault> {
         let mut changed = Changed::default();
-        let are_there = are_there(tx, &self.keys).await?;
-        for (key, (was, is)) in self.keys.iter().zip(self.were_there.iter().zip(are_there)) {
+        let keys: Vec<Bytes> = self.were_there.keys().cloned().collect();
+        let are_there = are_there(tx, &keys).await?;
+        for ((key, was), is) in self.were_there.iter().zip(are_there) {
             let is = self.run.get(key).copied().unwrap_or(is);
             if is {
                 changed.there.push(key.clone());
             }
+            // Where nobody has looked: one that is listed twice is listed, and one that was not there is not.
             match (was, is) {
-                (false, true) => changed.made.push(key.clone()),
-                (true, false) => _ = changed.removed.insert(key.clone()),
-                _ => {}
+                (Some(false) | None, true) => changed.made.push(key.clone()),
+                (Some(true) | None, false) => _ = changed.removed.insert(key.clone()),
+                (Some(_), _) => {}
             }
         }
         Ok(changed)
     }
+}
+
+/// Whether the answer of a command depends on which keys there are.
+pub(crate) fn is_of_keys(command: &Command) -> bool {
+    matches!(command.name, "DBSIZE" | "KEYS" | "SCAN" | "RANDOMKEY")
 }
 
 async fn are_there(tx: &Tx, keys: &[Bytes]) -> Result<Vec<bool>, Fault> {

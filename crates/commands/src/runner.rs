@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use claret_types::Bytes;
 
-use crate::answer::ELEMENT_BYTES;
+use crate::answer::{Answer, ELEMENT_BYTES};
 use crate::fault::Fault;
 
 /// Operations that are sent before others get their turn.
@@ -44,6 +44,14 @@ pub trait Runner {
     fn publish(&self, message: Vec<Bytes>) -> Result<(), Fault> {
         let _ = message;
         Err(Fault::told("ERR no server is here that sends messages"))
+    }
+
+    /// What is found outside of the transaction of the keys that there are: `KEYS`, `SCAN`, `DBSIZE`, `RANDOMKEY`, with what
+    /// [`Question::tell`](crate::Question::tell) wants.
+    fn find(&self, name: &'static str, words: Vec<Bytes>) -> Later<'_, Result<Answer, Fault>> {
+        let _ = words;
+        let name = name.to_ascii_lowercase();
+        Box::pin(std::future::ready(Err(Fault::told(format!("ERR nobody here finds what '{name}' asks")))))
     }
 
     /// Others get their turn.

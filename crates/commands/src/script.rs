@@ -7,15 +7,19 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use claret::{AtCommit, Error, Tx, errors::ExecuteError};
-use claret_program::{self as program, Call, Given, Limits, Pause, Program, Run, Start};
+use claret_planted::{Bug, is_planted};
+use claret_program::{self as program, Call, FailureKind, Given, Limits, Pause, Program, Run, Start};
 use claret_types::{Bytes, Reply};
 
 use crate::answer::Answer;
 use crate::by_server::ByServer;
-use crate::fault::Fault;
+use crate::fault::{Fault, of_operation};
+use crate::ids::{self, Ids};
+use crate::question::{Question, Written, is_of_keys};
 use crate::runner::Runner;
 use crate::table::{Command, Keys, Way, named};
 use crate::words::decimal;
@@ -26,17 +30,155 @@ const STEPS_AT_ONCE: u64 = 20_000;
 /// So many steps one script may take: about an eighth of a second.
 const STEPS_MAX: u64 = 10_000_000;
 
+/// Up to this Lua's numbers hold each integer.
+const EXACT_MAX: u64 = 1 << 53;
+
 /// So many commands one script calls.
 const CALLS_MAX: usize = 100_000;
 
-/// A script that was compiled. Cheap to clone.
+/// A script that was compiled, or a function of a library. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Script {
-    program: Arc<Program>,
+    code: Code,
     text: Arc<[u8]>,
     digest: Arc<str>,
     /// Each key of each command that it calls is sure to be one that is declared, as far as the text tells.
     has_sure_keys: bool,
+    /// It has looked at an id that `XADD` answers: from then on ids are made before the commit.
+    looks_at_ids: Arc<AtomicBool>,
+    /// Its text names `DBSIZE`, so what it writes is looked at before.
+    counts_keys: bool,
+}
+
+/// What is carried out.
+#[derive(Clone, Debug)]
+enum Code {
+    Script(Arc<Program>),
+    Function(Arc<program::Library>, Arc<str>),
+}
+
+impl Code {
+    fn run(&self, start: Start) -> Run {
+        match self {
+            Code::Script(program) => Run::new(Arc::clone(program), start),
+            Code::Function(library, name) => {
+                Run::function(Arc::clone(library), name, start).expect("the library has it")
+            }
+        }
+    }
+
+    fn only_reads(&self) -> bool {
+        match self {
+            Code::Script(program) => program.flags().no_writes,
+            Code::Function(library, name) => {
+                library.functions().iter().any(|it| it.name == **name && it.flags.no_writes)
+            }
+        }
+    }
+}
+
+/// A library of functions. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Library {
+    library: Arc<program::Library>,
+    text: Arc<[u8]>,
+    /// In the order in which they were registered.
+    functions: Arc<[Script]>,
+}
+
+impl Library {
+    /// Compiles a library, and runs its text once, which registers its functions.
+    ///
+    /// # Errors
+    /// It is no library, or uses what is not there.
+    pub fn load(text: &[u8]) -> Result<Library, Fault> {
+        let limits = Limits { steps: STEPS_MAX, ..Limits::default() };
+        let library = program::Library::load(text, &limits).map_err(|error| match error {
+            program::LoadError::Compile(error) => {
+                Fault::told(format!("ERR Error compiling function: user_function:{error}"))
+            }
+            program::LoadError::Refused(why) if why.starts_with("ERR ") => {
+                Fault::told(format!("ERR Error registering functions: {}", &why[4..]))
+            }
+            program::LoadError::Refused(why) => Fault::told(format!("ERR {why}")),
+        })?;
+        let (library, text): (_, Arc<[u8]>) = (Arc::new(library), text.into());
+        let (looks_at_ids, counts_keys) = (Arc::<AtomicBool>::default(), names_dbsize(&text));
+        let function = |it: &program::Function| {
+            let name: Arc<str> = it.name.as_str().into();
+            Script {
+                code: Code::Function(Arc::clone(&library), Arc::clone(&name)),
+                text: Arc::clone(&text),
+                digest: name,
+                has_sure_keys: false,
+                looks_at_ids: Arc::clone(&looks_at_ids),
+                counts_keys,
+            }
+        };
+        let functions = library.functions().iter().map(function).collect();
+        Ok(Library { library, text, functions })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.library.name()
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Its functions, as scripts whose [digest](Script::digest) is the function's name.
+    pub fn functions(&self) -> &[Script] {
+        &self.functions
+    }
+
+    /// What it keeps in memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.library.bytes() + self.text.len()
+    }
+
+    /// What `FUNCTION LIST` says of it; with its text, if that is wanted.
+    pub fn about(&self, with_text: bool) -> Answer {
+        let function = |it: &program::Function| {
+            let description = it.description.as_deref().map_or(Answer::Nil, Answer::text);
+            let flags = [
+                (it.flags.no_writes, "no-writes"),
+                (it.flags.allow_oom, "allow-oom"),
+                (it.flags.allow_stale, "allow-stale"),
+                (it.flags.no_cluster, "no-cluster"),
+                (it.flags.allow_cross_slot_keys, "allow-cross-slot-keys"),
+            ];
+            let flags = flags.into_iter().filter(|(is, _)| *is).map(|(_, name)| Answer::text(name)).collect();
+            Answer::Map(vec![
+                Answer::text("name"),
+                Answer::text(&it.name),
+                Answer::text("description"),
+                description,
+                Answer::text("flags"),
+                Answer::Set(flags),
+            ])
+        };
+        let functions = self.library.functions().iter().map(function).collect();
+        let mut about = vec![
+            Answer::text("library_name"),
+            Answer::text(self.name()),
+            Answer::text("engine"),
+            Answer::text("LUA"),
+            Answer::text("functions"),
+            Answer::Array(functions),
+        ];
+        if with_text {
+            about.extend([Answer::text("library_code"), Answer::Bulk(Bytes::copy_from(&self.text))]);
+        }
+        Answer::Map(about)
+    }
+}
+
+/// Whether a text has the name of the command that counts keys.
+fn names_dbsize(text: &[u8]) -> bool {
+    text.to_ascii_lowercase().windows(6).any(|word| word == b"dbsize")
 }
 
 impl Script {
@@ -49,8 +191,14 @@ impl Script {
             Fault::told(format!("ERR Error compiling script (new function): user_script:{error}"))
         })?;
         let has_sure_keys = program.calls().is_some_and(|calls| calls.iter().all(|call| has_sure_keys(call)));
-        let (program, digest) = (Arc::new(program), digest_of(text).into());
-        Ok(Script { program, text: text.into(), digest, has_sure_keys })
+        Ok(Script {
+            code: Code::Script(Arc::new(program)),
+            text: text.into(),
+            digest: digest_of(text).into(),
+            has_sure_keys,
+            looks_at_ids: Arc::default(),
+            counts_keys: names_dbsize(text),
+        })
     }
 
     /// The SHA-1 of its text, in lower-case hexadecimal digits, by which `EVALSHA` names it.
@@ -65,7 +213,16 @@ impl Script {
 
     /// What it keeps in memory, in bytes.
     pub fn bytes(&self) -> usize {
-        self.program.bytes() + self.text.len()
+        let code = match &self.code {
+            Code::Script(program) => program.bytes(),
+            Code::Function(library, _) => library.bytes(),
+        };
+        code + self.text.len()
+    }
+
+    /// Whether it says that it writes nothing.
+    pub fn only_reads(&self) -> bool {
+        self.code.only_reads()
     }
 }
 
@@ -113,7 +270,7 @@ impl Evaluation {
     pub fn new(script: Script, keys: Vec<Bytes>, args: Vec<Bytes>, only_reads: bool) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let began = (since.as_secs(), since.subsec_micros());
-        let only_reads = only_reads || script.program.flags().no_writes;
+        let only_reads = only_reads || script.only_reads();
         Evaluation { script, keys, args, only_reads, began }
     }
 
@@ -134,15 +291,27 @@ impl Evaluation {
         runner: &dyn Runner,
         last: &AtCommit,
         pushed: &mut usize,
-        by_server: &mut ByServer,
+        (by_server, written): (&mut ByServer, &mut Written),
     ) -> Result<program::Answer, Fault> {
         let words = |all: &[Bytes]| all.iter().map(|word| word.to_vec()).collect();
         let limits = Limits { steps: STEPS_MAX, ..Limits::default() };
         let start = Start { keys: words(&self.keys), args: words(&self.args), limits };
-        let mut run = Run::new(Arc::clone(&self.script.program), start);
+        let mut run = self.script.code.run(start);
         // What it has in memory counts, as whatever is made for a client.
         let mut charged = 0;
-        let mut host = Host { of: self, tx, runner, last, pushed, by_server, calls: 0 };
+        let makes_ids = self.script.looks_at_ids.load(Ordering::Relaxed);
+        let mut host = Host {
+            of: self,
+            tx,
+            runner,
+            last,
+            pushed,
+            by_server,
+            written,
+            calls: 0,
+            makes_ids,
+            ids: Ids::default(),
+        };
         loop {
             let pause = run.resume(STEPS_AT_ONCE);
             let has = run.bytes_used();
@@ -157,7 +326,14 @@ impl Evaluation {
                     each_once(&answer, &mut BTreeSet::new())?;
                     return Ok(answer);
                 }
-                Pause::Failed(failure) => return Err(Fault::Told(self.failed(&failure))),
+                Pause::Failed(failure) => {
+                    if failure.kind == FailureKind::Looked && host.ids.is_late && !makes_ids {
+                        // Once more, with ids that it may look at.
+                        self.script.looks_at_ids.store(true, Ordering::Relaxed);
+                        return Err(Fault::Store(Error::Restart));
+                    }
+                    return Err(Fault::Told(self.failed(&failure)));
+                }
             }
         }
     }
@@ -165,7 +341,11 @@ impl Evaluation {
     /// As a server tells that a script has failed.
     fn failed(&self, failure: &program::Failure) -> String {
         let (digest, line) = (self.script.digest(), failure.line);
-        format!("{} script: {digest}, on @user_script:{line}.", failure.message)
+        let text = match self.script.code {
+            Code::Script(_) => "user_script",
+            Code::Function(..) => "user_function",
+        };
+        format!("{} script: {digest}, on @{text}:{line}.", failure.message)
     }
 }
 
@@ -177,7 +357,12 @@ struct Host<'a> {
     last: &'a AtCommit,
     pushed: &'a mut usize,
     by_server: &'a mut ByServer,
+    /// Keys that the transaction has written.
+    written: &'a mut Written,
     calls: usize,
+    /// Whether ids of `XADD` are made before the commit.
+    makes_ids: bool,
+    ids: Ids,
 }
 
 impl Host<'_> {
@@ -220,10 +405,20 @@ impl Host<'_> {
         if let Some(answer) = self.answered(command, words)? {
             return Ok(answer);
         }
-        if let Some((key, op)) = self.by_server.step(command, words)? {
-            let _ = self.last.push::<Reply>(key, op);
-            *self.pushed += 1;
-            return Ok(program::Answer::Later(*self.pushed as u32 - 1));
+        if is_of_keys(command) {
+            return self.find(command, words).await;
+        }
+        if let Some(answer) = self.ask_server(command, words).await? {
+            return Ok(answer);
+        }
+        self.note_written(command, words).await?;
+        if command.name == "XADD"
+            && let Some(answer) = self.add_to_stream(command, words).await?
+        {
+            return Ok(answer);
+        }
+        if let Some(answer) = self.push(command, words)? {
+            return Ok(answer);
         }
         if !command.way.is_transactional() && !command.is_waiting_pop() {
             return Err(Fault::told(format!(
@@ -243,7 +438,96 @@ impl Host<'_> {
             }
             false => command.run(self.tx, self.runner, words).await?,
         };
-        Ok(to_script(answer))
+        Ok(match answer {
+            // Lua's numbers would make another one of it: unique numbers would be there twice.
+            Answer::Int(number) if command.is_own && number.unsigned_abs() > EXACT_MAX => {
+                program::Answer::Bulk(number.to_string().into_bytes())
+            }
+            answer => to_script(answer),
+        })
+    }
+
+    /// What the server of a key answers now, if it is asked now.
+    async fn ask_server(
+        &mut self,
+        command: &Command,
+        words: &[Bytes],
+    ) -> Result<Option<program::Answer>, Fault> {
+        let Some((key, ask)) = self.by_server.question(command, words) else { return Ok(None) };
+        match self.tx.execute(key, ask.tried()).await? {
+            // An error of the server is the script's.
+            Reply::Failed(error) => Err(Fault::Told(of_operation(&error))),
+            told => {
+                self.runner.take(told.size())?;
+                Ok(Some(to_script(Answer::from(told))))
+            }
+        }
+    }
+
+    /// A command is about to write.
+    async fn note_written(&mut self, command: &Command, words: &[Bytes]) -> Result<(), Fault> {
+        if !command.writes {
+            return Ok(());
+        }
+        let name = Bytes::from(command.name);
+        let all: Vec<&[u8]> = std::iter::once(&name).chain(words).map(|word| &word[..]).collect();
+        let keys: Vec<Bytes> = command.keys_in(&all).map(Bytes::copy_from).collect();
+        self.written.add(self.tx, keys.iter().cloned(), self.of.script.counts_keys).await?;
+        if !command.is_run_by_server() {
+            keys.into_iter().for_each(|key| self.by_server.note_changed(key));
+        }
+        Ok(())
+    }
+
+    /// What keys there are: found outside of the transaction, but what that has written counts.
+    async fn find(&mut self, command: &'static Command, words: &[Bytes]) -> Result<program::Answer, Fault> {
+        if command.name == "DBSIZE" && !self.written.is_counted() {
+            return Err(Fault::told(
+                "ERR DBSIZE behind a write is counted where the script's text has its name: write redis.call('DBSIZE')",
+            ));
+        }
+        let mut question = Question::new(command, words.to_vec());
+        let found = self.runner.find(command.name, words.to_vec()).await?;
+        self.runner.take(found.bytes_up_to(usize::MAX / 2))?;
+        question.tell(found);
+        Ok(to_script(question.answer(self.tx, self.runner, self.written).await?))
+    }
+
+    /// Leaves a command to the server of its key, if that carries it out with the commit.
+    fn push(&mut self, command: &Command, words: &[Bytes]) -> Result<Option<program::Answer>, Fault> {
+        let Some((key, op)) = self.by_server.step(command, words)? else { return Ok(None) };
+        self.written.note_run(&key, &op);
+        let _ = self.last.push::<Reply>(key, op);
+        *self.pushed += 1;
+        Ok(Some(program::Answer::Later(*self.pushed as u32 - 1)))
+    }
+
+    /// `XADD key ... *`, where the script looks at the id: it is made now, under the lock. `None`: the server makes it, or there is none
+    /// to be made.
+    async fn add_to_stream(
+        &mut self,
+        command: &Command,
+        words: &[Bytes],
+    ) -> Result<Option<program::Answer>, Fault> {
+        let Some(place) = ids::to_be_made(words) else { return Ok(None) };
+        let key = &words[0];
+        if !self.makes_ids {
+            self.ids.is_late = true;
+            return Ok(None);
+        }
+        let last = match self.ids.last_of(key) {
+            Some(last) => last,
+            // What the transaction has put there is not known.
+            None if self.by_server.has_changed(key) => return Ok(None),
+            None if is_planted(Bug::IdsByTime) => (0, 0),
+            None => ids::last_of(self.tx.execute_for_update(key.clone(), ids::ask(key)).await?)?,
+        };
+        let id = ids::next(last, self.of.began);
+        let mut words = words.to_vec();
+        words[place] = Bytes::from(ids::text(id));
+        self.push(command, &words)?;
+        self.ids.note(key.clone(), id);
+        Ok(Some(program::Answer::Bulk(words[place].to_vec())))
     }
 
     /// What is answered here.

@@ -474,6 +474,12 @@ impl Client {
                     None => Some(Box::pin(self.fan_out(command, words)).await),
                 }
             }
+            Way::FanOut if command.name == "FUNCTION" => {
+                match Box::pin(self.function_command(command, words)).await {
+                    Some(answer) => Some(answer),
+                    None => Some(Box::pin(self.fan_out(command, words)).await),
+                }
+            }
             Way::FanOut => Some(Box::pin(self.fan_out(command, words)).await),
             Way::PubSub => Box::pin(self.subscribe(command, words)).await,
             Way::Operation | Way::Steps | Way::Node | Way::Script | Way::Blocking => {

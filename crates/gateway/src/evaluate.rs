@@ -14,7 +14,7 @@ use crate::fault::Fault;
 use crate::passthrough::away;
 use crate::publish::publish_all;
 use crate::query::at_slot;
-use crate::scripts::{Called, ScriptsMode, is_script};
+use crate::scripts::{Called, Names, ScriptsMode, is_script};
 use crate::session::Session;
 
 /// That a user may run scripts is known for so long, as of strangers what they may.
@@ -42,7 +42,9 @@ impl Client {
         if at_nodes && (mode == ScriptsMode::Node || !is_script(command)) {
             return self.apart(&session, command, words).await;
         }
-        let evaluation = self.evaluation(&session, command, words).await?;
+        let Some(evaluation) = self.evaluation(&session, command, words).await? else {
+            return self.apart(&session, command, words).await;
+        };
         if let (true, ScriptsMode::Several, Ok(slot)) = (at_nodes, mode, command.slot(words))
             && (evaluation.has_sure_keys() || is_planted(Bug::AnyScriptToNode))
         {
@@ -51,6 +53,7 @@ impl Client {
         self.may_evaluate(&session, command).await?;
         let (shared, caller, runner) = (self.shared.clone(), self.caller.clone(), self.work.clone());
         let (asker, protocol) = (session.clone(), self.state.protocol);
+        self.finds(&session);
         let work = async {
             let store = shared.store_for(&asker, &caller).await?;
             let mut plan = Plan::new(Vec::new(), 1);
@@ -103,7 +106,11 @@ impl Client {
         if nodes.may_evaluate.borrow().get(command.name).is_some_and(is_known) {
             return Ok(());
         }
-        let text = if command.name.starts_with("EVALSHA") { &[b'0'; 40][..] } else { b"return 0" };
+        let text = match Names::of(command) {
+            Names::Text => &b"return 0"[..],
+            Names::Digest => &[b'0'; 40],
+            Names::Function => b"claret_no_function",
+        };
         let said = self.of_node(session, None, &[command.name.as_bytes(), text, b"0"]).await?;
         if said.starts_with(b"-NOPERM") {
             return Err(Fault::told(String::from_utf8_lossy(&said[1..]).trim_end()));
@@ -112,17 +119,28 @@ impl Client {
         Ok(())
     }
 
-    /// What a script command is to evaluate.
+    /// What a script command is to evaluate; `None`: only its node can say.
     pub(crate) async fn evaluation(
         &mut self,
         session: &Session,
         command: &Command,
         words: &[Word],
-    ) -> Result<Evaluation, Fault> {
-        let Called { by_digest, named, keys, args, only_reads } = Called::of(command, words)?;
-        let script = match by_digest {
-            false => self.shared.scripts.compiled(&named).await?,
-            true => {
+    ) -> Result<Option<Evaluation>, Fault> {
+        let Called { names, named, keys, args, only_reads } = Called::of(command, words)?;
+        let script = match names {
+            Names::Text => self.shared.scripts.compiled(&named).await?,
+            Names::Function => match self.function(session, &named).await? {
+                Some(function)
+                    if only_reads && !function.only_reads() && !is_planted(Bug::ReadFunctionsWrite) =>
+                {
+                    return Err(Fault::told(
+                        "ERR Can not execute a script with write flag using *_ro command.",
+                    ));
+                }
+                Some(function) => function,
+                None => return Ok(None),
+            },
+            Names::Digest => {
                 let digest = named.to_string().to_ascii_lowercase();
                 match self.shared.scripts.get(&digest) {
                     Some(known) => known,
@@ -130,7 +148,7 @@ impl Client {
                 }
             }
         };
-        Ok(Evaluation::new(script, keys, args, only_reads))
+        Ok(Some(Evaluation::new(script, keys, args, only_reads)))
     }
 
     /// A script that was loaded at another gateway, or at this one long ago.
@@ -150,8 +168,19 @@ impl Client {
 
     /// A command on the texts that were loaded.
     async fn of_texts(&self, store: &Store, name: &str, words: Vec<Bytes>) -> Result<Answer, Fault> {
+        self.of_record(store, TEXTS, name, words).await
+    }
+
+    /// A command on a record of the gateway's own.
+    pub(crate) async fn of_record(
+        &self,
+        store: &Store,
+        record: &'static str,
+        name: &str,
+        words: Vec<Bytes>,
+    ) -> Result<Answer, Fault> {
         let command = named(name.as_bytes()).expect("it is in the table");
-        let words: Vec<Bytes> = std::iter::once(Bytes::from(TEXTS)).chain(words).collect();
+        let words: Vec<Bytes> = std::iter::once(Bytes::from(record)).chain(words).collect();
         Ok(command.alone(store, &self.work, &words).await?)
     }
 

@@ -62,7 +62,7 @@ pub(crate) async fn fan_out(
     }
 }
 
-/// An answer of nodes as a value, if it is a string, or an array of strings or of such arrays: others stay as they are.
+/// An answer of nodes as a value, if it is a string, a status, or an array of such or of such arrays: others stay as they are.
 pub(crate) fn as_value(answer: Answer) -> Answer {
     let value = match &answer {
         Answer::Raw(bytes) => value(bytes).map(|(value, _)| value),
@@ -76,6 +76,10 @@ fn value(bytes: &[u8]) -> Option<(Answer, &[u8])> {
         let Ok(length) = usize::try_from(length) else { return Some((Answer::Nil, text)) };
         let rest = text.get(length + 2..)?;
         return Some((Answer::Bulk(Bytes::copy_from(&text[..length])), rest));
+    }
+    if let Some(line) = bytes.strip_prefix(b"+") {
+        let end = line.windows(2).position(|two| two == b"\r\n")?;
+        return Some((Answer::Status(String::from_utf8_lossy(&line[..end]).into_owned()), &line[end + 2..]));
     }
     if let Some(rest) = bytes.strip_prefix(b"_\r\n") {
         return Some((Answer::Nil, rest));

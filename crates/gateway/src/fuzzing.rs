@@ -161,6 +161,7 @@ fn gateway(store: &Store) -> Rc<Shared> {
         times: Times::of(WATCH, Duration::from_secs(3)),
         scripts_mode: Default::default(),
         scripts: Default::default(),
+        functions: Default::default(),
         watch_mode: crate::watch::WatchMode::default(),
         waiting: Default::default(),
         metrics,

@@ -40,6 +40,8 @@ mod connection;
 mod evaluate;
 mod fan_out;
 mod fault;
+mod finding;
+mod functions;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -4,16 +4,15 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
-use bytes::Bytes as Word;
 use claret::errors::{CommitError, ExecuteError};
 use claret::{Caller, Error, Store};
-use claret_commands::{Answer, Command, Evaluation, Plan};
+use claret_commands::{Answer, Evaluation, Plan};
 use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, Operation};
 
 use crate::client::Client;
-use crate::fan_out::{as_value, fan_out};
 use crate::fault::{Ended, Fault};
+use crate::finding::Finder;
 use crate::metrics::Metrics;
 use crate::once::once;
 use crate::passthrough;
@@ -134,13 +133,14 @@ impl Client {
                 queue.plans(watch.expected(), here, evaluations)?
             }
         };
+        let session = self.session.clone().expect("it was admitted");
         Ok(Exec {
             shared: Rc::clone(&self.shared),
-            session: self.session.clone().expect("it was admitted"),
+            session: Rc::clone(&session),
             protocol: self.state.protocol,
             caller: self.caller.clone(),
             id: self.entry.id,
-            has_logged_in: self.state.has_logged_in,
+            finder: self.finds(&session),
             queue,
             plans,
             work: self.work.clone(),
@@ -167,7 +167,9 @@ impl Client {
         let mut all = VecDeque::new();
         for queued in queue.scripts() {
             self.may_evaluate(&session, queued.command).await?;
-            all.push_back(self.evaluation(&session, queued.command, queued.words()).await?);
+            let evaluation = self.evaluation(&session, queued.command, queued.words()).await?;
+            let unseen = || Fault::told("ERR Function not found, or this user may not see it: FUNCTION LIST");
+            all.push_back(evaluation.ok_or_else(unseen)?);
         }
         Ok(all)
     }
@@ -195,15 +197,13 @@ impl Client {
     }
 }
 
-/// So many random keys are found for a transaction that may remove some.
-const RANDOM_KEYS: usize = 8;
-
 /// An EXEC, apart from its client, who may leave meanwhile ([`Client::until_gone`]).
 struct Exec {
     shared: Rc<Shared>,
     session: Rc<Session>,
     protocol: Protocol,
-    has_logged_in: bool,
+    /// Asks nodes of all keys.
+    finder: Rc<Finder>,
     caller: Caller,
     id: Id,
     /// What was queued.
@@ -239,7 +239,8 @@ impl Exec {
             if self.caller.is_gone() {
                 return Err(half_done(Fault::told("ERR the client has gone")));
             }
-            answers.push(self.ask(flush.command, flush.words(), false, began).await.map_err(half_done)?);
+            answers
+                .push(self.finder.ask(flush.command, flush.words(), false, began).await.map_err(half_done)?);
             let done = Box::pin(self.carry_out(plan, watch, began)).await;
             if done.is_err() {
                 publish_all(&self.shared, &self.session, self.protocol, std::mem::take(&mut messages)).await;
@@ -263,49 +264,11 @@ impl Exec {
         }
     }
 
-    /// What all nodes answer, in what is left of the time since EXEC began.
-    async fn ask(
-        &self,
-        command: &Command,
-        words: &[Word],
-        is_read: bool,
-        began: Instant,
-    ) -> Result<Answer, Fault> {
-        let wait = self.shared.times.wait;
-        let asker = (self.protocol, self.has_logged_in);
-        let asked = fan_out(&self.session, asker, command, words);
-        let asked = tokio::time::timeout(wait.saturating_sub(began.elapsed()), Box::pin(asked)).await;
-        let answer = asked.map_err(|_| Fault::Late(late_at_node(is_read, wait)))?;
-        let text = match answer {
-            Ok(Answer::Error(text)) => text,
-            Ok(Answer::Raw(bytes)) if bytes.starts_with(b"-") => {
-                String::from_utf8_lossy(&bytes[1..]).trim_end().to_owned()
-            }
-            Ok(answer) => return Ok(answer),
-            Err(fault) => fault.text(),
-        };
-        match is_read && text.starts_with("UNKNOWN ") {
-            true => Err(Fault::told("TRYAGAIN nothing was changed: a node did not answer")),
-            false => Err(Fault::told(text)),
-        }
-    }
-
     /// Finds what a plan asks.
     async fn find(&self, plan: &mut Plan, began: Instant) -> Result<(), Fault> {
         let writes = plan.writes();
         for question in plan.questions() {
-            let name = question.command().name;
-            let words = std::iter::once(Word::from_static(name.as_bytes()));
-            let rest = question.words().iter().map(|word| Word::copy_from_slice(word));
-            let words: Vec<Word> = words.chain(rest).collect();
-            let mut found = as_value(self.ask(question.command(), &words, true, began).await?);
-            if name == "RANDOMKEY" {
-                let mut keys = vec![found];
-                while writes && keys.len() < RANDOM_KEYS {
-                    keys.push(as_value(self.ask(question.command(), &words, true, began).await?));
-                }
-                found = Answer::Array(keys);
-            }
+            let found = self.finder.find(question.command(), question.words(), writes, began).await?;
             self.work.keep(found.bytes_up_to(usize::MAX / 2))?;
             question.tell(found);
         }

@@ -1,10 +1,12 @@
 //! Scripts: where they may run, which are known, and what a call of one says (G15 of docs/gateway.md).
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes as Word;
-use claret_commands::{Command, Script, digest_of};
+use claret_commands::{Command, Library, Script, digest_of};
 use claret_types::Bytes;
 use lru::LruCache;
 use tokio::sync::Semaphore;
@@ -32,6 +34,9 @@ const COMPILED_AT_ONCE: usize = 2 << 10;
 
 /// So many.
 const KNOWN_MAX: usize = 10_000;
+
+/// The libraries that there are count for so long; then it is asked again.
+const LIBRARIES_KNOWN: Duration = Duration::from_millis(500);
 
 /// The scripts that this gateway knows, those used last.
 pub(crate) struct Scripts {
@@ -99,10 +104,63 @@ impl Scripts {
     }
 }
 
-/// One call of a script: `EVAL text numkeys key ... arg ...`, or by its digest.
+/// The libraries that this gateway knows.
+#[derive(Default)]
+pub(crate) struct Functions {
+    /// When it was asked which there are.
+    since: Option<Instant>,
+    /// By the digests of their texts.
+    libraries: HashMap<String, Library>,
+}
+
+impl Functions {
+    /// These are there now, by the digests of their texts.
+    pub(crate) fn of(libraries: HashMap<String, Library>) -> Self {
+        Functions { since: Some(Instant::now()), libraries }
+    }
+
+    pub(crate) fn libraries(&self) -> &HashMap<String, Library> {
+        &self.libraries
+    }
+
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() < LIBRARIES_KNOWN)
+    }
+
+    /// The function of this name, if there is one: upper and lower case are one.
+    pub(crate) fn find(&self, name: &Bytes) -> Option<Script> {
+        let is_it = |it: &&Script| it.digest().as_bytes().eq_ignore_ascii_case(name);
+        self.libraries.values().flat_map(Library::functions).find(is_it).cloned()
+    }
+
+    /// It is asked before the next call which there are.
+    pub(crate) fn may_have_changed(&mut self) {
+        self.since = None;
+    }
+}
+
+/// What a call of a script names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    Text,
+    Digest,
+    Function,
+}
+
+impl Names {
+    pub(crate) fn of(command: &Command) -> Self {
+        match command.name {
+            "EVALSHA" | "EVALSHA_RO" => Names::Digest,
+            "FCALL" | "FCALL_RO" => Names::Function,
+            _ => Names::Text,
+        }
+    }
+}
+
+/// One call of a script: `EVAL text numkeys key ... arg ...`, or by its digest; or of a function.
 pub(crate) struct Called {
-    pub(crate) by_digest: bool,
-    /// The text, or its digest.
+    pub(crate) names: Names,
+    /// The text, its digest, or the function's name.
     pub(crate) named: Bytes,
     pub(crate) keys: Vec<Bytes>,
     pub(crate) args: Vec<Bytes>,
@@ -126,7 +184,7 @@ impl Called {
         let args = words.split_off(2 + count);
         let keys = words.split_off(2);
         Ok(Called {
-            by_digest: command.name.starts_with("EVALSHA"),
+            names: Names::of(command),
             named: words.swap_remove(0),
             keys,
             args,
@@ -137,5 +195,5 @@ impl Called {
 
 /// Whether the gateway can carry out such a script.
 pub(crate) fn is_script(command: &Command) -> bool {
-    command.name.starts_with("EVAL")
+    command.name.starts_with("EVAL") || command.name.starts_with("FCALL")
 }

@@ -254,6 +254,7 @@ impl Gateway {
             watch_mode: self.watch_mode,
             scripts_mode: self.scripts_mode,
             scripts: Scripts::default(),
+            functions: Default::default(),
             waiting: Default::default(),
             metrics,
             registry,

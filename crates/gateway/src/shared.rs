@@ -19,7 +19,7 @@ use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::replies::Replies;
-use crate::scripts::{Scripts, ScriptsMode};
+use crate::scripts::{Functions, Scripts, ScriptsMode};
 use crate::session::Session;
 use crate::users::Users;
 use crate::watch::WatchMode;
@@ -32,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) watch_mode: WatchMode,
     pub(crate) scripts_mode: ScriptsMode,
     pub(crate) scripts: Scripts,
+    pub(crate) functions: RefCell<Functions>,
     pub(crate) times: Times,
     /// Of all connections, by their numbers: what waits for nodes.
     pub(crate) waiting: RefCell<HashMap<u64, Arc<Replies>>>,

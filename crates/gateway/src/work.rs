@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use claret_commands::{Later, Made, Runner};
+use claret_commands::{Answer, Later, Made, Runner};
 use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 
@@ -29,7 +29,19 @@ struct Inner {
     attempt: Cell<u32>,
     /// Messages that leave with the commit.
     messages: RefCell<Vec<Vec<Bytes>>>,
+    /// Who asks nodes for scripts.
+    finder: RefCell<Option<Rc<dyn Finds>>>,
     metrics: Arc<Metrics>,
+}
+
+/// Asks nodes which keys there are, for the scripts of a client.
+pub(crate) trait Finds {
+    /// What a command of this name finds.
+    fn for_script(
+        &self,
+        name: &'static str,
+        words: Vec<Bytes>,
+    ) -> Later<'_, Result<Answer, claret_commands::Fault>>;
 }
 
 impl Work {
@@ -40,6 +52,7 @@ impl Work {
             first_bytes: Cell::new(0),
             attempt: Cell::new(0),
             messages: RefCell::default(),
+            finder: RefCell::default(),
             metrics,
         }))
     }
@@ -53,6 +66,11 @@ impl Work {
     /// The messages that are to leave now that the transaction has committed.
     pub(crate) fn take_messages(&self) -> Vec<Vec<Bytes>> {
         self.0.messages.take()
+    }
+
+    /// Nodes are asked for scripts by this one from now on.
+    pub(crate) fn finds_by(&self, finder: Rc<dyn Finds>) {
+        self.0.finder.replace(Some(finder));
     }
 
     /// So many bytes are kept until the command is over, whatever attempts it makes.
@@ -116,6 +134,15 @@ impl Runner for Work {
         self.take(message.iter().map(|word| word.len()).sum())?;
         self.0.messages.borrow_mut().push(message);
         Ok(())
+    }
+
+    fn find(
+        &self,
+        name: &'static str,
+        words: Vec<Bytes>,
+    ) -> Later<'_, Result<Answer, claret_commands::Fault>> {
+        let finder = self.0.finder.borrow().clone().expect("who runs scripts can find keys");
+        Box::pin(async move { finder.for_script(name, words).await })
     }
 
     fn rest(&self) -> Later<'_, ()> {

@@ -437,6 +437,8 @@ bugs! {
         OutOfBoundsTaken ["module/lib a_counter_that_is_out_of_its_bounds_is_refused"];
         /// A vote promises a string that is longer than the server allows.
         LongAppendPromised ["module/lib what_would_be_too_long_is_refused_before_it_is_promised"];
+        /// PFCOUNT that is asked keeps what it counts in the record, which so changes.
+        CountedInPlace ["module/commands a_server_is_asked_now_of_what_is_committed"];
         /// Whether a command can be done shows when it is carried out.
         CommandsUnchecked ["module/commands what_cannot_be_done_is_refused_before_the_vote"];
         /// A command that writes may share its lock with those that read.
@@ -515,6 +517,8 @@ bugs! {
         SideRightUnasked ["module/acl a_topk_needs_the_right_to_the_string_beside_it"];
         /// Who may not send a command may have it carried out as a step of a transaction.
         CommandRightsUnasked ["module/commands who_may_not_send_a_command_has_no_such_step"];
+        /// What is asked of the server is admitted as a read of any kind: its words are nobody's concern.
+        QuestionsUnadmitted ["module/commands a_server_is_asked_now_of_what_is_committed"];
         /// `maxmemory` refuses nothing.
         MemoryIgnored ["module/propagation what_may_add_is_refused_when_memory_has_run_out"];
         /// A user has pushes sent to the channels of another.
@@ -730,6 +734,17 @@ bugs! {
         CommandsPassCommands ["gateway/steps what_comes_behind_a_command_of_the_server_is_one_too"];
         /// A script goes to a node though its keys may be elsewhere: it fails there half way.
         AnyScriptToNode ["gateway/scripts a_script_that_makes_its_keys_is_a_transaction_wherever_they_are"];
+        /// A script asks the server of a key that it has changed: it does not see what it did.
+        AsksBehindWrites ["gateway/scripts what_servers_answer_to_a_command_that_only_reads_may_be_looked_at"];
+        /// An id that a script looks at is that of the time, whatever the stream's last one is.
+        IdsByTime ["gateway/scripts the_id_of_an_entry_may_be_looked_at"];
+        /// Of the keys that there are, what the script or the MULTI has made or removed does not count.
+        KeysAsFound [
+            "gateway/scripts scripts_find_keys_and_those_that_they_make",
+            "gateway/embedded what_a_multi_asks_counts_what_it_wrote"
+        ];
+        /// A function that may write is called by FCALL_RO.
+        ReadFunctionsWrite ["gateway/scripts functions_are_transactions_over_any_slots"];
         /// A pop that was woken on two keys takes from both, and answers with one.
         PopTakesTwice ["gateway/pops of_two_keys_that_come_together_one_is_taken"];
         /// A pop whose time is over, or whose client has gone, takes what comes then.

@@ -300,9 +300,16 @@ impl Function {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Unit {
     pub functions: Vec<Function>,
+    /// It is a library's, and no script.
+    pub is_library: bool,
 }
 
 impl Unit {
+    /// How errors name the text.
+    pub(crate) fn chunk(&self) -> &'static str {
+        if self.is_library { "user_function" } else { "user_script" }
+    }
+
     /// The number of the function that is the script itself.
     pub(crate) fn entry(&self) -> usize {
         self.functions.len().saturating_sub(1)

@@ -65,7 +65,9 @@ impl Library {
             let wrong = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
             return Err(refused(wrong));
         }
-        let unit = Arc::new(compile::unit(body).map_err(LoadError::Compile)?);
+        let mut unit = compile::unit(body).map_err(LoadError::Compile)?;
+        unit.is_library = true;
+        let unit = Arc::new(unit);
         let mut run = Run::loading(Arc::clone(&unit), *limits);
         match run.resume(limits.steps) {
             Pause::Done(_) => {}
@@ -86,6 +88,12 @@ impl Library {
             return Err(refused("No functions registered"));
         }
         Ok(Library { unit, name, functions })
+    }
+
+    /// How many bytes it takes in memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Library>() + self.unit.bytes()
     }
 
     /// Its name.

@@ -107,6 +107,8 @@ pub struct Run {
     /// The command that answers later, by ticket.
     later: Vec<(u32, String)>,
     last_command: String,
+    /// How errors name the text.
+    chunk: &'static str,
 }
 
 impl Run {
@@ -132,7 +134,8 @@ impl Run {
 
     fn begin(unit: Arc<Unit>, start: Start, state: State) -> Run {
         let limits = start.limits;
-        let mut run = Run { machine: None, state, start, later: Vec::new(), last_command: String::new() };
+        let (later, last_command, chunk) = (Vec::new(), String::new(), unit.chunk());
+        let mut run = Run { machine: None, state, start, later, last_command, chunk };
         let prepared = Machine::new(unit, limits.steps, limits.bytes, limits.depth).and_then(|machine| {
             let mut machine = Box::new(machine);
             run.prepare(&mut machine)?;
@@ -140,7 +143,7 @@ impl Run {
         });
         match prepared {
             Ok(machine) => run.machine = Some(machine),
-            Err(_) => run.state = State::Ended(Pause::Failed(failure(Fatal::Memory, 0, String::new()))),
+            Err(_) => run.state = State::Ended(Pause::Failed(run.failure(Fatal::Memory, 0, ""))),
         }
         run
     }
@@ -182,7 +185,7 @@ impl Run {
     }
 
     fn end_unknown(&mut self) -> Pause {
-        self.end(Pause::Failed(failure(Fatal::Program("no machine"), 0, String::new())))
+        self.end(Pause::Failed(self.failure(Fatal::Program("no machine"), 0, "")))
     }
 
     fn end(&mut self, pause: Pause) -> Pause {
@@ -238,15 +241,15 @@ impl Run {
             });
             return match begun {
                 Ok(()) => None,
-                Err(_) => Some(self.end(Pause::Failed(failure(Fatal::Memory, 0, String::new())))),
+                Err(_) => Some(self.end(Pause::Failed(self.failure(Fatal::Memory, 0, "")))),
             };
         }
         let value = machine.results.first().copied().unwrap_or(Value::Nil);
         let answer = machine.answer_of(value, 0);
         let pause = match answer {
             Ok(answer) => Pause::Done(answer),
-            Err(Raise::Fatal(fatal)) => Pause::Failed(failure(fatal, 0, String::new())),
-            Err(_) => Pause::Failed(failure(Fatal::Memory, 0, String::new())),
+            Err(Raise::Fatal(fatal)) => Pause::Failed(self.failure(fatal, 0, "")),
+            Err(_) => Pause::Failed(self.failure(Fatal::Memory, 0, "")),
         };
         Some(self.end(pause))
     }
@@ -258,7 +261,7 @@ impl Run {
                     Fatal::Looked(ticket) => self.later.iter().find(|(known, _)| *known == ticket),
                     _ => None,
                 };
-                failure(fatal, failed.line, command.map(|(_, name)| name.clone()).unwrap_or_default())
+                self.failure(fatal, failed.line, command.map_or("", |(_, name)| name))
             }
             None => {
                 let message = String::from_utf8_lossy(&failed.message).into_owned();
@@ -287,6 +290,22 @@ impl Run {
         self.machine.as_mut().map(|machine| std::mem::take(&mut machine.redis.log)).unwrap_or_default()
     }
 
+    fn failure(&self, fatal: Fatal, line: u32, command: &str) -> Failure {
+        let chunk = self.chunk;
+        let (kind, message) = match fatal {
+            Fatal::Steps => (FailureKind::Steps, format!("ERR {chunk}:{line}: script took too many steps")),
+            Fatal::Memory => (FailureKind::Memory, format!("ERR {chunk}:{line}: not enough memory")),
+            Fatal::Looked(_) => {
+                let what = "is known when the script has ended: it can be returned, not looked at";
+                (FailureKind::Looked, format!("ERR {chunk}:{line}: the answer of '{command}' {what}"))
+            }
+            Fatal::Program(what) => {
+                (FailureKind::Error, format!("ERR {chunk}:{line}: broken program: {what}"))
+            }
+        };
+        Failure { message, line, code: "ERR".into(), kind }
+    }
+
     /// The functions that a library's text registered.
     pub(crate) fn registered(&self) -> &[crate::library::Registered] {
         self.machine.as_ref().map_or(&[], |machine| &machine.redis.functions)
@@ -311,19 +330,4 @@ fn list(machine: &mut Machine, words: &[Vec<u8>]) -> Result<Value, Raise> {
         machine.heap.element(table, Value::Number((at + 1) as f64), text)?;
     }
     Ok(Value::Table(table))
-}
-
-fn failure(fatal: Fatal, line: u32, command: String) -> Failure {
-    let (kind, message) = match fatal {
-        Fatal::Steps => (FailureKind::Steps, format!("ERR user_script:{line}: script took too many steps")),
-        Fatal::Memory => (FailureKind::Memory, format!("ERR user_script:{line}: not enough memory")),
-        Fatal::Looked(_) => {
-            let what = "is known when the script has ended: it can be returned, not looked at";
-            (FailureKind::Looked, format!("ERR user_script:{line}: the answer of '{command}' {what}"))
-        }
-        Fatal::Program(what) => {
-            (FailureKind::Error, format!("ERR user_script:{line}: broken program: {what}"))
-        }
-    };
-    Failure { message, line, code: "ERR".into(), kind }
 }

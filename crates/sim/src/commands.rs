@@ -27,6 +27,13 @@ impl Program {
                     }
                 }
                 Step::Execute(actions) => {
+                    // What the server is asked now, others may ask with it.
+                    for action in actions.iter_mut().filter(|action| action.key.starts_with(FAMILY)) {
+                        if random.chance(permille / 2) {
+                            let length = Command::new(Access::Read, &["STRLEN".into(), action.key.clone()]);
+                            *action = Action::fixed(action.key.clone(), KeyspaceOp::Ask(length).into());
+                        }
+                    }
                     actions.retain(|action| !run_on.contains(&action.key));
                     if actions.is_empty() {
                         left_out.push(at);

@@ -123,6 +123,11 @@ impl Records for Store {
             own.iter().for_each(|effect| drop((*effect).clone().apply(&mut state)));
             return op.execute(state.as_ref(), Unique(0)).map(|_| Some(State::opaque()));
         }
+        if op.command().is_some() {
+            let mut state = self.content().records.get(key).cloned();
+            own.iter().for_each(|effect| drop((*effect).clone().apply(&mut state)));
+            return op.execute(state.as_ref(), Unique(0)).map(|told| Some(State::of_answer(told.reply)));
+        }
         Ok(self.content().records.get(key).map(|state| state.part(op, own)))
     }
 

@@ -85,6 +85,15 @@ impl Command {
         }
     }
 
+    /// What it answers now, where nothing is carried out. A host that has a server has asked it, and shows
+    /// [its answer](State::of_answer).
+    pub(crate) fn told(&self, state: Option<&State>) -> Result<Reply, OpError> {
+        match state.and_then(State::answer) {
+            Some(answer) => Ok(answer.clone()),
+            None => carry_out(&mut state.cloned(), &self.words),
+        }
+    }
+
     /// What is done at the commit, by the call of no number so far.
     pub(crate) fn run(&self) -> Run {
         Run { no: 0, writes: self.access == Access::Write, words: self.words.to_vec() }

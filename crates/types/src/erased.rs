@@ -248,7 +248,7 @@ impl Operation {
     /// # Errors
     /// When the partial state does not hold what the effects need.
     pub fn add_to_partial(&self, partial: &mut Option<State>, own: &[&Effect]) -> Result<(), OpError> {
-        if own.is_empty() || self.asks_version() || self.is_command() {
+        if own.is_empty() || self.asks_version() || self.command().is_some() {
             return Ok(());
         }
         let add = || {
@@ -292,13 +292,13 @@ impl State {
     /// A record of which only its key was looked at: a host's partial state for [`KeyspaceOp`](crate::KeyspaceOp). It takes
     /// effects on its content without a trace, so there must be something left of it after them.
     pub fn opaque() -> Self {
-        State { content: Box::new(Opaque::default()), expiry: None }
+        Opaque::default().into()
     }
 
     /// A record of a type that is none of Claret's, as its host keeps it: a host's partial state for
     /// [`KeyspaceOp::Digest`](crate::KeyspaceOp::Digest). For all else it is [`State::opaque`].
     pub fn of_foreign(dump: Bytes) -> Self {
-        State { content: Box::new(Opaque { dump: Some(dump), version: None }), expiry: None }
+        Opaque { dump: Some(dump), ..Opaque::default() }.into()
     }
 
     /// What [`State::of_foreign`] was given.
@@ -310,12 +310,23 @@ impl State {
     /// alone. Two of one record are equal only if nothing changed it in between, not even to what it had been. What an attempt has
     /// not committed is no change.
     pub fn of_version(version: Bytes) -> Self {
-        State { content: Box::new(Opaque { dump: None, version: Some(version) }), expiry: None }
+        Opaque { version: Some(version), ..Opaque::default() }.into()
     }
 
     /// What [`State::of_version`] was given.
     pub(crate) fn version(&self) -> Option<&Bytes> {
         self.content.content().downcast_ref::<Opaque>()?.version.as_ref()
+    }
+
+    /// What its server answers to a command that was asked of a record, there or not: a host's partial state for
+    /// [`KeyspaceOp::Ask`](crate::KeyspaceOp::Ask) alone.
+    pub fn of_answer(answer: Reply) -> Self {
+        Opaque { answer: Some(answer), ..Opaque::default() }.into()
+    }
+
+    /// What [`State::of_answer`] was given.
+    pub(crate) fn answer(&self) -> Option<&Reply> {
+        self.content.content().downcast_ref::<Opaque>()?.answer.as_ref()
     }
 
     /// Whether it is [`State::opaque`].
@@ -630,6 +641,14 @@ struct Opaque {
     dump: Option<Bytes>,
     /// Which version it is, if that is told instead.
     version: Option<Bytes>,
+    /// What its server answers to what is asked, if that is told.
+    answer: Option<Reply>,
+}
+
+impl From<Opaque> for State {
+    fn from(record: Opaque) -> Self {
+        State { content: Box::new(record), expiry: None }
+    }
 }
 
 impl AnyState for Opaque {

@@ -16,7 +16,7 @@
 //! | `PERSIST` | there is a record without expiry | `read-expiry` |
 //! | `PERSIST` | there is a record with one | `read-expiry`, `extend-expiry` |
 //! | `DEL`, an `EXPIRE` whose time is over | there is a record | `exclusive` |
-//! | `RECORD.CONTENT`, `RECORD.DIGEST`, `RECORD.VERSION` | there is a record | `shared` |
+//! | `RECORD.CONTENT`, `RECORD.DIGEST`, `RECORD.VERSION`, `RECORD.ASK` | there is a record | `shared` |
 //! | `PSETEX`, `SETEX`, `RECORD.PUT` | there is a record, or none | `exclusive` |
 //! | `RECORD.RUN`, `RECORD.RUN_RO` | there is a record, or none | `exclusive`, `shared` |
 //!
@@ -108,6 +108,8 @@ pub enum KeyspaceOp {
     },
     /// A command of the server that is no operation of any type: it is carried out with the commit, and answers then.
     Run(Command),
+    /// What a command of the server that only reads answers now.
+    Ask(Command),
 }
 
 /// What an operation of [`KeyspaceOp`] changes.
@@ -221,6 +223,13 @@ const METHODS: &[Method] = &[
         Access::Read,
         true,
     )),
+    of_size(method(
+        "RECORD.ASK",
+        "command [argument ...]",
+        "what a command of the server that only reads answers now",
+        Access::Read,
+        true,
+    )),
 ];
 
 const fn of_size(method: Method) -> Method {
@@ -276,6 +285,7 @@ fn parse(method: &str, given: Arguments<'_>) -> Result<KeyspaceOp, OpError> {
         ("RECORD.PUT", [_, _, ..]) => Content::of_words(given).map(KeyspaceOp::Put),
         ("RECORD.RUN", [_, ..]) => Ok(KeyspaceOp::Run(Command::new(Access::Write, given))),
         ("RECORD.RUN_RO", [_, ..]) => Ok(KeyspaceOp::Run(Command::new(Access::Read, given))),
+        ("RECORD.ASK", [_, ..]) => Ok(KeyspaceOp::Ask(Command::new(Access::Read, given))),
         _ => Err(OpError::misuse(METHODS, method)),
     }
 }
@@ -343,6 +353,7 @@ impl KeyspaceOp {
                 Access::Write => "RECORD.RUN",
                 Access::Read => "RECORD.RUN_RO",
             },
+            KeyspaceOp::Ask(_) => "RECORD.ASK",
         }
     }
 
@@ -355,7 +366,7 @@ impl KeyspaceOp {
             KeyspaceOp::Expire { at, only_later: true, .. } => few([time(at), "GT".into()]),
             KeyspaceOp::SetUntil { value, at } => few([time(at), value.clone()]),
             KeyspaceOp::Put(content) => content.words().into(),
-            KeyspaceOp::Run(command) => command.words().into(),
+            KeyspaceOp::Run(command) | KeyspaceOp::Ask(command) => command.words().into(),
             KeyspaceOp::Delete { .. }
             | KeyspaceOp::Exists
             | KeyspaceOp::Persist { .. }
@@ -477,6 +488,7 @@ impl KeyspaceOp {
             | KeyspaceOp::Version
             | KeyspaceOp::Put(_)
             | KeyspaceOp::Run(_)
+            | KeyspaceOp::Ask(_)
             | KeyspaceOp::ExpiryTime => false,
         }
     }
@@ -527,6 +539,7 @@ impl KeyspaceOp {
             }
             KeyspaceOp::Version => version::answered(Some(state))?,
             KeyspaceOp::Run(command) => run(command, Some(state))?,
+            KeyspaceOp::Ask(command) => ask(command, Some(state))?,
             KeyspaceOp::Put(content) => replace(content.state()),
             KeyspaceOp::SetUntil { .. } if !is_string(state) => {
                 let found = state.type_info().name;
@@ -573,6 +586,10 @@ fn run(command: &Command, state: Option<&State>) -> Result<Executed, OpError> {
     Ok(Execution::returning(command.answer(state)?, effect, command.claims()))
 }
 
+fn ask(command: &Command, state: Option<&State>) -> Result<Executed, OpError> {
+    Ok(Execution::read(command.told(state)?, command.claims()))
+}
+
 /// A call of one.
 struct Call {
     op: KeyspaceOp,
@@ -599,7 +616,7 @@ impl AnyOp for Call {
     fn check(&self) -> Result<(), OpError> {
         match &self.op {
             KeyspaceOp::Expire { at, .. } | KeyspaceOp::SetUntil { at, .. } => check_moment(*at),
-            KeyspaceOp::Run(command) => command.check(),
+            KeyspaceOp::Run(command) | KeyspaceOp::Ask(command) => command.check(),
             KeyspaceOp::Delete { .. }
             | KeyspaceOp::Exists
             | KeyspaceOp::Content
@@ -616,7 +633,7 @@ impl AnyOp for Call {
         match &self.op {
             KeyspaceOp::SetUntil { value, .. } => value.len(),
             KeyspaceOp::Put(content) => content.size(),
-            KeyspaceOp::Run(command) => command.size(),
+            KeyspaceOp::Run(command) | KeyspaceOp::Ask(command) => command.size(),
             _ => 0,
         }
     }
@@ -631,7 +648,7 @@ impl AnyOp for Call {
 
     fn footprint(&self) -> Claims {
         let present = match &self.op {
-            KeyspaceOp::Run(command) => return command.claims(),
+            KeyspaceOp::Run(command) | KeyspaceOp::Ask(command) => return command.claims(),
             KeyspaceOp::Delete { .. } | KeyspaceOp::SetUntil { .. } | KeyspaceOp::Put(_) => {
                 return Claims::record(Mode::EXCLUSIVE);
             }
@@ -666,6 +683,7 @@ impl AnyOp for Call {
             }
             (None, KeyspaceOp::Version) => version::answered(None)?,
             (None, KeyspaceOp::Run(command)) => run(command, None)?,
+            (None, KeyspaceOp::Ask(command)) => ask(command, None)?,
             (None, KeyspaceOp::TimeLeft { .. } | KeyspaceOp::ExpiryTime) => absent(-2),
             (None, _) => absent(0),
         };
@@ -762,33 +780,4 @@ impl AnyEffect for Change {
 /// What brings a record back that was taken away, or nothing.
 fn undoing(before: Option<State>) -> Effect {
     Effect::from(before.map_or(KeyspaceEffect::Remove, KeyspaceEffect::Put))
-}
-
-impl Operation {
-    /// The command, if it is one ([`Operation::is_command`]).
-    pub fn command(&self) -> Option<&Command> {
-        match self.keyspace() {
-            Some(KeyspaceOp::Run(command)) => Some(command),
-            _ => None,
-        }
-    }
-}
-
-impl Effect {
-    /// The command that it carries out, if it is such a one.
-    pub fn run(&self) -> Option<&Run> {
-        match self.keyspace() {
-            Some(KeyspaceEffect::Run(run)) => Some(run),
-            _ => None,
-        }
-    }
-
-    /// As the effect of the call of this number, if it carries out a command.
-    #[must_use]
-    pub fn numbered(self, no: u32) -> Effect {
-        match self.run() {
-            Some(run) => Effect::from(KeyspaceEffect::Run(Run { no, ..run.clone() })),
-            None => self,
-        }
-    }
 }

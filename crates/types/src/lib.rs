@@ -34,6 +34,7 @@ mod register;
 mod registry;
 mod reply;
 mod rows;
+mod run;
 mod schema;
 mod scored_set;
 mod set;

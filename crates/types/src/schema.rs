@@ -461,7 +461,8 @@ impl Entry {
                 | KeyspaceOp::Content
                 | KeyspaceOp::Digest
                 | KeyspaceOp::Version
-                | KeyspaceOp::Run(_) => Ok(()),
+                | KeyspaceOp::Run(_)
+                | KeyspaceOp::Ask(_) => Ok(()),
             };
         }
         if !self.has_method_of(op) {

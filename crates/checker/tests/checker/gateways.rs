@@ -36,5 +36,12 @@ fn histories_through_gateways_are_judged_well() {
     println!("{:?}, {} transfers, {} totals", report.through_gateways, report.transfers, report.totals);
     assert!(report.anomalies.is_empty(), "{:?}", report.anomalies);
     let through = report.through_gateways;
-    assert!(through.multi > 20 && through.watch > 20 && through.nil > 0 && through.left > 0, "{through:?}");
+    assert!(
+        through.multi > 20
+            && through.scripts > 0
+            && through.watch > 20
+            && through.nil > 0
+            && through.left > 0,
+        "{through:?}"
+    );
 }

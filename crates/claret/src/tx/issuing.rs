@@ -1,6 +1,6 @@
 //! Operations that a transaction issues: let in, and kept for the commit, or under way to their shards.
 
-use claret_types::{Access, Bytes, Claims, Mode as LockMode, OpError, Operation, Reply};
+use claret_types::{Access, Bytes, Claims, Command, KeyspaceOp, Mode as LockMode, OpError, Operation, Reply};
 
 use super::{State, Tx};
 use crate::answer::{Answer, Started};
@@ -15,6 +15,17 @@ impl Tx {
     /// commit, as by [`Tx::issue`], and answered `Ok`.
     pub fn execute(&self, key: impl Into<Bytes>, op: Operation) -> Answer<Reply> {
         self.execute_as(key.into(), op, Decode::plain())
+    }
+
+    /// Asks the server of a key by a command that only reads and is no operation of a type (`XLEN`, `GEOSEARCH`): what it answers of
+    /// what is committed, under the record's lock. What writes is refused by name ([`Tx::at_commit`] carries it out), and so is a
+    /// key that the transaction has changed. A store in this process has no server. A round trip, and what the command costs.
+    pub fn ask<W: AsRef<[u8]>>(
+        &self,
+        key: impl Into<Bytes>,
+        words: impl IntoIterator<Item = W>,
+    ) -> Answer<Reply> {
+        self.execute(key, asking(words))
     }
 
     /// Runs a reading operation and takes the record's lock exclusively, so that a later write of this
@@ -159,10 +170,16 @@ pub(crate) fn check(backend: &dyn Backend, key: &Bytes, op: &Operation) -> Resul
     backend.schema().map_or(Ok(()), |schema| schema.check(key, op))
 }
 
+/// A command of the server that is asked now.
+pub(crate) fn asking<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>) -> Operation {
+    let words: Vec<Bytes> = words.into_iter().map(|word| Bytes::copy_from(word.as_ref())).collect();
+    Operation::from(KeyspaceOp::Ask(Command::new(Access::Read, &words)))
+}
+
 /// A command of the server is asked for its answer before the commit (A22).
 fn answers_later(op: &Operation) -> OpError {
     let name = op.command().and_then(|it| it.words().first()).map(Bytes::to_string).unwrap_or_default();
     OpError::Custom(
-        format!("{name} is carried out with the commit, and answers then: issue it with Tx::at_commit, and ask its ticket").into(),
+        format!("{name} is carried out with the commit, and answers then: issue it with Tx::at_commit, and ask its ticket; what only reads is asked with Tx::ask").into(),
     )
 }

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     /// begins again.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=64))]
     gateways: u64,
-    /// Clients beside the others that speak to the gateways alone, by MULTI, WATCH and single commands (default 8 where there are
+    /// Clients beside the others that speak to the gateways alone, by MULTI, WATCH, scripts and single commands (default 8 where there are
     /// gateways).
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=4096))]
     gateway_clients: Option<u64>,

@@ -14,6 +14,7 @@ mod high_water;
 pub(crate) mod man;
 mod password;
 pub(crate) mod report;
+pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod shell;
 pub(crate) mod sim;

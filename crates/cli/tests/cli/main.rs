@@ -16,6 +16,7 @@ mod manual;
 mod output;
 mod release;
 mod report;
+mod run;
 mod schema;
 mod shell;
 mod sim;

@@ -31,7 +31,7 @@ fn it_is_a_small_server() {
         ["[2, [\"1\", \"2\"], 3, 1, 1]", "[\"f\", \"1\", \"g\", \"2\"]", "[\"c\", \"a\"]", "zset", "4"]
     );
     assert_eq!(said[14..], ["[\"0\", [\"h\"]]", "OK", "0"]);
-    for line in ["XADD s * f v", "FCALL f 0", "XREAD BLOCK 0 STREAMS s 0", "SUBSCRIBE c", "CONFIG SET a b"] {
+    for line in ["XADD s * f v", "XREAD BLOCK 0 STREAMS s 0", "SUBSCRIBE c", "CONFIG SET a b"] {
         let said = client.ask(line);
         assert!(said.contains("needs a server") && said.contains("--store redis://"), "{line}: {said}");
     }

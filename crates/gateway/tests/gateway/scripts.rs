@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use claret::Store;
-use claret_gateway::{Behind, Gateway};
+use claret_gateway::{Behind, Gateway, ScriptsMode};
 
 use crate::support::{Client, Running, apart, cluster, gateway, in_process};
 
@@ -117,6 +117,20 @@ fn digests_are_known_where_they_were_loaded_and_at_every_gateway() {
     assert!(client.ask(&format!("EVALSHA {digest} 0 x")).starts_with("-NOSCRIPT"));
 }
 
+/// Numbers of Lua are floats: ids that were drawn in scripts came twice.
+#[test]
+fn unique_numbers_stay_so_in_scripts() {
+    on_both("unique", |gateway, [a, ..]| {
+        let mut client = gateway.client();
+        let text = "local all = {} for i = 1, 20 do all[i] = redis.call('UID.NEXT', ARGV[1]) end return all";
+        let said = eval(&mut client, text, &[], &[&a]);
+        let mut ids: Vec<&str> = said.trim_matches(['[', ']']).split(", ").collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 20, "{said}");
+    });
+}
+
 #[test]
 fn scripts_are_steps_of_a_multi() {
     on_both("multi", |gateway, [a, b, c]| {
@@ -149,13 +163,109 @@ fn what_servers_carry_out_is_answered_with_the_commit_and_messages_leave_then() 
     assert_eq!(client.asks([&format!("XLEN {a}"), &format!("GET {b}")]), ["1", "\"x\""]);
     assert_ne!(client.ask(&format!("TTL {a}")), "-1");
     // Who looks at it hears where, whatever is tried, and nothing is done.
-    let text = "redis.call('SET', ARGV[2], 'y')\nlocal id = redis.call('XADD', ARGV[1], '*', 'f', 'v')\n\
-         pcall(function() return id .. 'x' end)\nredis.call('PUBLISH', ARGV[3], 'never') return 1";
+    let text = "redis.call('SET', ARGV[2], 'y')\nlocal new = redis.call('PFADD', ARGV[1] .. ':seen', 'v')\n\
+         pcall(function() return new .. 'x' end)\nredis.call('PUBLISH', ARGV[3], 'never') return 1";
     let said = eval(&mut client, text, &[], &[&a, &b, &channel]);
     assert!(said.contains("is known when the script has ended") && said.contains(":3"), "{said}");
-    assert_eq!(client.asks([&format!("XLEN {a}"), &format!("GET {b}")]), ["1", "\"x\""]);
+    assert_eq!(client.asks([&format!("EXISTS {a}:seen"), &format!("GET {b}")]), ["0", "\"x\""]);
     client.ask(&format!("PUBLISH {channel} after"));
     assert!(listener.hear().contains("after"), "nothing else left");
+}
+
+/// A18: it is asked under the lock of its key.
+#[test]
+fn what_servers_answer_to_a_command_that_only_reads_may_be_looked_at() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let [a, b, _] = apart("scripts:asked:");
+    client.asks([
+        &format!("XADD {a} 7-1 f v"),
+        &format!("XADD {a} 8-1 f w"),
+        &format!("GEOADD {b} 13.4 52.5 here"),
+    ]);
+    let text = "local n = redis.call('XLEN', ARGV[1]) \
+         if n ~= 2 then return redis.error_reply('ERR it has ' .. n) end \
+         local first = redis.call('XRANGE', ARGV[1], '-', '+')[1] \
+         local near = redis.call('GEOSEARCH', ARGV[2], 'FROMLONLAT', 13, 52, 'BYRADIUS', 200, 'km') \
+         redis.call('SET', ARGV[1] .. ':first', first[1] .. first[2][2] .. near[1]) \
+         local tried = redis.pcall('XINFO', 'GROUPS', ARGV[2]) \
+         return {n + 1, redis.call('GET', ARGV[1] .. ':first'), tried.err}";
+    let said = eval(&mut client, text, &[], &[&a, &b]);
+    assert!(said.starts_with("[3, \"7-1vhere\"") && said.contains("WRONGTYPE"), "{said}");
+    // Of what the script has changed the server knows nothing yet: it answers with the commit.
+    let text = "redis.call('XADD', ARGV[1], '9-1', 'f', 'x') return redis.call('XLEN', ARGV[1])";
+    assert_eq!(eval(&mut client, text, &[], &[&a]), "3");
+    let text = "redis.call('XADD', ARGV[1], '10-1', 'f', 'x')\nreturn redis.call('XLEN', ARGV[1]) + 1";
+    let said = eval(&mut client, text, &[], &[&a]);
+    assert!(said.contains("is known when the script has ended") && said.contains(":2"), "{said}");
+    assert_eq!(client.ask(&format!("XLEN {a}")), "3");
+}
+
+/// A18: a script that looks at an id is run again with one that is made under the lock.
+#[test]
+fn the_id_of_an_entry_may_be_looked_at() {
+    let gateway = gateway();
+    let [a, b, _] = apart("scripts:ids:");
+    let text = "local id = redis.call('XADD', ARGV[1], 'MAXLEN', '~', 100000, '*', 'f', 'v') \
+         local next = redis.call('XADD', ARGV[1], '*', 'f', 'v') \
+         redis.call('RPUSH', ARGV[2], id .. '<' .. next) return {id, next}";
+    let mut client = gateway.client();
+    client.ask(&format!("XADD {a} 99999999999999-7 f v"));
+    let said = eval(&mut client, text, &[], &[&a, &b]);
+    assert_eq!(said, "[\"99999999999999-8\", \"99999999999999-9\"]");
+    assert_eq!(client.ask(&format!("LRANGE {b} 0 -1")), "[\"99999999999999-8<99999999999999-9\"]");
+    // Scripts that meet draw different ones.
+    let stream = format!("{a}:met");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = gateway.client();
+                for _ in 0..10 {
+                    let said = eval(&mut client, text, &[], &[&stream, &b]);
+                    assert!(said.starts_with('['), "{said}");
+                }
+            });
+        }
+    });
+    assert_eq!(client.ask(&format!("XLEN {stream}")), "80");
+    let said = eval(&mut client, text, &[], &[&b, &a]);
+    assert!(said.starts_with("-WRONGTYPE"), "a list: {said}");
+}
+
+/// A18: not isolated, but what the script has written counts.
+#[test]
+fn scripts_find_keys_and_those_that_they_make() {
+    let find = "local function found(pattern) \
+           local cursor, all = '0', {} \
+           repeat \
+             local page = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', 100) \
+             cursor = page[1] \
+             for _, key in ipairs(page[2]) do all[key] = true end \
+           until cursor == '0' \
+           local n = 0 \
+           for _ in pairs(all) do n = n + 1 end \
+           return n \
+         end \
+         local before = redis.call('DBSIZE') \
+         redis.call('SET', ARGV[1] .. ':new', 1) redis.call('DEL', ARGV[1]) redis.call('SET', ARGV[2], 2) \
+         local keys = redis.call('KEYS', ARGV[3]) \
+         table.sort(keys) \
+         local random = redis.call('RANDOMKEY') \
+         return {keys, found(ARGV[3]), redis.call('DBSIZE') - before, random == ARGV[1] and 1 or 0}";
+    on_both("found", |gateway, [a, b, _]| {
+        let mut client = gateway.client();
+        client.asks([&format!("SET {a} 1"), &format!("SET {b} 1")]);
+        let pattern = if a.len() == 1 { "*".to_owned() } else { "scripts:found:*".to_owned() };
+        let said = eval(&mut client, find, &[], &[&a, &b, &pattern]);
+        let mut keys = [format!("\"{a}:new\""), format!("\"{b}\"")];
+        keys.sort();
+        // Tests beside this one make keys, and DBSIZE counts them.
+        let right = format!("[[{}], 2, ", keys.join(", "));
+        assert!(said.starts_with(&right) && said.ends_with(", 0]"), "{said}");
+        let hidden = "redis.call('SET', ARGV[1], 1) return redis.call('DB' .. 'SIZE')";
+        let said = eval(&mut client, hidden, &[], &[&a]);
+        assert!(said.contains("write redis.call('DBSIZE')"), "{said}");
+    });
 }
 
 #[test]
@@ -218,7 +328,7 @@ fn what_is_returned_again_and_again_is_bounded_and_panics_nobody() {
     client.ask(&format!("XADD {a} 1-1 f v"));
     let error = "local e={err=string.rep('x',2e7)} local t={} for i=1,100000 do t[i]=e end return t";
     assert!(eval(&mut client, error, &[], &[]).contains("memory"));
-    let late = "local x=redis.call('XRANGE',ARGV[1],'-','+') return {x, x}";
+    let late = "redis.call('XDEL',ARGV[1],'1-1') local x=redis.call('XRANGE',ARGV[1],'-','+') return {x, x}";
     assert!(eval(&mut client, late, &[], &[&a]).contains("returned once"));
     for text in ["return redis.call('SORT')", "return redis.call('GEORADIUS')", "return redis.call()"] {
         assert!(eval(&mut client, text, &[&b], &[]).starts_with('-'), "{text}");
@@ -304,4 +414,64 @@ fn a_node_that_knows_no_digest_is_sent_the_text() {
         assert_eq!(client.ask(&format!("EVALSHA {digest} 1 {a}")), format!("-NOSCRIPT {a}"));
         assert_eq!(client.ask(&format!("GET {a}")), format!("\"{round}\""), "it ran once");
     }
+}
+
+const LIBRARY: &str = "#!lua name=NAME\n\
+     local function has(key) return tonumber(redis.call('GET', key) or 0) end\n\
+     redis.register_function('NAME_move', function(keys, args)\n\
+       if has(keys[1]) < tonumber(args[1]) then return redis.error_reply('ERR not enough') end\n\
+       redis.call('INCRBY', keys[1] .. ':to', args[1])\n\
+       return redis.call('DECRBY', keys[1], args[1])\n\
+     end)\n\
+     redis.register_function{function_name='NAME_has', callback=function(keys) return has(keys[1]) end, flags={'no-writes'}}\n\
+     redis.register_function('NAME_fails', function(keys)\n  redis.call('INCR', keys[1])\n  return redis.call('LPOP', keys[1])\nend)";
+
+/// G15: functions run as scripts do, over any slots, and each gateway runs what was loaded at another one or at a node.
+#[test]
+fn functions_are_transactions_over_any_slots() {
+    on_both("functions", |gateway, [a, b, _]| {
+        let is_at_nodes = a.len() > 1;
+        let name = if is_at_nodes { "suite" } else { "here" };
+        let text = LIBRARY.replace("NAME", name);
+        let mut client = gateway.client();
+        client.ask(&format!("SET {a} 100"));
+        client.send_words(&["FUNCTION", "LOAD", "REPLACE", &text]);
+        assert_eq!(client.hear(), format!("\"{name}\""));
+        client.send_words(&["FUNCTION", "LOAD", &text]);
+        assert!(client.hear().contains("already exists"));
+        assert_eq!(client.ask(&format!("FCALL {name}_move 2 {a} {b} 30")), "70");
+        assert_eq!(client.ask(&format!("FCALL {name}_MOVE 1 {a} 71")), "-ERR not enough");
+        assert_eq!(client.ask(&format!("MGET {a} {a}:to")), "[\"70\", \"30\"]");
+        assert_eq!(client.ask(&format!("FCALL_RO {name}_has 1 {a}")), "70");
+        assert!(client.ask(&format!("FCALL_RO {name}_move 1 {a} 1")).contains("write flag"));
+        let said = client.ask(&format!("FCALL {name}_fails 1 {a}"));
+        assert!(said.starts_with("-WRONGTYPE") && said.contains("@user_function:11."), "{said}");
+        let said = client.asks([
+            "MULTI",
+            &format!("FCALL {name}_move 1 {a} 10"),
+            &format!("SET {b} x"),
+            &format!("FCALL_RO {name}_has 1 {a}"),
+            "EXEC",
+        ]);
+        assert_eq!(said[4], "[60, OK, 60]", "{said:?}");
+        assert_eq!(client.ask(&format!("FCALL {name}_none 0")), "-ERR Function not found");
+        let said = client.ask(&format!("FUNCTION LIST LIBRARYNAME {name} WITHCODE"));
+        assert!(said.contains(&format!("{name}_has")) && said.contains("register_function"), "{said}");
+        client.send_words(&["FUNCTION", "LOAD", "#!lua name=bad\nredis.register_function('bad_f', load)"]);
+        assert!(client.hear().starts_with('-'));
+        if is_at_nodes {
+            let other = self::gateway();
+            assert_eq!(other.client().ask(&format!("FCALL {name}_move 2 {a} {b} 10")), "50");
+            // One that the gateway cannot compile is its node's.
+            let theirs = "#!lua name=theirs\nredis.register_function('theirs_f', function(keys) return loadstring('return 7')() end)";
+            let servers = Behind::Servers(Box::new(Store::cluster(cluster().url())));
+            let passing = Running::start(Gateway::new(servers).scripts_mode(ScriptsMode::Node));
+            let mut by_nodes = passing.client();
+            by_nodes.send_words(&["FUNCTION", "LOAD", "REPLACE", theirs]);
+            assert_eq!(by_nodes.hear(), "\"theirs\"");
+            assert_eq!(client.ask(&format!("FCALL theirs_f 1 {a}")), "7");
+        }
+        assert_eq!(client.ask(&format!("FUNCTION DELETE {name}")), "OK");
+        assert_eq!(client.ask(&format!("FCALL {name}_has 1 {a}")), "-ERR Function not found");
+    });
 }

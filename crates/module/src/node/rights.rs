@@ -171,7 +171,11 @@ impl Keyspace {
             };
             match self.view(is_here) {
                 Some(true) if caller.is_server => Ok(()),
-                Some(true) if op.is_command() => self.admits_command(ctx, caller, key, op),
+                Some(true)
+                    if op.is_command() || op.command().is_some() && !is_planted(Bug::QuestionsUnadmitted) =>
+                {
+                    self.admits_command(ctx, caller, key, op)
+                }
                 Some(true) => caller.admits(ctx, key, op),
                 Some(false) | None => Err(Refusal::Elsewhere { key: key.clone() }),
             }
@@ -198,7 +202,7 @@ impl Keyspace {
             let reason = caller.denied(ctx, &name, key, command.access()).line();
             return Err(Refusal::Denied { key: key.clone(), reason });
         }
-        if op.expects() && !op.is_tried() {
+        if op.is_command() && op.expects() && !op.is_tried() {
             let error = OpError::Told(
                 "ERR a command answers when it is carried out: nothing can be expected of it".into(),
             );

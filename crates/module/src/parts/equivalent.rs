@@ -43,7 +43,7 @@ pub(crate) fn on_any(method: &'static str) -> Equivalent {
         "RECORD.PUT" => Equivalent::of("RESTORE"),
         // Where its words are not known; a command is admitted by its words.
         "RECORD.RUN" => Equivalent::of("RESTORE"),
-        "RECORD.RUN_RO" => Equivalent::of("DUMP"),
+        "RECORD.RUN_RO" | "RECORD.ASK" => Equivalent::of("DUMP"),
         _ => Equivalent::named(method),
     }
 }

@@ -187,6 +187,43 @@ fn a_command_says_whether_it_writes() {
     assert!(failed(&replies[0]), "over 16 MiB");
 }
 
+/// A31.
+#[test]
+fn a_server_is_asked_now_of_what_is_committed() {
+    let (server, mut process, mut plain) = rig();
+    ok(&mut plain, "XADD log 5-1 f v");
+    ok(&mut plain, "PFADD seen ann bob");
+    let before = ok(&mut plain, "DUMP seen");
+    let calls = [
+        ("log", "RECORD.ASK XLEN log"),
+        ("none", "RECORD.ASK XLEN none"),
+        ("seen", "RECORD.ASK PFCOUNT seen"),
+        ("log", "RECORD.RUN XADD log 6-1 f w"),
+    ];
+    let replies = commit(&mut process, &calls).expect("it commits");
+    let right = [(1, Reply::Int(1)), (2, Reply::Int(0)), (3, Reply::Int(2)), (4, Reply::from("6-1"))];
+    assert_eq!(replies, right.map(|(no, reply)| (CallNo(no), reply)));
+    assert_eq!(ok(&mut plain, "DUMP seen"), before, "nothing was counted in it");
+    assert_eq!(ok(&mut plain, "DBSIZE"), Value::Int(2), "what it was copied to is gone");
+    let asked = commit(&mut process, &[("sum", "INCRBY 3"), ("sum", "RECORD.ASK BITFIELD_RO sum GET u8 0")]);
+    assert!(asked.expect_err("changed before").to_string().contains("which this transaction has changed"));
+    for (words, why) in [
+        ("RECORD.ASK XADD log * f v", "may write"),
+        ("RECORD.ASK XLEN", "wrong number of arguments"),
+        ("RECORD.ASK XINFO CONSUMERS log nobody", "NOGROUP"),
+        ("RECORD.ASK GEOSEARCH log FROMLONLAT 1 1 BYRADIUS 1 m", "WRONGTYPE"),
+        ("RECORD.ASK SORT log", "cannot be a step"),
+    ] {
+        let said = refused(&mut process, "log", words);
+        assert!(said.contains(why), "{words}: {said}");
+    }
+    run(&mut plain, "ACL SETUSER al on >pw ~log* +@all -xlen &claret:al:*").expect("a user");
+    let mut al = Process::over(server.connect_as("al", "pw"), 1, 1, &[]);
+    let denied = commit(&mut al, &[("log", "RECORD.ASK XLEN log")]).expect_err("not allowed");
+    assert!(matches!(denied, Refusal::Denied { .. }), "{denied}");
+    assert!(commit(&mut al, &[("log", "RECORD.ASK XRANGE log - +")]).is_ok());
+}
+
 #[test]
 fn who_may_not_send_a_command_has_no_such_step() {
     let (server, _process, mut plain) = rig();

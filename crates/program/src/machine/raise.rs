@@ -36,7 +36,7 @@ impl Machine {
             .unwrap_or_default()
     }
 
-    /// `user_script:1: ` for the function so many levels up, from 1; nothing if that is none of the script.
+    /// `user_script:1: ` or `user_function:1: ` for the function so many levels up, from 1; nothing if that is none of the script.
     fn position(&self, level: u32) -> String {
         let mut level = level;
         for frame in self.frames.iter().rev() {
@@ -44,7 +44,7 @@ impl Machine {
                 let Frame::Script(frame) = frame else { return String::new() };
                 let line = self.linked.unit.functions.get(frame.function as usize);
                 let line = line.map_or(0, |function| function.line(frame.at.saturating_sub(1)));
-                return format!("user_script:{line}: ");
+                return format!("{}:{line}: ", self.linked.unit.chunk());
             }
             level -= 1;
             // The function whose place it took counts, and is not known.

@@ -198,7 +198,7 @@ fn what_is_no_library_is_refused() {
     assert_eq!(refused("#!lua name=x\nreturn 1"), "No functions registered");
     assert_eq!(
         refused("#!lua name=x\nredis.call('get', 'x')"),
-        "ERR user_script:2: ERR redis.call/pcall can only be called inside a script invocation"
+        "ERR user_function:2: ERR redis.call/pcall can only be called inside a script invocation"
     );
     assert_eq!(
         refused(

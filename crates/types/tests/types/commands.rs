@@ -38,6 +38,24 @@ fn what_cannot_be_done_is_said_before_it_is_carried_out() {
     assert!((of(&["XADD", "k"], Access::Write).execute(Some(&State::opaque()), Unique(0))).is_ok());
 }
 
+/// A31: what only reads is asked now; the host tells what its server says.
+#[test]
+fn a_command_that_is_asked_answers_now_and_changes_nothing() {
+    let words = ["STRLEN", "k"].map(Bytes::from);
+    let op = Operation::from(KeyspaceOp::Ask(Command::new(Access::Read, &words)));
+    assert!(!op.is_command() && op.command().is_some() && op.method().access == Access::Read);
+    let again = (op.type_info().parse)(op.method().name, &op.arguments()).expect("it is one");
+    assert_eq!(again, op);
+    let text = State::new::<Register>(Text::Bytes("abc".into()));
+    let told = State::of_answer(Reply::Int(7));
+    for (state, reply) in [(None, 0), (Some(&text), 3), (Some(&told), 7)] {
+        let executed = op.execute(state, Unique(0)).expect("it answers");
+        assert_eq!((executed.reply, executed.claims), (Reply::Int(reply), Claims::record(Mode::SHARED)));
+        assert!(executed.effect.is_none());
+    }
+    assert_eq!(op.footprint(), Claims::record(Mode::SHARED));
+}
+
 #[test]
 fn a_command_travels_as_it_is() {
     let op = of(&["GEOADD", "k", "1", "2", "x"], Access::Write);

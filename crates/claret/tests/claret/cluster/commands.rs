@@ -1,6 +1,6 @@
 //! Commands of the server as steps of a transaction (docs/scripts.md), on a cluster of locks and on one whose calls are ordered.
 
-use claret::{Records, Reply, Store};
+use claret::{Abort, Records, Reply, Store};
 
 use super::rig::{all_ordered, prefix, shared};
 
@@ -132,4 +132,42 @@ async fn commands_are_steps_of_optimistic_transactions_and_go_with_what_is_rolle
     let error = batch.commit().await.expect_err("no command").to_string();
     assert!(error.contains("is not a command"), "{error}");
     assert_eq!(store.counter(&sum).get().await.expect("nobody else was harmed"), 2);
+}
+
+/// A31.
+#[tokio::test]
+async fn a_transaction_asks_a_server_and_goes_by_the_answer() {
+    let _limit = super::limit::of_test();
+    let store = Store::connect(shared().url()).await.expect("a store");
+    let stream = format!("{}asked", prefix());
+    let add = |most: i64| {
+        let (store, stream) = (store.clone(), stream.clone());
+        async move {
+            store
+                .transaction(async |tx| {
+                    let Reply::Int(length) = tx.ask(stream.as_str(), ["XLEN", &stream]).await? else {
+                        return Err(Abort::because("no length"));
+                    };
+                    if length >= most {
+                        return Err(Abort::because("full"));
+                    }
+                    let _ = tx.at_commit().command(&stream, ["XADD", &stream, "*", "f", "v"]);
+                    Ok(length)
+                })
+                .await
+        }
+    };
+    let tasks: Vec<_> = (0..12).map(|_| tokio::spawn(add(8))).collect();
+    let mut lengths = Vec::new();
+    for task in tasks {
+        lengths.extend(task.await.expect("no task panics").ok());
+    }
+    lengths.sort_unstable();
+    assert_eq!(lengths, (0..8).collect::<Vec<_>>(), "each found another length, and none is beyond");
+    let trim = ["XTRIM", &stream, "MAXLEN", "0"];
+    let error = store.transaction(async |tx| Ok(tx.ask(stream.as_str(), trim).await?));
+    assert!(error.await.expect_err("it writes").to_string().contains("may write"));
+    let here = Store::in_memory();
+    let error = here.transaction(async |tx| Ok(tx.ask("s", ["XLEN", "s"]).await?));
+    assert!(error.await.expect_err("no server").to_string().contains("use a cluster"));
 }

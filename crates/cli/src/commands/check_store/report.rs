@@ -22,10 +22,10 @@ pub(super) fn tell(report: &Report) {
     if *plain > 0 {
         output::say!("{plain} of all these by plain commands");
     }
-    let Through { gateways, committed, multi, watch, nil, left, restarts } = report.through_gateways;
+    let Through { gateways, committed, multi, watch, scripts, nil, left, restarts } = report.through_gateways;
     if gateways > 0 {
         output::say!(
-            "{committed} of all these through {gateways} gateways: {multi} by MULTI, {watch} by WATCH and MULTI, where {nil} EXECs \
+            "{committed} of all these through {gateways} gateways: {multi} by MULTI, {scripts} by scripts, {watch} by WATCH and MULTI, where {nil} EXECs \
              answered nil; {left} connections were left in the midst, {restarts} gateways began again"
         );
     }

@@ -197,7 +197,13 @@ fn setting(args: &Args, scale: &Scale, servers: &Found, took: Duration) -> Vec<(
         ("build", build.to_owned()),
         ("size of the runs", scale.name.to_owned()),
         ("seed", args.seed.to_string()),
-        ("model: measured time of each mode", format!("{} s of virtual time", scale.virtual_seconds)),
+        (
+            "model: measured time of each mode",
+            format!(
+                "{} s of virtual time, claret after {} s in which it finds out what to order",
+                scale.virtual_seconds, scale.settling_seconds
+            ),
+        ),
         ("model: shards", SHARDS.to_string()),
         ("clients where a figure has one number", scale.many().to_string()),
         ("raw mix", format!("{} sets, 4 operations a transaction", scale.keys)),

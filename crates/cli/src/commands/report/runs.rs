@@ -198,7 +198,11 @@ impl Runs<'_> {
             seconds: Some(self.scale.virtual_seconds),
             seed: self.seed,
         };
-        let (summary, check) = ModelArgs::default().plan(given)?.run(modes[0], self.seed)?;
+        let mut plan = ModelArgs::default().plan(given)?;
+        if job.series == Series::Claret {
+            plan.setup.warm_up_us = (self.scale.settling_seconds * 1e6) as u64;
+        }
+        let (summary, check) = plan.run(modes[0], self.seed)?;
         passed(&[check])?;
         Ok(Outcome::new(summary.figures, &summary.over_time))
     }

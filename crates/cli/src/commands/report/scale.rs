@@ -7,6 +7,9 @@ pub(super) struct Scale {
     /// Virtual time of each mode. At first processes find out whether batches are worth it (B10): the raw mix without skew has 210,000
     /// transactions a second in 0.02 s, 380,000 in 0.06 s and 545,000 in half a second.
     pub(super) virtual_seconds: f64,
+    /// Virtual time before that in which [`Series::Claret`](super::figures::Series) finds out which records it orders: that changes every
+    /// two seconds at most.
+    pub(super) settling_seconds: f64,
     /// Real time of each mode on servers.
     pub(super) server_seconds: f64,
     /// Clients in figure 5.
@@ -36,6 +39,7 @@ impl Scale {
     pub(super) const FULL: Scale = Scale {
         name: "full",
         virtual_seconds: 0.5,
+        settling_seconds: 3.0,
         server_seconds: 2.0,
         clients: &[8, 16, 32, 64, 128, 256, 384],
         adds: &[0.0, 20.0, 40.0, 50.0, 60.0, 80.0, 100.0],
@@ -66,6 +70,7 @@ impl Scale {
     pub(super) const TINY: Scale = Scale {
         name: "tiny",
         virtual_seconds: 0.002,
+        settling_seconds: 0.002,
         server_seconds: 0.05,
         clients: &[8, 16],
         adds: &[0.0, 50.0, 100.0],

@@ -180,7 +180,7 @@ impl Executor {
             let method = op.method();
             // What is put may be of any type, with rights of its own.
             let is_put = matches!(op.keyspace(), Some(KeyspaceOp::Put(_)));
-            if is_put || op.is_command() || !asked.iter().any(|known| std::ptr::eq(*known, method)) {
+            if is_put || op.command().is_some() || !asked.iter().any(|known| std::ptr::eq(*known, method)) {
                 asked.push(method);
                 records.admit(key, op)?;
             }

@@ -44,7 +44,7 @@ pub(crate) fn refusal(row: Option<Row>, command: &Command, key: &[u8], keys: &[&
         ));
     }
     if row.writes && command.access() == Access::Read && !is_planted(Bug::WritesShareLocks) {
-        return Some(format!("ERR '{name}' may write, and is to be RECORD.RUN"));
+        return Some(format!("ERR '{name}' may write, so it answers with the commit, as RECORD.RUN"));
     }
     None
 }
@@ -70,6 +70,44 @@ pub(super) fn partial_state(
     match error {
         Some(error) => Err(OpError::Told(error)),
         None => Ok(Some(State::opaque())),
+    }
+}
+
+/// The same of one that is asked now ([`claret_types::KeyspaceOp::Ask`]): what the server answers, of what is committed.
+pub(super) fn ask(
+    record: &Record<'_, impl Server>,
+    command: &Command,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
+    let server = record.server;
+    if own.iter().any(|effect| effect.run().is_none_or(|run| run.writes)) {
+        let (name, key) = (&command.words()[0], record.key);
+        return Err(OpError::Told(format!(
+            "ERR '{name}' asks the server of key '{key}', which this transaction has changed: ask before that, or have it answer with the commit"
+        )));
+    }
+    let mut words = command.words().to_vec();
+    // What it counts it would keep in the record.
+    let counts = words[0].eq_ignore_ascii_case(b"pfcount") && !is_planted(Bug::CountedInPlace);
+    let is_copied = counts && record.open_any().is_some();
+    let answer = match is_copied {
+        false => server.command(&words, false),
+        true => {
+            let copy = unused_key(record);
+            server.command(&["COPY".into(), record.key.clone(), copy.clone()], false);
+            for place in server.key_places(&words) {
+                words[place] = copy.clone();
+            }
+            let answer = server.command(&words, false);
+            server.command(&["DEL".into(), copy], false);
+            answer
+        }
+    };
+    let (elements, bytes) = answer.size();
+    server.note_read(elements, bytes);
+    match bounded(answer, false) {
+        Reply::Failed(error) => Err(*error),
+        answer => Ok(Some(State::of_answer(answer))),
     }
 }
 
@@ -128,14 +166,7 @@ fn native_of(state: &State) -> &'static str {
 /// What the server says to the command on a key of its own; `None`: no error. Where the record is there, that it is not is no error.
 fn tried(record: &Record<'_, impl Server>, command: &Command, is_there: bool) -> Option<String> {
     let (server, writes) = (record.server, command.access() == Access::Write);
-    let mut number = 0_u32;
-    let absent = loop {
-        let name = absent_key(record.key, number);
-        if server.open(&server.text(&name)).is_none() {
-            break Bytes::copy_from(&name);
-        }
-        number += 1;
-    };
+    let absent = unused_key(record);
     let mut words = command.words().to_vec();
     for place in server.key_places(&words) {
         words[place] = absent.clone();
@@ -172,8 +203,16 @@ fn tried(record: &Record<'_, impl Server>, command: &Command, is_there: bool) ->
 }
 
 /// A key of the same slot that nobody uses.
-fn absent_key(key: &[u8], number: u32) -> Vec<u8> {
-    [&super::side_key(key)[..], b":claret:try:", number.to_string().as_bytes()].concat()
+fn unused_key(record: &Record<'_, impl Server>) -> Bytes {
+    let mut number = 0_u32;
+    loop {
+        let name =
+            [&super::side_key(record.key)[..], b":claret:try:", number.to_string().as_bytes()].concat();
+        if record.server.open(&record.server.text(&name)).is_none() {
+            return Bytes::from(name);
+        }
+        number += 1;
+    }
 }
 
 fn is_about_absence(error: &str) -> bool {
@@ -383,8 +422,8 @@ fn bounded(answer: Answer, writes: bool) -> Reply {
     let (elements, bytes) = answer.size();
     if elements > ANSWER_ELEMENTS_MAX || bytes > ANSWER_BYTES_MAX {
         let error = format!(
-            "ERR the answer has {elements} elements and {bytes} bytes, and may have {ANSWER_ELEMENTS_MAX} and {ANSWER_BYTES_MAX}; \
-             the command was carried out"
+            "ERR the answer has {elements} elements and {bytes} bytes, and may have {ANSWER_ELEMENTS_MAX} and {ANSWER_BYTES_MAX}{}",
+            if writes { "; the command was carried out" } else { ": ask for less" }
         );
         return Reply::Failed(Box::new(OpError::Told(error)));
     }

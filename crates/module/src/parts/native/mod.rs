@@ -54,8 +54,10 @@ pub(crate) fn partial_state(
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
     let record = Record::new(server, key, op.method().name);
-    if let Some(command) = op.command() {
-        return commands::partial_state(&record, command, own);
+    match op.command() {
+        Some(command) if op.is_command() => return commands::partial_state(&record, command, own),
+        Some(command) => return commands::ask(&record, command, own),
+        None => {}
     }
     let state = match own.is_empty() && op.keyspace().is_none() {
         true => content(&record, op, &[])?, // Mostly.
