@@ -1,7 +1,7 @@
 //! A command as operations that are known up front, and what it answers.
 
 use claret::{Error, Tx, errors::ExecuteError};
-use claret_types::{Bytes, Counter, CounterOp, FromReply, OpError, Operation, Reply};
+use claret_types::{Access, Bytes, Counter, CounterOp, FromReply, OpError, Operation, Reply};
 use smallvec::SmallVec;
 
 use crate::answer::Answer;
@@ -94,10 +94,18 @@ impl Calls {
 
     /// Carries them out in a transaction.
     pub(crate) async fn run(self, tx: &Tx, runner: &dyn Runner) -> Result<Answer, Fault> {
+        self.run_as(tx, runner, false).await
+    }
+
+    /// The same of such that read. `locks`: for writes that follow.
+    pub(crate) async fn run_as(self, tx: &Tx, runner: &dyn Runner, locks: bool) -> Result<Answer, Fault> {
         let Calls { all, shape } = self;
         let mut answers: SmallVec<[_; 2]> = SmallVec::with_capacity(all.len());
         for (no, (key, op)) in all.into_iter().enumerate() {
-            answers.push(tx.execute(key, op));
+            answers.push(match locks {
+                true => tx.execute_for_update(key, op),
+                false => tx.execute(key, op),
+            });
             runner.rest_after(no).await;
         }
         let mut replies = Vec::with_capacity(answers.len());
@@ -108,6 +116,17 @@ impl Calls {
             runner.over(elements(&replies), move || (size(&replies), shape.answer(replies))).await;
         runner.take(bytes)?;
         Ok(answer)
+    }
+
+    /// Whether all of them write.
+    pub(crate) fn write(&self) -> bool {
+        self.all.iter().all(|(_, op)| op.method().access != Access::Read)
+    }
+
+    /// Leaves them for the commit, where nobody wants their answers: so they cost no round trip, and share locks as what answers
+    /// nothing does.
+    pub(crate) fn issue(self, tx: &Tx) -> Result<(), Fault> {
+        self.all.into_iter().try_for_each(|(key, op)| Ok(tx.issue(key, without_answer(op))?))
     }
 
     /// What the command answers, from the replies of its operations in their order.
@@ -173,6 +192,13 @@ impl Shape {
             (_, reply) => Answer::from(reply),
         }
     }
+}
+
+/// The same operation, answering nothing, if there is such a one.
+fn without_answer(op: Operation) -> Operation {
+    let name = op.method().name.strip_suffix(".RETURNING");
+    let parse = op.type_info().parse;
+    name.and_then(|name| parse(name, &op.arguments()).ok()).unwrap_or(op)
 }
 
 /// How many there are, with those within.

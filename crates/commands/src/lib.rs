@@ -28,7 +28,7 @@
 // |---|---|
 // | `plan`, `by_server` | carrying out one command, or several together |
 // | `eval` | scripts for programs in Rust |
-// | `script`, `ids` | carrying out scripts |
+// | `script`, `ids`, `sites` | carrying out scripts |
 // | `question` | what a transaction asks that is not about a key of its own |
 // | `table/` | the table, and where a command has its keys |
 // | `blocking` | pops that wait |
@@ -56,6 +56,7 @@ mod scan;
 mod scored;
 mod script;
 mod sets;
+mod sites;
 mod steps;
 mod strings;
 mod table;

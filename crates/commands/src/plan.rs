@@ -180,6 +180,7 @@ impl Plan {
             let told = store.try_transaction(|tx| async move { plan.again().run(&tx, runner).await });
             match Box::pin(told).await {
                 Err(Fault::Store(Error::Restart)) if again > 0 => again -= 1,
+                Err(fault) => return Err(self.steps.iter().fold(fault, |fault, step| step.told(fault))),
                 told => return told?.all(),
             }
         }
@@ -358,6 +359,14 @@ impl Step {
             Step::Calls(calls) => calls.all(),
             Step::Run(call) => std::slice::from_ref(call),
             Step::Computed(..) | Step::Script(_) | Step::Asked(_) | Step::Answered(_) => &[],
+        }
+    }
+
+    /// A fault of the commit, as it is told of this step.
+    fn told(&self, fault: Fault) -> Fault {
+        match self {
+            Step::Script(script) => script.told(fault),
+            _ => fault,
         }
     }
 

@@ -5,9 +5,9 @@
 //! commit (A19): its answer is a value that the script may keep and return, and that is filled then. When the transaction gives way, the
 //! script runs again from its start (A7).
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use claret::{AtCommit, Error, Tx, errors::ExecuteError};
@@ -21,6 +21,8 @@ use crate::fault::{Fault, of_operation};
 use crate::ids::{self, Ids};
 use crate::question::{Question, Written, is_of_keys};
 use crate::runner::Runner;
+use crate::sites::Sites;
+use crate::steps::OPERATION_BYTES;
 use crate::table::{Command, Keys, Way, named};
 use crate::words::decimal;
 
@@ -46,6 +48,7 @@ pub struct Script {
     has_sure_keys: bool,
     /// It has looked at an id that `XADD` answers: from then on ids are made before the commit.
     looks_at_ids: Arc<AtomicBool>,
+    sites: Arc<Sites>,
     /// Its text names `DBSIZE`, so what it writes is looked at before.
     counts_keys: bool,
 }
@@ -112,6 +115,7 @@ impl Library {
                 digest: name,
                 has_sure_keys: false,
                 looks_at_ids: Arc::clone(&looks_at_ids),
+                sites: Arc::default(),
                 counts_keys,
             }
         };
@@ -197,6 +201,7 @@ impl Script {
             digest: digest_of(text).into(),
             has_sure_keys,
             looks_at_ids: Arc::default(),
+            sites: Arc::default(),
             counts_keys: names_dbsize(text),
         })
     }
@@ -263,6 +268,8 @@ pub struct Evaluation {
     only_reads: bool,
     /// What `TIME` says in it.
     began: (u64, u32),
+    /// Where it left what for the commit.
+    issued: Arc<Mutex<HashMap<Bytes, u32>>>,
 }
 
 impl Evaluation {
@@ -271,7 +278,7 @@ impl Evaluation {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let began = (since.as_secs(), since.subsec_micros());
         let only_reads = only_reads || script.only_reads();
-        Evaluation { script, keys, args, only_reads, began }
+        Evaluation { script, keys, args, only_reads, began, issued: Arc::default() }
     }
 
     /// The script.
@@ -296,11 +303,13 @@ impl Evaluation {
         let words = |all: &[Bytes]| all.iter().map(|word| word.to_vec()).collect();
         let limits = Limits { steps: STEPS_MAX, ..Limits::default() };
         let start = Start { keys: words(&self.keys), args: words(&self.args), limits };
+        self.issued.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let mut run = self.script.code.run(start);
         // What it has in memory counts, as whatever is made for a client.
         let mut charged = 0;
         let makes_ids = self.script.looks_at_ids.load(Ordering::Relaxed);
         let mut host = Host {
+            reads: HashMap::new(),
             of: self,
             tx,
             runner,
@@ -338,15 +347,36 @@ impl Evaluation {
         }
     }
 
+    /// The same fault, told with the line, if it is about what the script left for the commit.
+    pub(crate) fn told(&self, fault: Fault) -> Fault {
+        let Fault::Store(Error::Execute(ExecuteError::Invalid { key, .. })) = &fault else { return fault };
+        match self.issued.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
+            Some(line) => Fault::Told(self.told_at(&fault.text(), *line)),
+            None => fault,
+        }
+    }
+
     /// As a server tells that a script has failed.
     fn failed(&self, failure: &program::Failure) -> String {
-        let (digest, line) = (self.script.digest(), failure.line);
+        self.told_at(&failure.message, failure.line)
+    }
+
+    fn told_at(&self, message: &str, line: u32) -> String {
+        let digest = self.script.digest();
         let text = match self.script.code {
             Code::Script(_) => "user_script",
             Code::Function(..) => "user_function",
         };
-        format!("{} script: {digest}, on @{text}:{line}.", failure.message)
+        format!("{message} script: {digest}, on @{text}:{line}.")
     }
+}
+
+/// How a script calls a command.
+#[derive(Clone, Copy, Debug)]
+struct Site {
+    line: u32,
+    is_dropped: bool,
+    is_tried: bool,
 }
 
 /// What the commands of a script are carried out in.
@@ -363,6 +393,8 @@ struct Host<'a> {
     /// Whether ids of `XADD` are made before the commit.
     makes_ids: bool,
     ids: Ids,
+    /// Where keys were read that it has not written.
+    reads: HashMap<Bytes, u32>,
 }
 
 impl Host<'_> {
@@ -381,7 +413,8 @@ impl Host<'_> {
         let mut words = call.words.into_iter().map(Bytes::from);
         let name = words.next().unwrap_or_default();
         let words: Vec<Bytes> = words.collect();
-        match self.carry_out(&name, &words, call.is_tried).await {
+        let site = Site { line: call.line, is_dropped: call.is_dropped, is_tried: call.is_tried };
+        match self.carry_out(&name, &words, site).await {
             Ok(answer) => Ok(answer),
             Err(fault) if is_heard(&fault) => Ok(program::Answer::Error(fault.text().into_bytes())),
             Err(fault) => Err(fault),
@@ -392,7 +425,7 @@ impl Host<'_> {
         &mut self,
         name: &Bytes,
         words: &[Bytes],
-        is_tried: bool,
+        site: Site,
     ) -> Result<program::Answer, Fault> {
         let command =
             named(name).ok_or_else(|| Fault::told("ERR Unknown Redis command called from script"))?;
@@ -426,7 +459,7 @@ impl Host<'_> {
                 command.name.to_ascii_lowercase()
             )));
         }
-        let answer = match is_tried {
+        let answer = match site.is_tried {
             // An error is heard, and undoes what the command did.
             true => {
                 let nested = self.tx.nested(|tx| async move {
@@ -436,7 +469,10 @@ impl Host<'_> {
                 });
                 nested.await?
             }
-            false => command.run(self.tx, self.runner, words).await?,
+            false => match self.known(command, words, site).await? {
+                Some(answer) => answer,
+                None => command.run(self.tx, self.runner, words).await?,
+            },
         };
         Ok(match answer {
             // Lua's numbers would make another one of it: unique numbers would be there twice.
@@ -445,6 +481,34 @@ impl Host<'_> {
             }
             answer => to_script(answer),
         })
+    }
+
+    /// What is an operation up front, and not tried: one whose answer is dropped is left for the commit, and one that reads
+    /// what this script mostly writes later takes the lock for that at once.
+    async fn known(
+        &mut self,
+        command: &Command,
+        words: &[Bytes],
+        site: Site,
+    ) -> Result<Option<Answer>, Fault> {
+        let Some(calls) = command.calls(words) else { return Ok(None) };
+        let calls = calls?;
+        if command.writes {
+            if !site.is_dropped || !calls.write() {
+                return Ok(None);
+            }
+            for (key, _) in calls.all() {
+                self.of.issued.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), site.line);
+            }
+            self.runner.take(calls.all().iter().map(|(_, op)| OPERATION_BYTES + 2 * op.size()).sum())?;
+            calls.issue(self.tx)?;
+            return Ok(Some(Answer::Nil));
+        }
+        let locks = self.of.script.sites.note_read(site.line);
+        for (key, _) in calls.all() {
+            self.reads.entry(key.clone()).or_insert(site.line);
+        }
+        calls.run_as(self.tx, self.runner, locks).await.map(Some)
     }
 
     /// What the server of a key answers now, if it is asked now.
@@ -473,8 +537,13 @@ impl Host<'_> {
         let all: Vec<&[u8]> = std::iter::once(&name).chain(words).map(|word| &word[..]).collect();
         let keys: Vec<Bytes> = command.keys_in(&all).map(Bytes::copy_from).collect();
         self.written.add(self.tx, keys.iter().cloned(), self.of.script.counts_keys).await?;
-        if !command.is_run_by_server() {
-            keys.into_iter().for_each(|key| self.by_server.note_changed(key));
+        for key in keys {
+            if let Some(line) = self.reads.remove(&key) {
+                self.of.script.sites.note_written(line);
+            }
+            if !command.is_run_by_server() {
+                self.by_server.note_changed(key);
+            }
         }
         Ok(())
     }

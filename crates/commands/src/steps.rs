@@ -82,7 +82,7 @@ pub(crate) struct Steps<'a> {
 }
 
 /// What an operation costs that a transaction keeps, beside its own bytes.
-const OPERATION_BYTES: usize = 128;
+pub(crate) const OPERATION_BYTES: usize = 128;
 
 impl Steps<'_> {
     /// Reads, or does what answers.

@@ -6,7 +6,7 @@ use crate::answer::Answer;
 use crate::code::Unit;
 use crate::fault::{Fatal, Raise};
 use crate::functions::Library;
-use crate::machine::{Awaited, Failed, Machine, Stop};
+use crate::machine::{Awaited, Deliver, Failed, Machine, Stop};
 use crate::program::Program;
 use crate::value::Value;
 
@@ -45,6 +45,8 @@ pub struct Call {
     pub words: Vec<Vec<u8>>,
     /// Where the script calls it.
     pub line: u32,
+    /// Whether the script drops the answer: the call is a statement.
+    pub is_dropped: bool,
     /// Whether an error need not end the script: it takes one as a value (`redis.pcall`), or calls the command within `pcall`.
     pub is_tried: bool,
 }
@@ -199,6 +201,7 @@ impl Run {
         let call = Call {
             words: awaited.words.clone(),
             line: machine.line(),
+            is_dropped: matches!(awaited.deliver, Deliver::Registers { count: 0, .. } | Deliver::Nowhere),
             is_tried: awaited.is_tried || machine.is_protected(),
         };
         self.last_command =

@@ -117,6 +117,38 @@ fn digests_are_known_where_they_were_loaded_and_at_every_gateway() {
     assert!(client.ask(&format!("EVALSHA {digest} 0 x")).starts_with("-NOSCRIPT"));
 }
 
+/// A33: what nobody wants an answer of goes with the commit; its errors name the line all the same, and undo everything.
+#[test]
+fn calls_whose_answers_are_dropped_are_left_for_the_commit() {
+    on_both("dropped", |gateway, [a, b, c]| {
+        let mut client = gateway.client();
+        client.ask(&format!("RPUSH {b} x"));
+        let text = "redis.call('INCRBY', ARGV[1], 5)\nredis.call('HSET', ARGV[3], 'f', 'v')\nredis.call('INCR', ARGV[2])\nreturn 1";
+        let said = eval(&mut client, text, &[], &[&a, &b, &c]);
+        assert!(said.starts_with("-WRONGTYPE") && said.contains("@user_script:3."), "{said}");
+        assert_eq!(client.ask(&format!("EXISTS {a} {c}")), "0");
+        // What comes behind sees them.
+        let text = "redis.call('SET', ARGV[1], 7) redis.call('INCRBY', ARGV[1], 5) redis.call('DEL', ARGV[2]) \
+             redis.call('SADD', ARGV[2], 'm') redis.call('HSET', ARGV[3], 'f', 1) redis.call('EXPIRE', ARGV[3], 100) \
+             return {redis.call('GET', ARGV[1]), redis.call('SCARD', ARGV[2]), redis.call('HINCRBY', ARGV[3], 'f', 2)}";
+        assert_eq!(eval(&mut client, text, &[], &[&a, &b, &c]), "[\"12\", 1, 3]");
+        assert_ne!(client.ask(&format!("TTL {c}")), "-1");
+        // Read, then written: once that is known, the read takes the lock, and nobody gives way.
+        let text = "local n = tonumber(redis.call('GET', ARGV[1])) redis.call('SET', ARGV[1], n + 1)";
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut client = gateway.client();
+                    for _ in 0..25 {
+                        assert_eq!(eval(&mut client, text, &[], &[&a]), "nil");
+                    }
+                });
+            }
+        });
+        assert_eq!(client.ask(&format!("GET {a}")), "\"112\"");
+    });
+}
+
 /// Numbers of Lua are floats: ids that were drawn in scripts came twice.
 #[test]
 fn unique_numbers_stay_so_in_scripts() {

@@ -28,7 +28,7 @@ fn with_answers(script: &str, answers: Vec<Answer>) -> Result<Answer, Failure> {
 fn a_call_says_its_words_and_its_line() {
     let mut run = started("local x = 1\nredis.pcall('SET', KEYS[1], 12, 1.5)", LIMITS);
     let words = ["SET", "k1", "12", "1.5"].map(|word| word.as_bytes().to_vec()).to_vec();
-    assert_eq!(run.resume(100), Pause::Call(Call { words, line: 2, is_tried: true }));
+    assert_eq!(run.resume(100), Pause::Call(Call { words, line: 2, is_dropped: true, is_tried: true }));
     // It still waits.
     assert!(matches!(run.resume(100), Pause::Call(_)));
     run.answered(Answer::Nil);
