@@ -196,6 +196,9 @@ impl Shape {
 
 /// The same operation, answering nothing, if there is such a one.
 fn without_answer(op: Operation) -> Operation {
+    if op.is_tried() {
+        return op;
+    }
     let name = op.method().name.strip_suffix(".RETURNING");
     let parse = op.type_info().parse;
     name.and_then(|name| parse(name, &op.arguments()).ok()).unwrap_or(op)

@@ -2,16 +2,16 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use claret::{Store, Tx};
+use claret::Store;
 use claret_types::Bytes;
 
 use crate::answer::Answer;
 use crate::fault::Fault;
-use crate::plan::{Plan, Told};
+use crate::plan::Plan;
 use crate::runner::{Later, Made, Runner, Unbounded};
 use crate::script::{Evaluation, Script};
 
-/// Where scripts run: a store, each as a transaction of its own, or a transaction, with what else that does.
+/// Where scripts run: a store, each as a transaction of its own.
 ///
 /// ```
 /// use claret_commands::{Answer, Eval, Script};
@@ -20,17 +20,10 @@ use crate::script::{Evaluation, Script};
 /// let store = claret::Store::in_memory();
 /// let add = Script::compile(b"return redis.call('INCRBY', KEYS[1], ARGV[1]) * 2")?;
 /// assert_eq!(store.eval(&add, ["sum"], ["21"]).await?, Answer::Int(42));
-///
-/// // Within a transaction what it answers is told when that has committed.
-/// let told = store.try_transaction(async |tx| tx.eval(&add, ["sum"], ["1"]).await).await?;
-/// assert_eq!(told.all()?, [Answer::Int(44)]);
 /// # Ok(()) }
 /// # pollster::block_on(shown()).unwrap();
 /// ```
 pub trait Eval {
-    /// What a script leaves.
-    type Evaluated;
-
     /// Runs a script with its `KEYS` and `ARGV` (A1 to A32 of `docs/scripts.md`).
     ///
     /// # Errors
@@ -40,12 +33,10 @@ pub trait Eval {
         script: &Script,
         keys: impl IntoIterator<Item = K>,
         args: impl IntoIterator<Item = A>,
-    ) -> impl Future<Output = Result<Self::Evaluated, Fault>>;
+    ) -> impl Future<Output = Result<Answer, Fault>>;
 }
 
 impl Eval for Store {
-    type Evaluated = Answer;
-
     async fn eval<K: Into<Bytes>, A: Into<Bytes>>(
         &self,
         script: &Script,
@@ -54,19 +45,6 @@ impl Eval for Store {
     ) -> Result<Answer, Fault> {
         let plan = plan(script, keys, args);
         Ok(plan.commit(self, &Finding::on(self)).await?.pop().unwrap_or(Answer::Nil))
-    }
-}
-
-impl Eval for Tx {
-    type Evaluated = Told;
-
-    async fn eval<K: Into<Bytes>, A: Into<Bytes>>(
-        &self,
-        script: &Script,
-        keys: impl IntoIterator<Item = K>,
-        args: impl IntoIterator<Item = A>,
-    ) -> Result<Told, Fault> {
-        plan(script, keys, args).run(self, &Unbounded).await
     }
 }
 

@@ -25,6 +25,11 @@ impl Ids {
         self.made.get(key).copied()
     }
 
+    /// The stream may have another last one now.
+    pub(crate) fn forget(&mut self, key: &Bytes) {
+        self.made.remove(key);
+    }
+
     pub(crate) fn note(&mut self, key: Bytes, id: Id) {
         self.made.insert(key, id);
     }

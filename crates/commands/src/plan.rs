@@ -264,10 +264,12 @@ impl Plan {
         // So many go with the commit.
         let mut pushed = 0;
         let has_scripts = steps.iter().any(|step| matches!(step, Step::Script(_)));
+        let counts =
+            steps.iter().any(|step| matches!(step, Step::Script(script) if script.script().counts_keys()));
         for next in steps {
             if has_scripts {
                 let writes = next.writes();
-                written.add(tx, writes.iter().cloned(), false).await?;
+                written.add(tx, writes.iter().cloned(), counts).await?;
                 writes.into_iter().for_each(|key| by_server.note_changed(key));
             }
             answers.push(match next {

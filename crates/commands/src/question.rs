@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use claret::Tx;
 use claret_planted::{Bug, is_planted};
-use claret_types::{Bytes, KeyspaceOp, Operation, Reply};
+use claret_types::{Access, Bytes, KeyspaceOp, Operation, Reply};
 
 use crate::answer::Answer;
 use crate::fault::Fault;
@@ -37,6 +37,8 @@ struct Changed {
     removed: HashSet<Bytes>,
     /// Those that are there, whether or not they were before.
     there: Vec<Bytes>,
+    /// So many more are there than before, of those that were looked at then.
+    more: i64,
 }
 
 impl Question {
@@ -92,7 +94,7 @@ impl Question {
     }
 
     fn with(&self, changed: Changed) -> Answer {
-        let Changed { mut made, removed, mut there } = changed;
+        let Changed { mut made, removed, mut there, more } = changed;
         let pattern = match self.command.name {
             "KEYS" => self.words.first(),
             _ => self.option(b"MATCH"),
@@ -115,9 +117,7 @@ impl Question {
         };
         match (self.command.name, &self.found) {
             // Others make and remove keys meanwhile.
-            ("DBSIZE", Answer::Int(count)) => {
-                Answer::Int((count + made.len() as i64 - removed.len() as i64).max(0))
-            }
+            ("DBSIZE", Answer::Int(count)) => Answer::Int((count + more).max(0)),
             ("KEYS", Answer::Array(found)) => listed(found, there),
             ("SCAN", Answer::Array(page)) => match &page[..] {
                 [next, Answer::Array(found)] => {
@@ -189,6 +189,8 @@ impl Written {
             Some(b"XADD") if !says(b"NOMKSTREAM") => true,
             Some(b"XGROUP") if says(b"MKSTREAM") => true,
             Some(b"PFADD" | b"GEOADD" | b"BITFIELD" | b"RESTORE") => true,
+            // A command that makes it again is like one of these.
+            _ if self.run.get(key) == Some(&false) && op.method().access != Access::Read => true,
             _ => return, // It is there if it was.
         };
         self.run.insert(key.clone(), is_there);
@@ -203,6 +205,7 @@ impl Written {
             if is {
                 changed.there.push(key.clone());
             }
+            changed.more += was.map_or(0, |was| i64::from(is) - i64::from(was));
             // Where nobody has looked: one that is listed twice is listed, and one that was not there is not.
             match (was, is) {
                 (Some(false) | None, true) => changed.made.push(key.clone()),

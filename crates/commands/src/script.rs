@@ -225,6 +225,11 @@ impl Script {
         code + self.text.len()
     }
 
+    /// Whether its text names `DBSIZE`.
+    pub(crate) fn counts_keys(&self) -> bool {
+        self.counts_keys
+    }
+
     /// Whether it says that it writes nothing.
     pub fn only_reads(&self) -> bool {
         self.code.only_reads()
@@ -504,7 +509,7 @@ impl Host<'_> {
             calls.issue(self.tx)?;
             return Ok(Some(Answer::Nil));
         }
-        let locks = self.of.script.sites.note_read(site.line);
+        let locks = self.of.script.sites.note_read(site.line) && !self.of.only_reads;
         for (key, _) in calls.all() {
             self.reads.entry(key.clone()).or_insert(site.line);
         }
@@ -566,6 +571,8 @@ impl Host<'_> {
     fn push(&mut self, command: &Command, words: &[Bytes]) -> Result<Option<program::Answer>, Fault> {
         let Some((key, op)) = self.by_server.step(command, words)? else { return Ok(None) };
         self.written.note_run(&key, &op);
+        // Whatever it is, it may give the stream another last id.
+        self.ids.forget(&key);
         let _ = self.last.push::<Reply>(key, op);
         *self.pushed += 1;
         Ok(Some(program::Answer::Later(*self.pushed as u32 - 1)))

@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::passthrough::away;
 use crate::query::at_slot;
 use crate::resp::Protocol;
-use crate::scripts::{Functions, ScriptsMode};
+use crate::scripts::ScriptsMode;
 use crate::session::Session;
 
 /// Where the records are in this process: a hash, by the libraries' names.
@@ -31,8 +31,9 @@ impl Client {
         {
             return Ok(Some(function));
         }
+        let changes = self.shared.functions.borrow().changes();
         match self.library_texts(session).await {
-            Ok(texts) => self.know(texts).await,
+            Ok(texts) => self.know(texts, changes).await,
             Err(fault) if fault.text().starts_with("NOPERM") => return Ok(None),
             Err(fault) => return Err(fault),
         }
@@ -71,19 +72,20 @@ impl Client {
         Ok(libraries.into_iter().filter_map(text).collect())
     }
 
-    /// These are the libraries that there are now. One that does not compile here has no functions here.
-    async fn know(&self, texts: Vec<Bytes>) {
-        let known = self.shared.functions.borrow().libraries().clone();
+    /// These are the libraries that there were when they had changed so often. One that does not compile here has no functions here.
+    async fn know(&self, texts: Vec<Bytes>, changes: u64) {
+        let _turn = self.shared.scripts.turn().await;
+        let known = self.shared.functions.borrow().by_digest().clone();
         let compile = move || {
             let library = |text: Bytes| {
                 let digest = digest_of(&text);
-                let library = known.get(&digest).cloned().or_else(|| Library::load(&text).ok())?;
-                Some((digest, library))
+                let library = known.get(&digest).cloned().unwrap_or_else(|| Library::load(&text).ok());
+                (digest, library)
             };
-            texts.into_iter().filter_map(library).collect()
+            texts.into_iter().map(library).collect()
         };
         if let Ok(libraries) = tokio::task::spawn_blocking(compile).await {
-            *self.shared.functions.borrow_mut() = Functions::of(libraries);
+            self.shared.functions.borrow_mut().know(libraries, changes);
         }
     }
 
@@ -107,6 +109,14 @@ impl Client {
         Some(done.unwrap_or_else(Answer::from))
     }
 
+    /// Compiles a library, on another thread, one at a time.
+    async fn load(&self, text: &Word) -> Result<Library, Fault> {
+        let _turn = self.shared.scripts.turn().await;
+        let text = text.clone();
+        let loaded = tokio::task::spawn_blocking(move || Library::load(&text)).await;
+        Ok(loaded.map_err(|_| Fault::told("ERR the library could not be compiled"))??)
+    }
+
     async fn change_at_nodes(
         &mut self,
         session: &Session,
@@ -115,7 +125,7 @@ impl Client {
     ) -> Result<Answer, Fault> {
         // What would not run here is not loaded.
         if words[1].eq_ignore_ascii_case(b"LOAD") {
-            load(words.last().expect("a command has words")).await?;
+            self.load(words.last().expect("a command has words")).await?;
         }
         fan_out(session, (self.state.protocol, self.state.has_logged_in), command, words).await
     }
@@ -128,9 +138,10 @@ impl Client {
         words: &[Word],
     ) -> Result<Answer, Fault> {
         let store = self.shared.store_for(session, &self.caller).await?;
+        let changes = self.shared.functions.borrow().changes();
         let texts = self.library_texts(session).await?;
-        self.know(texts).await;
-        let known: Vec<Library> = self.shared.functions.borrow().libraries().values().cloned().collect();
+        self.know(texts, changes).await;
+        let known: Vec<Library> = self.shared.functions.borrow().libraries().cloned().collect();
         match (name, words) {
             (b"LOAD", [options @ .., text]) if options.len() <= 1 => {
                 let replaces = match options {
@@ -143,7 +154,7 @@ impl Client {
                         )));
                     }
                 };
-                let library = load(text).await?;
+                let library = self.load(text).await?;
                 check_new(&library, &known, replaces)?;
                 let entry = vec![library.name().into(), Bytes::copy_from(text)];
                 self.of_record(&store, LIBRARIES, "HSET", entry).await?;
@@ -163,13 +174,6 @@ impl Client {
             _ => Err(Fault::told("ERR in this process there are FUNCTION LOAD, DELETE, FLUSH and LIST")),
         }
     }
-}
-
-/// Compiles a library, on another thread.
-async fn load(text: &Word) -> Result<Library, Fault> {
-    let text = text.clone();
-    let loaded = tokio::task::spawn_blocking(move || Library::load(&text)).await;
-    Ok(loaded.map_err(|_| Fault::told("ERR the library could not be compiled"))??)
 }
 
 /// Whether a library can be added to these.

@@ -9,7 +9,7 @@ use bytes::Bytes as Word;
 use claret_commands::{Command, Library, Script, digest_of};
 use claret_types::Bytes;
 use lru::LruCache;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::fault::Fault;
 use crate::request::arguments;
@@ -96,6 +96,11 @@ impl Scripts {
         Ok(script)
     }
 
+    /// Whoever has this compiles alone.
+    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.compiling.acquire().await.ok()
+    }
+
     /// None is known any more.
     pub(crate) fn forget_all(&self) {
         let mut known = self.known.borrow_mut();
@@ -109,18 +114,30 @@ impl Scripts {
 pub(crate) struct Functions {
     /// When it was asked which there are.
     since: Option<Instant>,
-    /// By the digests of their texts.
-    libraries: HashMap<String, Library>,
+    /// By the digests of their texts; `None`: it does not compile here.
+    libraries: HashMap<String, Option<Library>>,
+    /// How often they may have changed.
+    changes: u64,
 }
 
 impl Functions {
-    /// These are there now, by the digests of their texts.
-    pub(crate) fn of(libraries: HashMap<String, Library>) -> Self {
-        Functions { since: Some(Instant::now()), libraries }
+    /// These were there when they had changed so often.
+    pub(crate) fn know(&mut self, libraries: HashMap<String, Option<Library>>, changes: u64) {
+        self.libraries = libraries;
+        self.since = (self.changes == changes).then(Instant::now);
     }
 
-    pub(crate) fn libraries(&self) -> &HashMap<String, Library> {
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    pub(crate) fn by_digest(&self) -> &HashMap<String, Option<Library>> {
         &self.libraries
+    }
+
+    /// Those that compile here.
+    pub(crate) fn libraries(&self) -> impl Iterator<Item = &Library> {
+        self.libraries.values().flatten()
     }
 
     pub(crate) fn is_fresh(&self) -> bool {
@@ -130,12 +147,13 @@ impl Functions {
     /// The function of this name, if there is one: upper and lower case are one.
     pub(crate) fn find(&self, name: &Bytes) -> Option<Script> {
         let is_it = |it: &&Script| it.digest().as_bytes().eq_ignore_ascii_case(name);
-        self.libraries.values().flat_map(Library::functions).find(is_it).cloned()
+        self.libraries().flat_map(Library::functions).find(is_it).cloned()
     }
 
     /// It is asked before the next call which there are.
     pub(crate) fn may_have_changed(&mut self) {
         self.since = None;
+        self.changes += 1;
     }
 }
 

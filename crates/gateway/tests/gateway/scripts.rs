@@ -127,6 +127,9 @@ fn calls_whose_answers_are_dropped_are_left_for_the_commit() {
         let said = eval(&mut client, text, &[], &[&a, &b, &c]);
         assert!(said.starts_with("-WRONGTYPE") && said.contains("@user_script:3."), "{said}");
         assert_eq!(client.ask(&format!("EXISTS {a} {c}")), "0");
+        // One that is tried by itself answers, where it fails elsewhere.
+        let text = "redis.call('SETNX', ARGV[2], 'v') return redis.call('SETNX', ARGV[2], 'v')";
+        assert_eq!(eval(&mut client, text, &[], &[&a, &b]), "0");
         // What comes behind sees them.
         let text = "redis.call('SET', ARGV[1], 7) redis.call('INCRBY', ARGV[1], 5) redis.call('DEL', ARGV[2]) \
              redis.call('SADD', ARGV[2], 'm') redis.call('HSET', ARGV[3], 'f', 1) redis.call('EXPIRE', ARGV[3], 100) \
@@ -262,6 +265,11 @@ fn the_id_of_an_entry_may_be_looked_at() {
     assert_eq!(client.ask(&format!("XLEN {stream}")), "80");
     let said = eval(&mut client, text, &[], &[&b, &a]);
     assert!(said.starts_with("-WRONGTYPE"), "a list: {said}");
+    // Behind an id of its own the server makes the next one: nothing is told that is not so.
+    let text = "local id = redis.call('XADD', ARGV[1], '*', 'f', 'v') local x = id .. '' \
+         redis.call('XADD', ARGV[1], '99999999999999-100', 'f', 'v') return redis.call('XADD', ARGV[1], '*', 'f', 'v')";
+    let said = eval(&mut client, text, &[], &[&format!("{stream}:own")]);
+    assert_eq!(said, "\"99999999999999-101\"");
 }
 
 /// A18: not isolated, but what the script has written counts.
@@ -294,6 +302,14 @@ fn scripts_find_keys_and_those_that_they_make() {
         // Tests beside this one make keys, and DBSIZE counts them.
         let right = format!("[[{}], 2, ", keys.join(", "));
         assert!(said.starts_with(&right) && said.ends_with(", 0]"), "{said}");
+        // In a MULTI, too, behind what others of it write.
+        let count = "redis.call('SET', ARGV[1], 2) return redis.call('DBSIZE')";
+        client.ask("MULTI");
+        client.asks([&format!("DEL {a}:x"), &format!("SET {a} 1")]);
+        client.send_words(&["EVAL", count, "0", &b]);
+        client.hear();
+        let said = client.ask("EXEC");
+        assert!(said.starts_with("[0, OK, ") && !said.contains('-'), "{said}");
         let hidden = "redis.call('SET', ARGV[1], 1) return redis.call('DB' .. 'SIZE')";
         let said = eval(&mut client, hidden, &[], &[&a]);
         assert!(said.contains("write redis.call('DBSIZE')"), "{said}");
