@@ -24,7 +24,7 @@ use crate::script::{Evaluation, Script};
 /// # pollster::block_on(shown()).unwrap();
 /// ```
 pub trait Eval {
-    /// Runs a script with its `KEYS` and `ARGV` (A1 to A32 of `docs/scripts.md`).
+    /// Runs a script with its `KEYS` and `ARGV` (A1 to A33 of `docs/scripts.md`).
     ///
     /// # Errors
     /// Why nothing was done: the script failed, or the store says so.

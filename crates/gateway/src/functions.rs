@@ -2,6 +2,9 @@
 //!
 //! Nodes keep libraries themselves. Where the records are in this process, a record has them.
 
+use std::rc::Rc;
+use std::time::Instant;
+
 use bytes::Bytes as Word;
 use claret::keys::matches_pattern;
 use claret_commands::{Answer, Command, Library, Script, digest_of};
@@ -31,12 +34,18 @@ impl Client {
         {
             return Ok(Some(function));
         }
-        let changes = self.shared.functions.borrow().changes();
-        match self.library_texts(session).await {
-            Ok(texts) => self.know(texts, changes).await,
-            Err(fault) if fault.text().starts_with("NOPERM") => return Ok(None),
-            Err(fault) => return Err(fault),
+        let (began, shared) = (Instant::now(), Rc::clone(&self.shared));
+        let turn = shared.scripts.turn_to_list().await;
+        // Many may have come with it, and one of them has asked for all.
+        if !shared.functions.borrow().is_known_since(began) {
+            let changes = shared.functions.borrow().changes();
+            match self.library_texts(session).await {
+                Ok(texts) => self.know(texts, changes).await,
+                Err(fault) if fault.text().starts_with("NOPERM") => return Ok(None),
+                Err(fault) => return Err(fault),
+            }
         }
+        drop(turn);
         match self.shared.functions.borrow().find(name) {
             None if session.nodes().is_none() => Err(Fault::told("ERR Function not found")),
             function => Ok(function),

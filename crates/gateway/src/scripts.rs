@@ -43,6 +43,8 @@ pub(crate) struct Scripts {
     known: RefCell<Known>,
     /// One long text is compiled at a time: that may take a thousand times its length.
     compiling: Semaphore,
+    /// One asks at a time which libraries there are.
+    listing: Semaphore,
 }
 
 struct Known {
@@ -54,7 +56,7 @@ impl Default for Scripts {
     fn default() -> Self {
         let most = NonZeroUsize::new(KNOWN_MAX).unwrap_or(NonZeroUsize::MIN);
         let known = RefCell::new(Known { by_digest: LruCache::new(most), bytes: 0 });
-        Scripts { known, compiling: Semaphore::new(1) }
+        Scripts { known, compiling: Semaphore::new(1), listing: Semaphore::new(1) }
     }
 }
 
@@ -101,6 +103,11 @@ impl Scripts {
         self.compiling.acquire().await.ok()
     }
 
+    /// Whoever has this asks alone which libraries there are.
+    pub(crate) async fn turn_to_list(&self) -> Option<SemaphorePermit<'_>> {
+        self.listing.acquire().await.ok()
+    }
+
     /// None is known any more.
     pub(crate) fn forget_all(&self) {
         let mut known = self.known.borrow_mut();
@@ -142,6 +149,11 @@ impl Functions {
 
     pub(crate) fn is_fresh(&self) -> bool {
         self.since.is_some_and(|since| since.elapsed() < LIBRARIES_KNOWN)
+    }
+
+    /// Whether it was asked since then, and none of them has changed since.
+    pub(crate) fn is_known_since(&self, then: Instant) -> bool {
+        self.since.is_some_and(|since| since >= then)
     }
 
     /// The function of this name, if there is one: upper and lower case are one.

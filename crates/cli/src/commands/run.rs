@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// The script; - reads it from standard input.
     file: PathBuf,
     /// KEYS, then a comma with blanks around it, then ARGV.
-    #[arg(value_name = "KEY ... [, ARG ...]")]
+    #[arg(value_name = "KEY ... [, ARG ...]", allow_negative_numbers = true)]
     words: Vec<String>,
     /// embedded: an empty store in this process; file:FOLDER: one that is kept there; or redis://HOST:PORT, a cluster with the
     /// module.

@@ -43,6 +43,8 @@ fn a_script_runs_on_a_folder_and_says_what_it_returns() {
     );
     let (_, out, _) = run(&[script, "sum", "list", ",", "0", "--store", &store]);
     assert!(out.starts_with("1) \"10\""), "nothing of it was done: {out}");
+    let (ok, out, error) = run(&[script, "sum", "list", ",", "-3", "--store", &store]);
+    assert!(ok && out.starts_with("1) \"7\""), "a number below zero is no option: {out}{error}");
     for (words, why) in [
         (vec!["none.lua"], "cannot read none.lua"),
         (vec![script, "--store", "nowhere"], "there is no store 'nowhere'"),

@@ -205,6 +205,10 @@ fn a_server_is_asked_now_of_what_is_committed() {
     assert_eq!(replies, right.map(|(no, reply)| (CallNo(no), reply)));
     assert_eq!(ok(&mut plain, "DUMP seen"), before, "nothing was counted in it");
     assert_eq!(ok(&mut plain, "DBSIZE"), Value::Int(2), "what it was copied to is gone");
+    // What is long is not copied to be counted.
+    ok(&mut plain, &format!("SETRANGE long {} x", 70_000));
+    assert!(refused(&mut process, "long", "RECORD.ASK PFCOUNT long").contains("not a valid HyperLogLog"));
+    ok(&mut plain, "DEL long");
     let asked = commit(&mut process, &[("sum", "INCRBY 3"), ("sum", "RECORD.ASK BITFIELD_RO sum GET u8 0")]);
     assert!(asked.expect_err("changed before").to_string().contains("which this transaction has changed"));
     for (words, why) in [
@@ -213,6 +217,7 @@ fn a_server_is_asked_now_of_what_is_committed() {
         ("RECORD.ASK XINFO CONSUMERS log nobody", "NOGROUP"),
         ("RECORD.ASK GEOSEARCH log FROMLONLAT 1 1 BYRADIUS 1 m", "WRONGTYPE"),
         ("RECORD.ASK SORT log", "cannot be a step"),
+        ("RECORD.ASK PFCOUNT log", "WRONGTYPE"),
     ] {
         let said = refused(&mut process, "log", words);
         assert!(said.contains(why), "{words}: {said}");

@@ -23,6 +23,12 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// What a command is told for a key of another type, as the server words it.
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
+/// What it is told for a string that counts nothing, as the server words it.
+const NO_HLL: &str = "WRONGTYPE Key is not a valid HyperLogLog string value.";
+
+/// A string of so many bytes is no count of elements: those of the server have 12,304 at most. So little is copied.
+const HLL_BYTES_MAX: usize = 64 << 10;
+
 /// Commands that use keys which they do not name, or which the server does not carry out within another command.
 const REFUSED: [&str; 5] = ["sort", "sort_ro", "migrate", "debug", "restore-asking"];
 
@@ -89,12 +95,17 @@ pub(super) fn ask(
     let mut words = command.words().to_vec();
     // What it counts it would keep in the record.
     let counts = words[0].eq_ignore_ascii_case(b"pfcount") && !is_planted(Bug::CountedInPlace);
-    let is_copied = counts && record.open_any().is_some();
-    let answer = match is_copied {
-        false => server.command(&words, false),
-        true => {
+    let counted = record.open_any().filter(|key| counts && key.kind() == Kind::String).map(|key| key.len());
+    let answer = match counted {
+        // Of another type, or not there: the server says so, and keeps nothing.
+        None => server.command(&words, false),
+        Some(HLL_BYTES_MAX..) => Answer::Error(NO_HLL.to_owned()),
+        Some(_) => {
             let copy = unused_key(record);
-            server.command(&["COPY".into(), record.key.clone(), copy.clone()], false);
+            let copied = server.command(&["COPY".into(), record.key.clone(), copy.clone()], false);
+            if let Answer::Error(error) = copied {
+                return Err(OpError::Told(error));
+            }
             for place in server.key_places(&words) {
                 words[place] = copy.clone();
             }
@@ -303,7 +314,7 @@ fn in_its_way(record: &Record<'_, impl Server>, command: &Command, own: &[&Effec
                 }
                 Some(last) => last.run().is_some(),
             };
-            (!is_counted).then(|| "WRONGTYPE Key is not a valid HyperLogLog string value.".to_owned())
+            (!is_counted).then(|| NO_HLL.to_owned())
         }
         _ => None,
     }
