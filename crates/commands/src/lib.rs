@@ -32,7 +32,7 @@
 // | `question` | what a transaction asks that is not about a key of its own |
 // | `table/` | the table, and where a command has its keys |
 // | `blocking` | pops that wait |
-// | `strings`, `hashes`, `lists`, `sets`, `scored`, `keys` | the commands |
+// | `strings`, `hashes`, `lists`, `sets`, `scored`, `hyperloglog`, `places`, `keys` | the commands |
 // | `scan`, `random` | what several families share |
 // | `steps`, `calls`, `kind` | what commands are made of |
 // | `words`, `runner`, `answer`, `fault` | what goes in and comes out |
@@ -44,10 +44,12 @@ mod calls;
 mod eval;
 mod fault;
 mod hashes;
+mod hyperloglog;
 mod ids;
 mod keys;
 mod kind;
 mod lists;
+mod places;
 mod plan;
 mod question;
 mod random;

@@ -1,11 +1,13 @@
 //! Carrying out commands: one by its words, or several together, all or nothing.
 
+use std::ops::Range;
+
 use claret::{AtCommit, Error, OpError, Store, Tx, errors::ExecuteError};
 use claret_planted::{Bug, is_planted};
 use claret_types::{Access, Bytes, Operation, Reply};
 
 use crate::answer::Answer;
-use crate::by_server::ByServer;
+use crate::by_server::{ByServer, Run, joined};
 use crate::calls::{Calls, Shape, elements, size};
 use crate::fault::Fault;
 use crate::question::{Question, Written};
@@ -93,8 +95,8 @@ pub struct Plan {
 enum Step {
     Calls(Calls),
     Computed(&'static Command, Vec<Bytes>),
-    /// It is carried out by the server of its key, with the commit, and answered then (A19).
-    Run((Bytes, Operation)),
+    /// It is carried out by the server of its key, with the commit, and answered then (A19); of several streams, by that of each (A34).
+    Run(Run),
     Script(Box<Evaluation>),
     /// It is not about a key of its own.
     Asked(Box<Question>),
@@ -114,7 +116,7 @@ impl Plan {
     /// It has words that it cannot have.
     pub fn command(&mut self, command: &'static Command, words: Vec<Bytes>) -> Result<(), Fault> {
         let step = match self.by_server.step(command, &words)? {
-            Some(call) => Step::Run(call),
+            Some(run) => Step::Run(run),
             None => match command.calls(&words) {
                 Some(calls) => Step::Calls(calls?),
                 None => Step::Computed(command, words),
@@ -273,12 +275,15 @@ impl Plan {
                 writes.into_iter().for_each(|key| by_server.note_changed(key));
             }
             answers.push(match next {
-                Step::Run((key, op)) => {
-                    written.note_run(&key, &op);
-                    by_server.note(&key);
-                    let _ = last.push::<Reply>(key, op);
-                    pushed += 1;
-                    Known::Late(pushed - 1)
+                Step::Run(run) => {
+                    let first = pushed;
+                    for (key, op) in run {
+                        written.note_run(&key, &op);
+                        by_server.note(&key);
+                        let _ = last.push::<Reply>(key, op);
+                        pushed += 1;
+                    }
+                    Known::Late(first..pushed)
                 }
                 Step::Script(script) => Known::OfScript(
                     script.run(tx, runner, &last, &mut pushed, (&mut by_server, &mut written)).await?,
@@ -319,7 +324,7 @@ impl Told {
         let mut replies = late.split_off(self.pushed.min(late.len())).into_iter();
         let known = |known| match known {
             Known::Now(answer) => answer,
-            Known::Late(at) => late.get(at).cloned().map_or(Answer::Nil, Answer::from),
+            Known::Late(own) => joined(late.get(own).unwrap_or_default().iter().cloned()),
             Known::OfScript(answer) => of_script(answer, &late),
         };
         let mut answers: Vec<Answer> = self.answers.into_iter().map(known).collect();
@@ -332,8 +337,8 @@ impl Told {
 #[derive(Debug)]
 enum Known {
     Now(Answer),
-    /// It is this one of those that come with the commit.
-    Late(usize),
+    /// It is these of those that come with the commit.
+    Late(Range<usize>),
     /// Parts of it may be such ones.
     OfScript(claret_program::Answer),
 }
@@ -359,7 +364,7 @@ impl Step {
     fn known(&self) -> &[(Bytes, Operation)] {
         match self {
             Step::Calls(calls) => calls.all(),
-            Step::Run(call) => std::slice::from_ref(call),
+            Step::Run(run) => run,
             Step::Computed(..) | Step::Script(_) | Step::Asked(_) | Step::Answered(_) => &[],
         }
     }
@@ -379,16 +384,17 @@ impl Step {
                 let writes = |(_, op): &&(Bytes, Operation)| op.method().access != Access::Read;
                 calls.all().iter().filter(writes).map(|(key, _)| key.clone()).collect()
             }
-            Step::Run((key, op)) if op.method().access == Access::Write => vec![key.clone()],
+            Step::Run(run) => {
+                let writes = |(_, op): &&(Bytes, Operation)| op.method().access == Access::Write;
+                run.iter().filter(writes).map(|(key, _)| key.clone()).collect()
+            }
             Step::Computed(command, words) if command.writes => {
                 let name = Bytes::from(command.name);
                 let all: Vec<&[u8]> = std::iter::once(&name).chain(words).map(|word| &word[..]).collect();
                 command.keys_in(&all).map(Bytes::copy_from).collect()
             }
             // What a script writes nobody knows before.
-            Step::Computed(..) | Step::Run(..) | Step::Script(_) | Step::Asked(_) | Step::Answered(_) => {
-                Vec::new()
-            }
+            Step::Computed(..) | Step::Script(_) | Step::Asked(_) | Step::Answered(_) => Vec::new(),
         }
     }
 
@@ -411,9 +417,9 @@ impl Step {
             Step::Answered(answer) => Ok(answer),
             Step::Computed(command, words) => command.run(tx, runner, &words).await,
             Step::Calls(calls) => calls.run(tx, runner).await,
-            Step::Run((_, op)) => {
-                let name =
-                    op.command().and_then(|it| it.words().first()).map(Bytes::to_string).unwrap_or_default();
+            Step::Run(run) => {
+                let named = run.first().and_then(|(_, op)| op.command()?.words().first());
+                let name = named.map(Bytes::to_string).unwrap_or_default();
                 Err(Fault::told(format!(
                     "ERR '{name}' is answered with the commit, and its answer is needed before"
                 )))
@@ -436,7 +442,7 @@ impl Step {
                 calls.answer(own)
             }
             Step::Asked(question) => question.found().expect("it is known").clone(),
-            Step::Run(..) => replies.next().map_or(Answer::Nil, Answer::from),
+            Step::Run(run) => joined(replies.by_ref().take(run.len())),
             Step::Computed(..) | Step::Script(_) => unreachable!("all operations are known"),
         }
     }

@@ -569,7 +569,13 @@ impl Host<'_> {
 
     /// Leaves a command to the server of its key, if that carries it out with the commit.
     fn push(&mut self, command: &Command, words: &[Bytes]) -> Result<Option<program::Answer>, Fault> {
-        let Some((key, op)) = self.by_server.step(command, words)? else { return Ok(None) };
+        let Some(run) = self.by_server.step(command, words)? else { return Ok(None) };
+        let Ok([(key, op)]) = <[_; 1]>::try_from(run.into_vec()) else {
+            return Err(Fault::told(format!(
+                "ERR '{}' of several streams in a script: send it for each stream",
+                command.name.to_ascii_lowercase()
+            )));
+        };
         self.written.note_run(&key, &op);
         // Whatever it is, it may give the stream another last id.
         self.ids.forget(&key);

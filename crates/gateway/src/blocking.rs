@@ -18,15 +18,15 @@ use crate::waits::{Ending, Unblock, WaitsAt};
 
 impl Client {
     /// A command that may block.
-    pub(crate) async fn block(&mut self, command: &Command, words: &[Word]) -> Answer {
+    pub(crate) async fn block(&mut self, command: &'static Command, words: &[Word]) -> Answer {
         let session = self.session.clone().expect("it was admitted");
         let metrics = Arc::clone(&self.shared.metrics);
-        let sleeps = command.is_waiting_pop()
-            && (session.nodes().is_none() || command.slot(words) == Err(NoKeys::SeveralSlots));
+        let is_for_a_node = session.nodes().is_some() && command.slot(words) != Err(NoKeys::SeveralSlots);
         metrics.blocked.fetch_add(1, Ordering::Relaxed);
-        let answer = match sleeps {
-            true => self.sleep(&session, command, words).await,
-            false => self.apart(&session, command, words).await,
+        let answer = match () {
+            () if is_for_a_node => self.apart(&session, command, words).await,
+            () if command.is_of_streams() => Box::pin(self.read_streams(&session, command, words)).await,
+            () => self.sleep(&session, command, words).await,
         };
         metrics.blocked.fetch_sub(1, Ordering::Relaxed);
         answer.unwrap_or_else(Answer::from)

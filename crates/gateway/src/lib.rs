@@ -25,7 +25,7 @@
 // | `client`, `one`, `local`, `about`, `info`, `fan_out` | one client; where its commands go |
 // | `queue`, `multi`, `once`, `scripts`, `evaluate`, `publish` | MULTI and EXEC, scripts, and messages that leave with them; `claret-commands` carries them out |
 // | `watching`, `watch`, `place`, `turns`, `turn`, `hot` | WATCH, and turns on what is watched |
-// | `passthrough`, `query`, `blocking`, `waits`, `subscribe`, `pubsub`, `arriving` | what a node does as it is, and what waits |
+// | `passthrough`, `query`, `blocking`, `read_streams`, `waits`, `subscribe`, `pubsub`, `arriving` | what a node does as it is, and what waits |
 // | `users`, `login`, `session` | who gets in, and what each user has |
 // | `shared`, `registry`, `metrics` | what all connections share |
 //
@@ -61,6 +61,7 @@ mod publish;
 mod pubsub;
 mod query;
 mod queue;
+mod read_streams;
 mod registry;
 mod replies;
 mod request;

@@ -13,7 +13,6 @@ use claret_types::{Bytes, KeyspaceOp, Operation, Reply};
 use crate::client::{Client, crosses_slots};
 use crate::fault::{Ended, Fault};
 use crate::queue::{Queue, Slots};
-use crate::registry::Entry;
 use crate::request;
 use crate::resp::Protocol;
 use crate::session::{Nodes, Session};
@@ -126,7 +125,8 @@ impl Client {
         let nodes = session.nodes().expect("it is at nodes");
         let protocol = self.state.protocol;
         let entry = std::sync::Arc::clone(&self.entry);
-        let answer = self.unless_gone(ask_apart(nodes, protocol, command, slot, words, &entry)).await;
+        let waits_at = async |place| entry.waits_at(place).await;
+        let answer = self.unless_gone(ask_apart(nodes, protocol, command, slot, words, &waits_at)).await;
         answer.unwrap_or_else(|| Err(Fault::told("ERR the client is gone"))).map(Answer::Raw)
     }
 }
@@ -251,14 +251,14 @@ fn without_last(answer: &bytes::Bytes, count: usize) -> bytes::Bytes {
     out.freeze()
 }
 
-/// Asks on a connection of its own, and once more where a node says that the keys are elsewhere.
-async fn ask_apart(
+/// Asks on a connection of its own, and once more where a node says that the keys are elsewhere. `waits_at` is told where it waits.
+pub(crate) async fn ask_apart(
     nodes: &Nodes,
     protocol: Protocol,
     command: &Command,
     slot: Option<u16>,
     words: &[Word],
-    entry: &Entry,
+    waits_at: &impl AsyncFn(Option<WaitsAt>),
 ) -> Result<bytes::Bytes, Fault> {
     // From a redirection on: before, it may have waited for an element for long.
     let mut until = None;
@@ -271,7 +271,7 @@ async fn ask_apart(
         let node = importing.take().map_or_else(owner, Ok)?;
         let mut raw = nodes.borrow(protocol, &node).await.map_err(away)?;
         let asked_at = Instant::now();
-        let answer = ask_once(&mut raw, command, words, is_asking, entry).await?;
+        let answer = ask_once(&mut raw, command, words, is_asking, waits_at).await?;
         if asked_at.elapsed() > PATIENCE {
             until = None;
         }
@@ -322,7 +322,7 @@ async fn ask_once(
     command: &Command,
     words: &[Word],
     is_asking: bool,
-    entry: &Entry,
+    waits_at: &impl AsyncFn(Option<WaitsAt>),
 ) -> Result<bytes::Bytes, Fault> {
     let mut out = BytesMut::new();
     let may_wait = command.may_wait(words);
@@ -338,7 +338,7 @@ async fn ask_once(
         // By this others can have the node end it.
         let id = next(raw).await?;
         let id = id.strip_prefix(b":").and_then(|id| std::str::from_utf8(id).ok()?.trim_end().parse().ok());
-        entry.waits_at(id.map(|id| WaitsAt::Node(raw.node().to_string(), id))).await;
+        waits_at(id.map(|id| WaitsAt::Node(raw.node().to_string(), id))).await;
     }
     let answer = match is_asking {
         true => match next(raw).await {
@@ -348,7 +348,7 @@ async fn ask_once(
         false => heard(raw, command.changes_nothing()).await,
     };
     if may_wait {
-        entry.waits_at(None).await;
+        waits_at(None).await;
     }
     answer
 }

@@ -1,6 +1,6 @@
 //! What is queued between MULTI and EXEC.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes as Word;
 use claret_commands::{Answer, Command, Evaluation, NoKeys, Plan, Way};
@@ -246,7 +246,8 @@ impl Queue {
             || is_script(command) && self.scripts_here;
         let needs_node = matches!(command.way, Way::Node | Way::Blocking | Way::Script)
             && !(is_here && is_on_empty_key() != Some(true))
-            || is_at_nodes && command.way.is_transactional() && is_on_empty_key() == Some(true);
+            || is_at_nodes && command.way.is_transactional() && is_on_empty_key() == Some(true)
+            || is_at_nodes && matches!(slots, Slots::One(_)) && self.is_behind_step(command, words);
         let needs_node = needs_node.then_some(command);
         let of_node = self.of_node.or(needs_node);
         if let Some(of_node) = of_node
@@ -259,6 +260,19 @@ impl Queue {
             )));
         }
         Ok((slots, of_node))
+    }
+
+    /// Whether it uses several keys, and a command before it on one of them is a step: so it is none (A22).
+    fn is_behind_step(&self, command: &Command, words: &[Word]) -> bool {
+        if !self.has_steps || command.is_own || command.is_of_streams() {
+            return false;
+        }
+        let keys: BTreeSet<&[u8]> = command.keys_in(words).collect();
+        let is_on_one = |queued: &Queued| {
+            let words = queued.words();
+            queued.command.is_step(words) && queued.command.keys_in(words).any(|key| keys.contains(key))
+        };
+        keys.len() > 1 && self.all.iter().any(is_on_one)
     }
 
     /// Whether a node can do all of it as it is, with a command more.

@@ -127,14 +127,20 @@ impl Command {
     pub fn is_run_by_server(&self) -> bool {
         match self.way {
             Way::Node => self.keys != Keys::None && self.group != "pubsub",
-            Way::Blocking => self.keys == Keys::Streams,
+            Way::Blocking => self.is_of_streams(),
             _ => false,
         }
     }
 
-    /// Whether it is such a step with these words: with one key.
+    /// Whether it is such a step with these words: with one key, or as one on each of several (A34).
     pub fn is_step<W: AsRef<[u8]>>(&self, words: &[W]) -> bool {
-        self.is_run_by_server() && self.keys.of(words).is_ok_and(|places| places.count() == 1)
+        let is_well = |places: Places| self.is_of_streams() || places.count() == 1;
+        self.is_run_by_server() && self.keys.of(words).is_ok_and(is_well)
+    }
+
+    /// Whether it reads streams, and may wait until one has something: `XREAD` and `XREADGROUP`.
+    pub fn is_of_streams(&self) -> bool {
+        self.keys == Keys::Streams
     }
 
     /// The slot of all its keys; `Ok(None)` without keys.

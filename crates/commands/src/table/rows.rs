@@ -2,7 +2,7 @@
 //! from these rows.
 
 use super::handler::{BLOCKING, Cell, FAN_OUT, LOCAL, NODE, PUBSUB, REFUSED, SCRIPT, calls, either, steps};
-use crate::{hashes, keys, lists, scored, sets, strings};
+use crate::{hashes, hyperloglog, keys, lists, places, scored, sets, strings};
 
 /// The columns:
 ///
@@ -164,17 +164,17 @@ pub(super) const ROWS: &[Row] = &[
     ("RESTORE", -4, "w", "1", "generic", NODE, "makes a key from such bytes", ""),
     ("OBJECT", -2, "r", "2", "generic", NODE, "how a key is kept", ""),
     ("PFADD", -2, "wf", "1", "hyperloglog", NODE, "counts elements", ""),
-    ("PFCOUNT", -2, "r", "1..", "hyperloglog", NODE, "how many elements were counted", "the keys have to be in one slot"),
-    ("PFMERGE", -2, "w", "1..", "hyperloglog", NODE, "adds up counts", "the keys have to be in one slot"),
+    ("PFCOUNT", -2, "r", "1..", "hyperloglog", steps!(hyperloglog::pfcount), "how many elements were counted", ""),
+    ("PFMERGE", -2, "w", "1..", "hyperloglog", steps!(hyperloglog::pfmerge), "adds up counts", ""),
     ("GEOADD", -5, "w", "1", "geo", NODE, "adds places", ""),
     ("GEODIST", -4, "r", "1", "geo", NODE, "how far two places are apart", ""),
     ("GEOHASH", -2, "r", "1", "geo", NODE, "places as text", ""),
     ("GEOPOS", -2, "r", "1", "geo", NODE, "where places are", ""),
     ("GEOSEARCH", -7, "r", "1", "geo", NODE, "places that are near", ""),
-    ("GEOSEARCHSTORE", -8, "w", "1..2", "geo", NODE, "writes places that are near", "the keys have to be in one slot"),
-    ("GEORADIUS", -6, "w", "georadius", "geo", NODE, "places that are near, by its old name", "the keys have to be in one slot"),
+    ("GEOSEARCHSTORE", -8, "w", "1..2", "geo", steps!(places::geosearchstore), "writes places that are near", "over two slots, and in a MULTI, distances that are stored have four digits behind the point"),
+    ("GEORADIUS", -6, "w", "georadius", "geo", steps!(places::georadius), "places that are near, by its old name", "over two slots, and in a MULTI, distances that are stored have four digits behind the point"),
     ("GEORADIUS_RO", -6, "r", "1", "geo", NODE, "places that are near, by its old name", ""),
-    ("GEORADIUSBYMEMBER", -5, "w", "georadius", "geo", NODE, "places that are near, by its old name", "the keys have to be in one slot"),
+    ("GEORADIUSBYMEMBER", -5, "w", "georadius", "geo", steps!(places::georadius), "places that are near, by its old name", "over two slots, and in a MULTI, distances that are stored have four digits behind the point"),
     ("GEORADIUSBYMEMBER_RO", -5, "r", "1", "geo", NODE, "places that are near, by its old name", ""),
     ("XADD", -5, "wf", "1", "stream", NODE, "appends to a stream", ""),
     ("XLEN", 2, "rf", "1", "stream", NODE, "how many entries", ""),
@@ -189,8 +189,8 @@ pub(super) const ROWS: &[Row] = &[
     ("XSETID", -3, "wf", "1", "stream", NODE, "sets the last id", ""),
     ("XGROUP", -2, "w", "2", "stream", NODE, "groups of consumers", ""),
     ("XINFO", -2, "r", "2", "stream", NODE, "about a stream", ""),
-    ("XREAD", -4, "rb", "streams", "stream", BLOCKING, "reads streams, and waits if it says BLOCK", "the keys have to be in one slot"),
-    ("XREADGROUP", -7, "wb", "streams", "stream", BLOCKING, "reads streams for a group, and waits if it says BLOCK", "the keys have to be in one slot"),
+    ("XREAD", -4, "rb", "streams", "stream", BLOCKING, "reads streams, and waits if it says BLOCK", "over several slots as a transaction; who has waited hears of the first that have something (G16)"),
+    ("XREADGROUP", -7, "wb", "streams", "stream", BLOCKING, "reads streams for a group, and waits if it says BLOCK", "over several slots as a transaction; who has waited hears of the first that have something (G16)"),
     ("EVAL", -3, "w", "n2", "scripting", SCRIPT, "runs a script", "over several slots as a transaction (G15)"),
     ("EVALSHA", -3, "w", "n2", "scripting", SCRIPT, "runs a script that was loaded", "over several slots as a transaction (G15)"),
     ("EVAL_RO", -3, "r", "n2", "scripting", SCRIPT, "runs a script that only reads", "over several slots as a transaction (G15)"),

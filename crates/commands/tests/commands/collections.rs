@@ -431,3 +431,17 @@ fn combinations_of_scored_sets() {
         ",
     );
 }
+
+/// The server of the places searches: see the gateway's tests.
+#[test]
+fn places_need_a_server() {
+    script(
+        &Store::in_memory(),
+        "
+        GEOSEARCHSTORE near places FROMLONLAT 1 1 BYRADIUS 1 km -> ERR GEOSEARCH is carried out by servers, and these records are in this process; use a cluster
+        GEORADIUS places 1 1 1 km STORE near -> ERR GEORADIUS_RO is carried out by servers, and these records are in this process; use a cluster
+        GEORADIUSBYMEMBER places me 1 km -> ERR GEORADIUSBYMEMBER_RO is carried out by servers, and these records are in this process; use a cluster
+        GEORADIUS places 1 1 1 km STORE near WITHDIST -> ERR STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options
+    ",
+    );
+}

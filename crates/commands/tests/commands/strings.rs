@@ -35,6 +35,7 @@ pub(super) const DRAWN: &[(char, &str)] = &[
     ('s', "BITCOUNT k {i i|i i BIT|i i BYTE|i i WHAT|}"),
     ('s', "BITPOS k {0|1|2} {i|i i|i i BIT|i i BYTE|}"),
     ('s', "BITOP {AND|OR|XOR|NOT|WHAT} k <k>"),
+    ('s', "PFMERGE k <k>"),
     ('s', "LCS k k {LEN|IDX|IDX WITHMATCHLEN|IDX MINMATCHLEN n|LEN IDX|WHAT|}"),
 ];
 
@@ -236,4 +237,27 @@ fn long_strings_are_written_over_what_is_there() {
     script(&store, &format!("STRLEN k -> ({})", 3 << 20));
     script(&store, "SETRANGE k 0 yy -> (3145728)\n GETRANGE k 0 2 -> yyx\n EXPIRE k 50 -> (1)");
     script(&store, &format!("SET k {long} KEEPTTL\n TTL k -> (50)"));
+}
+
+/// Counts of different elements are strings; what a server counted is in the gateway's tests.
+#[test]
+fn counts_are_merged() {
+    script(
+        &Store::in_memory(),
+        "
+        PFCOUNT none -> (0)
+        PFMERGE count none
+        STRLEN count -> (18)
+        PFCOUNT count none -> (0)
+        EXPIRE count 100 -> (1)
+        PFMERGE count count
+        TTL count -> (100)
+        SET text x
+        PFCOUNT count text -> WRONGTYPE Key is not a valid HyperLogLog string value.
+        PFMERGE text count -> WRONGTYPE Key is not a valid HyperLogLog string value.
+        GETRANGE count 0 3 -> HYLL
+        APPEND count x -> (19)
+        PFCOUNT count -> INVALIDOBJ Corrupted HLL object detected
+    ",
+    );
 }

@@ -151,7 +151,7 @@ fn one_client_does_not_change_a_connection_that_others_use() {
     assert_eq!(client.ask(&format!("GET {{{a}}}:n")), "\"5\"");
     // In a MULTI for a node nothing is sent that changes its connection.
     for line in ["CLIENT REPLY OFF", "SELECT 0"] {
-        client.asks(["MULTI", &format!("PFMERGE {{{a}}}:m {{{a}}}:n")]);
+        client.asks(["MULTI", &format!("PFADD {{{a}}}:n x"), &format!("PFMERGE {{{a}}}:m {{{a}}}:n")]);
         let said = client.ask(line);
         assert!(said.starts_with("-ERR"), "{line}: {said}");
         assert!(client.ask("EXEC").starts_with("-EXECABORT"));

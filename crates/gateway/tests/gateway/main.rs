@@ -10,6 +10,7 @@ mod pops;
 mod rights;
 mod scripts;
 mod steps;
+mod streams;
 mod support;
 mod telling;
 mod users;

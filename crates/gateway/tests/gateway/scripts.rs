@@ -393,9 +393,9 @@ fn what_is_returned_again_and_again_is_bounded_and_panics_nobody() {
     assert!(client.ask("EXEC").contains("comes behind it"));
     assert_eq!(client.ask(&format!("XLEN {a}")), "1");
     // A MULTI that one node does has no scripts.
-    let merge = format!("PFMERGE {{{b}}}:m {{{b}}}:n");
-    let said = client.asks(["MULTI", &merge, "EVAL x 0", "EXEC"]);
-    assert!(said[2].contains("leave one of the two out"), "{}", said[2]);
+    let [add, merge] = [format!("PFADD {{{b}}}:n x"), format!("PFMERGE {{{b}}}:m {{{b}}}:n")];
+    let said = client.asks(["MULTI", &add, &merge, "EVAL x 0", "EXEC"]);
+    assert!(said[3].contains("leave one of the two out"), "{}", said[3]);
 }
 
 /// A script goes to a node only if it is sure to use no other keys: there it keeps what it did when it fails.
