@@ -118,7 +118,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Makes times absolute that are relative to now, where the shards are in this process (P71). Elsewhere the shard does it.
+    /// Makes times absolute that are relative to now, where the shards are in this process (P71, A35). Elsewhere the shard does it.
     fn resolve(&self, _op: &mut Operation) {}
 
     /// Whether each operation is carried out when it is issued: mode `none` in this process.

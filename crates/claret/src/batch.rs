@@ -383,7 +383,7 @@ impl Store {
             return Err(Error::Begin(BeginError::Closed));
         }
         for call in &mut calls {
-            if call.op.is_timed() {
+            if call.op.is_timed() || call.op.is_command() {
                 self.backend.resolve(&mut call.op);
             }
             check(&*self.backend, &call.key, &call.op)

@@ -92,7 +92,7 @@ impl Client {
         let (charge, work) = (account.charge(), Work::of(&account, Arc::clone(metrics)));
         shared.waiting.borrow_mut().insert(entry.id, Arc::clone(&replies));
         let mut state = State::default();
-        state.watch.mode = shared.watch_mode;
+        state.watch.mode = shared.modes.watch;
         // What answers cost is charged to the entry, which they know: so it does not own them.
         let answers = Arc::downgrade(&replies);
         entry.note_load(move || {
@@ -520,7 +520,7 @@ impl Client {
         }
         let is_here = self.session.as_ref().is_some_and(|session| session.nodes().is_none());
         let needs_node = matches!(command.way, Way::Node | Way::Blocking | Way::PubSub | Way::Script);
-        if is_here && needs_node && !command.is_waiting_pop() && !is_script(command) {
+        if is_here && needs_node && !is_done_here(command) {
             return Err(format!(
                 "ERR '{}' needs a server, and this gateway keeps its records in its own process: start it with \
                  --store redis://HOST:PORT",
@@ -643,6 +643,14 @@ impl Client {
             }
         }
     }
+}
+
+/// Whether a command of nodes is done where the records are in this process.
+fn is_done_here(command: &Command) -> bool {
+    command.is_waiting_pop()
+        || is_script(command)
+        || command.group == "pubsub"
+        || claret_types::is_done_in_memory(command.name.as_bytes())
 }
 
 fn path_of(command: &Command) -> Path {

@@ -37,7 +37,7 @@ impl Client {
         let Some(session) = self.session.clone() else {
             return Err(Fault::told("NOAUTH Authentication required."));
         };
-        let mode = self.shared.scripts_mode;
+        let mode = self.shared.modes.scripts;
         let at_nodes = session.nodes().is_some();
         if at_nodes && (mode == ScriptsMode::Node || !is_script(command)) {
             return self.apart(&session, command, words).await;
@@ -59,6 +59,7 @@ impl Client {
             let mut plan = Plan::new(Vec::new(), 1);
             plan.script(evaluation);
             let answer = plan.commit(&store, &runner).await?.pop().unwrap_or(Answer::Nil);
+            shared.here.over.notify_waiters();
             publish_all(&shared, &asker, protocol, runner.take_messages()).await;
             Ok(answer)
         };
@@ -188,7 +189,7 @@ impl Client {
     pub(crate) async fn script_command(&mut self, command: &Command, words: &[Word]) -> Option<Answer> {
         let session = self.session.clone()?;
         let at_nodes = session.nodes().is_some();
-        if self.shared.scripts_mode == ScriptsMode::Node && at_nodes {
+        if self.shared.modes.scripts == ScriptsMode::Node && at_nodes {
             return None;
         }
         let name = words.get(1)?.to_ascii_uppercase();

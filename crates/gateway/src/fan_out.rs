@@ -33,6 +33,9 @@ impl Client {
         let Some(session) = self.session.clone() else {
             return Answer::error("NOAUTH Authentication required.");
         };
+        if command.name == "PUBSUB" && session.nodes().is_none() {
+            return self.shared.here.channels.about(words).unwrap_or_else(Answer::from);
+        }
         let asker = (self.state.protocol, self.state.has_logged_in);
         fan_out(&session, asker, command, words).await.unwrap_or_else(Answer::from)
     }

@@ -102,7 +102,7 @@ impl Client {
     pub(crate) async fn function_command(&mut self, command: &Command, words: &[Word]) -> Option<Answer> {
         let session = self.session.clone()?;
         let at_nodes = session.nodes().is_some();
-        if self.shared.scripts_mode == ScriptsMode::Node && at_nodes {
+        if self.shared.modes.scripts == ScriptsMode::Node && at_nodes {
             return None;
         }
         let name = words.get(1)?.to_ascii_uppercase();

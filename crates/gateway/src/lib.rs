@@ -25,7 +25,7 @@
 // | `client`, `one`, `local`, `about`, `info`, `fan_out` | one client; where its commands go |
 // | `queue`, `multi`, `once`, `scripts`, `evaluate`, `publish` | MULTI and EXEC, scripts, and messages that leave with them; `claret-commands` carries them out |
 // | `watching`, `watch`, `place`, `turns`, `turn`, `hot` | WATCH, and turns on what is watched |
-// | `passthrough`, `query`, `blocking`, `read_streams`, `waits`, `subscribe`, `pubsub`, `arriving` | what a node does as it is, and what waits |
+// | `passthrough`, `query`, `blocking`, `read_streams`, `waits`, `subscribe`, `pubsub`, `channels`, `arriving` | what a node does as it is, and what waits |
 // | `users`, `login`, `session` | who gets in, and what each user has |
 // | `shared`, `registry`, `metrics` | what all connections share |
 //
@@ -35,6 +35,7 @@
 mod about;
 mod arriving;
 mod blocking;
+mod channels;
 mod client;
 mod connection;
 mod evaluate;

@@ -86,7 +86,7 @@ impl Client {
     fn reset(&mut self) {
         self.state.queue = None;
         self.unwatch();
-        self.state.watch.mode = self.shared.watch_mode;
+        self.state.watch.mode = self.shared.modes.watch;
         self.state.listening = None;
         self.state.wants = Wants::All;
         self.set_protocol(Protocol::Resp2);

@@ -36,7 +36,7 @@ impl Client {
             return Answer::error("ERR MULTI calls can not be nested");
         }
         let is_here = self.session.as_ref().is_some_and(|session| session.nodes().is_none());
-        let scripts_here = is_here || self.shared.scripts_mode != ScriptsMode::Node;
+        let scripts_here = is_here || self.shared.modes.scripts != ScriptsMode::Node;
         self.state.queue = Some(Queue::new(scripts_here));
         Answer::Ok
     }
@@ -311,7 +311,10 @@ impl Exec {
             }
         };
         match ended {
-            Ok(done) => Ok(done),
+            Ok(done) => {
+                self.shared.here.over.notify_waiters();
+                Ok(done)
+            }
             failed => Box::pin(change_or(failed, &store, expected)).await,
         }
     }

@@ -3,12 +3,15 @@
 use std::time::Instant;
 
 use bytes::Bytes as Word;
-use claret_commands::{Answer, Command, NoKeys, Way};
+use claret_commands::{Answer, Command, NoKeys, Plan, Way};
 
 use crate::client::{Client, crosses_slots};
 use crate::fault::Fault;
 use crate::place;
+use crate::publish::publish;
+use crate::queue::is_publish;
 use crate::request::arguments;
+use crate::session::Session;
 
 impl Client {
     /// A command that uses keys: within what is watched, at its node, or as a transaction.
@@ -29,6 +32,12 @@ impl Client {
         }
         if session.nodes().is_some() && !command.is_own && command.slot(words) != Err(NoKeys::SeveralSlots) {
             return self.apart(&session, command, words).await.unwrap_or_else(Answer::from);
+        }
+        if is_publish(command) {
+            return publish(&self.shared, &session, self.state.protocol, words, Instant::now()).await;
+        }
+        if command.is_step(words) {
+            return self.stepped(&session, command, words).await.unwrap_or_else(Answer::from);
         }
         if !command.way.is_transactional() {
             return crosses_slots(command).into();
@@ -51,5 +60,23 @@ impl Client {
             self.shared.note_fault(&fault);
             Answer::from(fault)
         })
+    }
+
+    /// A command that servers carry out, or in this process who keeps the records, as a transaction (A19, A34).
+    pub(crate) async fn stepped(
+        &mut self,
+        session: &Session,
+        command: &'static Command,
+        words: &[Word],
+    ) -> Result<Answer, Fault> {
+        let mut plan = Plan::new(Vec::new(), 1);
+        plan.command(command, arguments(words))?;
+        let store = self.shared.store_for(session, &self.caller).await?;
+        let work = self.work.clone();
+        let answers = self.until_gone(plan.commit(&store, &work)).await?;
+        if command.writes {
+            self.shared.here.over.notify_waiters();
+        }
+        Ok(answers.into_iter().next().unwrap_or(Answer::NilArray))
     }
 }

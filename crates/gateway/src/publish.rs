@@ -24,7 +24,12 @@ pub(crate) async fn publish<W: AsRef<[u8]>>(
     began: Instant,
 ) -> Answer {
     let Some(nodes) = session.nodes() else {
-        return Answer::error("ERR no server is here that sends messages");
+        let [name, channel, text] = [0, 1, 2].map(|at| Word::copy_from_slice(words[at].as_ref()));
+        return Answer::Int(shared.here.channels.publish(
+            name.eq_ignore_ascii_case(b"SPUBLISH"),
+            &channel,
+            &text,
+        ));
     };
     let slot = named(words[0].as_ref()).and_then(|command| command.slot(words).unwrap_or_default());
     let sent = async {

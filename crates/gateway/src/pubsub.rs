@@ -1,4 +1,4 @@
-//! Channels that a client listens to: on a connection to a node of its own, which is carried through.
+//! Channels that a client listens to: on a connection to a node of its own, which is carried through, or of this process.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,6 +9,7 @@ use claret_redis::Raw;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::channels::ListeningHere;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::registry::Entry;
@@ -18,8 +19,21 @@ use crate::request;
 /// Commands that wait for the connection.
 const COMMANDS_MAX: usize = 64;
 
-/// See the module's text. Dropping it ends the connection.
-pub(crate) struct Listening {
+/// Where a client listens.
+pub(crate) enum Listening {
+    AtNode(ListeningAtNode),
+    Here(ListeningHere),
+}
+
+impl Listening {
+    /// What a client that speaks RESP2 may say while it listens.
+    pub(crate) fn allows(command: &Command) -> bool {
+        command.name.ends_with("SUBSCRIBE") || matches!(command.name, "PING" | "QUIT" | "RESET")
+    }
+}
+
+/// On a connection to a node. Dropping it ends the connection.
+pub(crate) struct ListeningAtNode {
     pub(crate) node: String,
     commands: mpsc::Sender<Sent>,
     task: JoinHandle<()>,
@@ -35,14 +49,14 @@ struct Sent {
 /// Sent behind each command: the node's answer says that all confirmations have come, however many there are.
 const MARK: &[u8] = b"claret-gateway-mark";
 
-impl Drop for Listening {
+impl Drop for ListeningAtNode {
     fn drop(&mut self) {
         self.task.abort();
         self.metrics.subscribed.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Listening {
+impl ListeningAtNode {
     /// Carries through what comes on a connection to a node.
     pub(crate) fn begin(
         raw: Raw,
@@ -57,7 +71,7 @@ impl Listening {
         let carry = Carry { raw, replies, unread_max, memory, entry };
         let task = tokio::task::spawn_local(carry.run(receiver));
         metrics.subscribed.fetch_add(1, Ordering::Relaxed);
-        Listening { node, commands, task, metrics }
+        ListeningAtNode { node, commands, task, metrics }
     }
 
     /// Sends a command and waits until all of it is confirmed: how many channels and patterns there are then; `None` if the node is
@@ -72,11 +86,6 @@ impl Listening {
             commands.send(Sent { bytes, done }).await.ok()?;
             confirmed.await.ok()
         }
-    }
-
-    /// What a client that speaks RESP2 may say while it listens.
-    pub(crate) fn allows(command: &Command) -> bool {
-        command.name.ends_with("SUBSCRIBE") || matches!(command.name, "PING" | "QUIT" | "RESET")
     }
 }
 

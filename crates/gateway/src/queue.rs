@@ -44,7 +44,7 @@ pub(crate) fn is_of_connection(command: &Command, words: &[Word]) -> bool {
 }
 
 /// Whether it sends a message.
-fn is_publish(command: &Command) -> bool {
+pub(crate) fn is_publish(command: &Command) -> bool {
     matches!(command.name, "PUBLISH" | "SPUBLISH")
 }
 

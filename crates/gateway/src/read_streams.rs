@@ -4,19 +4,19 @@
 //! each slot. Who has an answer first ends the others; what a group was given by then is answered as well.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes as Word, BytesMut};
-use claret_commands::{Answer, Command, Plan};
+use claret_commands::{Answer, Command, named};
 use tokio::sync::Mutex;
 
 use crate::client::Client;
 use crate::fault::Fault;
 use crate::passthrough::{ask_apart, ask_beside};
-use crate::request::arguments;
 use crate::resp::Protocol;
 use crate::session::{Nodes, Session};
 use crate::waits::{Ending, Unblock, WaitsAt};
@@ -43,9 +43,14 @@ impl Client {
         let block = Block::of(command, words)?;
         let protocol = self.state.protocol;
         let began = Instant::now();
-        let found = self.read_now(session, command, words).await?;
+        let found = self.stepped(session, command, words).await?;
         let (Some(block), Answer::Nil | Answer::NilArray) = (block, &found) else {
             return Ok(shaped(found, protocol));
+        };
+        let Some(nodes) = session.nodes() else {
+            let time =
+                (block.ms > 0).then(|| Duration::from_millis(block.ms).saturating_sub(began.elapsed()));
+            return Box::pin(self.wait_here(session, command, words, time)).await;
         };
         let parts = block.parts(command, words, began.elapsed());
         if parts.len() > SLOTS_MAX {
@@ -53,7 +58,6 @@ impl Client {
                 "ERR streams in over {SLOTS_MAX} slots are waited for: use several commands"
             )));
         }
-        let nodes = session.nodes().expect("its streams are in several slots");
         let (entry, unblock) = (Arc::clone(&self.entry), Arc::new(Unblock::default()));
         let places: Vec<Place> = parts.iter().map(|_| Place::default()).collect();
         let note = async |own: &Place, at: Option<WaitsAt>| {
@@ -87,27 +91,94 @@ impl Client {
         }
         entry.waits_at(None).await;
         match ended {
-            Err(Ending::Error) if answers.iter().all(|answer| !has_entries(answer)) => {
-                Ok(Answer::error("UNBLOCKED client unblocked via CLIENT UNBLOCK"))
-            }
+            Err(Ending::Error) if answers.iter().all(|answer| !has_entries(answer)) => Ok(unblocked()),
             Err(_) => joined(answers, protocol, true),
             Ok(_) => joined(answers, protocol, false),
         }
     }
 
-    /// What is there.
-    async fn read_now(
+    /// The same of streams of this process: after each transaction of its clients those who wait look again.
+    async fn wait_here(
         &mut self,
         session: &Session,
         command: &'static Command,
         words: &[Word],
+        time: Option<Duration>,
     ) -> Result<Answer, Fault> {
-        let mut plan = Plan::new(Vec::new(), 1);
-        plan.command(command, arguments(words))?;
-        let store = self.shared.store_for(session, &self.caller).await?;
-        let work = self.work.clone();
-        let answers = self.until_gone(plan.commit(&store, &work)).await?;
-        Ok(answers.into_iter().next().unwrap_or(Answer::NilArray))
+        let until = time.map(|time| Instant::now() + time);
+        let (shared, entry, unblock) =
+            (Rc::clone(&self.shared), Arc::clone(&self.entry), Arc::new(Unblock::default()));
+        entry.waits_at(Some(WaitsAt::Here(Arc::clone(&unblock)))).await;
+        let mut words = words.to_vec();
+        self.from_now_on(session, command, &mut words).await?;
+        let answer = loop {
+            let mut over = pin!(shared.here.over.notified());
+            over.as_mut().enable();
+            let found = self.stepped(session, command, &words).await;
+            if !matches!(found, Ok(Answer::Nil | Answer::NilArray)) {
+                break found;
+            }
+            let wait = async {
+                tokio::select! {
+                    biased;
+                    how = unblock.told() => Some(how),
+                    () = over => None,
+                    () = passed(until) => Some(Ending::Timeout),
+                }
+            };
+            match self.unless_gone(wait).await {
+                None => break Err(Fault::told("ERR the client is gone")),
+                Some(None) => {}
+                Some(Some(Ending::Timeout)) => break Ok(Answer::NilArray),
+                Some(Some(Ending::Error)) => break Ok(unblocked()),
+            }
+        };
+        entry.waits_at(None).await;
+        answer.map(|answer| shaped(answer, self.state.protocol))
+    }
+
+    /// Whoever waits for what comes behind the last entry (`$`) means that of now.
+    async fn from_now_on(
+        &mut self,
+        session: &Session,
+        command: &'static Command,
+        words: &mut [Word],
+    ) -> Result<(), Fault> {
+        let places: Vec<usize> = command.keys.of(words).into_iter().flatten().collect();
+        let about = named(b"XINFO").expect("it is in the table");
+        for key in &places {
+            let id = key + places.len();
+            if &words[id][..] != b"$" {
+                continue;
+            }
+            let asked = [Word::from("XINFO"), Word::from("STREAM"), words[*key].clone()];
+            let last = match self.stepped(session, about, &asked).await {
+                Ok(Answer::Array(told)) => last_id(told),
+                _ => None, // There is none, or what is there is told when it is read.
+            };
+            words[id] = last.unwrap_or_else(|| Word::from("0-0"));
+        }
+        Ok(())
+    }
+}
+
+fn last_id(told: Vec<Answer>) -> Option<Word> {
+    let at = told.iter().position(|it| *it == Answer::text("last-generated-id"))?;
+    match told.get(at + 1) {
+        Some(Answer::Bulk(id)) => Some(Word::copy_from_slice(id)),
+        _ => None,
+    }
+}
+
+fn unblocked() -> Answer {
+    Answer::error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
+}
+
+/// Until that time; for ever if there is none.
+async fn passed(until: Option<Instant>) {
+    match until {
+        Some(until) => tokio::time::sleep_until(until.into()).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -27,7 +27,7 @@ use crate::metrics::Metrics;
 use crate::registry::{Ends, Registry};
 use crate::scripts::{Scripts, ScriptsMode};
 use crate::session::{Backing, Nodes, Session};
-use crate::shared::{Draining, Identity, Shared, Times};
+use crate::shared::{Draining, Here, Identity, Modes, Shared, Times};
 use crate::stream::Stream;
 use crate::users::{AtNodes, Strangers, Users};
 use crate::watch::WatchMode;
@@ -251,8 +251,7 @@ impl Gateway {
             users,
             limits: self.limits,
             times: Times::of(self.watch, self.wait),
-            watch_mode: self.watch_mode,
-            scripts_mode: self.scripts_mode,
+            modes: Modes { watch: self.watch_mode, scripts: self.scripts_mode },
             scripts: Scripts::default(),
             functions: Default::default(),
             waiting: Default::default(),
@@ -260,6 +259,7 @@ impl Gateway {
             registry,
             memory: Arc::new(memory),
             arriving: Arc::default(),
+            here: Here::default(),
             draining: Arc::clone(&handle.draining),
             identity: Identity::new(doors.iter().find_map(Door::port).unwrap_or(0)),
             logger,

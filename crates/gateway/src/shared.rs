@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use claret_planted::{Bug, is_planted};
 use tokio::sync::Notify;
 
 use crate::arriving::Arriving;
+use crate::channels::Channels;
 use crate::fault::{Fault, no_connection, still_there};
 use crate::limits::GatewayLimits;
 use crate::memory::Memory;
@@ -28,9 +30,7 @@ use crate::watch::WatchMode;
 pub(crate) struct Shared {
     pub(crate) users: Users,
     pub(crate) limits: GatewayLimits,
-    /// What WATCH is of, unless a connection says so itself.
-    pub(crate) watch_mode: WatchMode,
-    pub(crate) scripts_mode: ScriptsMode,
+    pub(crate) modes: Modes,
     pub(crate) scripts: Scripts,
     pub(crate) functions: RefCell<Functions>,
     pub(crate) times: Times,
@@ -40,9 +40,27 @@ pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) arriving: Arc<Arriving>,
+    pub(crate) here: Here,
     pub(crate) draining: Arc<Draining>,
     pub(crate) identity: Identity,
     pub(crate) logger: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What a gateway is started with, and a connection may change for itself.
+#[derive(Default)]
+pub(crate) struct Modes {
+    /// What WATCH is of.
+    pub(crate) watch: WatchMode,
+    /// Where scripts run.
+    pub(crate) scripts: ScriptsMode,
+}
+
+/// What servers do otherwise, where the records are in this process.
+#[derive(Default)]
+pub(crate) struct Here {
+    pub(crate) channels: Rc<Channels>,
+    /// Tells those who wait for streams that a transaction is over.
+    pub(crate) over: Notify,
 }
 
 /// How long something takes at most.

@@ -6,12 +6,15 @@ use bytes::{Bytes as Word, BytesMut};
 use claret_commands::{Answer, Command, NoKeys};
 
 use crate::client::{Client, crosses_slots};
-use crate::pubsub::Listening;
+use crate::pubsub::{Listening, ListeningAtNode};
 use crate::resp::{Protocol, write};
 
 impl Client {
     /// SUBSCRIBE and its kin. The node confirms, so the gateway answers nothing.
     pub(crate) async fn subscribe(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
+        if self.session.as_ref().is_some_and(|session| session.nodes().is_none()) {
+            return self.subscribe_here(command, words);
+        }
         let slot = match command.slot(words) {
             Ok(slot) => slot,
             Err(NoKeys::SeveralSlots) => return Some(crosses_slots(command).into()),
@@ -26,7 +29,9 @@ impl Client {
             }
         }
         let node = self.node_of(slot).await;
-        let listening = self.state.listening.as_ref().expect("it was begun");
+        let Some(Listening::AtNode(listening)) = &self.state.listening else {
+            unreachable!("it was begun at a node")
+        };
         if slot.is_some() && node.is_some_and(|node| node != listening.node) {
             return Some(Answer::error(
                 "CROSSSLOT a connection listens at one node, and the slot of this channel is on another: use a connection for each, or \
@@ -66,8 +71,32 @@ impl Client {
         let (replies, entry) = (Arc::clone(&self.replies), Arc::clone(&self.entry));
         let memory = Arc::clone(&self.shared.memory);
         let unread_max = self.shared.limits.unread_messages_max;
-        self.state.listening = Some(Listening::begin(raw, replies, entry, memory, unread_max));
+        let listening = ListeningAtNode::begin(raw, replies, entry, memory, unread_max);
+        self.state.listening = Some(Listening::AtNode(listening));
         Ok(())
+    }
+
+    /// The same with the channels of this process, which confirm as a node does.
+    fn subscribe_here(&mut self, command: &'static Command, words: &[Word]) -> Option<Answer> {
+        let begun = self.state.listening.is_some();
+        if !begun && command.name.contains("UNSUBSCRIBE") {
+            return Some(nothing_left(command, words, self.state.protocol));
+        }
+        let shared = &self.shared;
+        let listening = match self.state.listening.take() {
+            Some(Listening::Here(listening)) => listening,
+            _ => {
+                let form = (self.state.protocol, shared.limits.unread_messages_max);
+                shared.here.channels.begin(&self.replies, &self.entry, &shared.memory, form)
+            }
+        };
+        let changed = listening.change(command, &words[1..]);
+        self.state.listening = match changed {
+            Ok(0) => None,
+            Err(_) if !begun => None,
+            _ => Some(Listening::Here(listening)),
+        };
+        changed.err().map(Answer::from)
     }
 }
 

@@ -88,6 +88,8 @@ pub(crate) fn install(machine: &mut Machine) -> Result<(), Raise> {
     for (name, number) in redis::NUMBERS {
         set(machine, redis, name, Value::Number(*number))?;
     }
+    // As Valkey names it.
+    set(machine, globals, "server", Value::Table(redis))?;
     let version = machine.heap.text(redis::VERSION.as_bytes())?;
     set(machine, redis, "REDIS_VERSION", Value::Text(version))?;
     let metatable = machine.heap.table(0, 1)?;

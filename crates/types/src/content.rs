@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use crate::erased::State;
 use crate::rows::{ROWS, Row};
 use crate::words::malformed;
-use crate::{Bytes, Expiry, FromReply, OpError, Register, Reply, TopK};
+use crate::{Bytes, DataType, Expiry, FromReply, OpError, Register, Reply, Stream, TopK};
 
 /// A record with more bytes cannot be moved: the words are counted, and 16 for each.
 pub const CONTENT_BYTES_MAX: usize = 1 << 20;
@@ -199,7 +199,13 @@ pub(crate) fn any_words_of(state: &State) -> Result<Vec<Bytes>, OpError> {
 /// They describe none.
 pub(crate) fn state_of(words: &[Bytes]) -> Result<State, OpError> {
     check_size(words)?;
-    any_state_of(words)
+    // A server is given no stream in words: it has commands for that.
+    match words.first() {
+        Some(name) if *name == Bytes::from(Stream::NAME) => {
+            Err(malformed(format_args!("{name} with {} words", words.len() - 1)))
+        }
+        _ => any_state_of(words),
+    }
 }
 
 /// [`state_of`] without a bound.

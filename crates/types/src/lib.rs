@@ -40,6 +40,7 @@ mod scored_set;
 mod set;
 mod span;
 mod stored;
+mod stream;
 mod summary_bag;
 mod text;
 mod topk;
@@ -51,7 +52,7 @@ pub use bounded_counter::{Bounded, BoundedCounter, BoundedCounterEffect, Bounded
 pub use builtin::{BuiltIn, Native};
 pub use bytes::Bytes;
 pub use claim::{Claim, Claims, Draw, Held, MODES_MAX, Mode, Modes, Room, Scope, modes};
-pub use command::{Command, Run};
+pub use command::{Command, Run, is_done_in_memory};
 pub use content::{
     CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Content, DIGEST_BYTES_MAX, DIGEST_ELEMENTS_MAX, check_digestible,
 };
@@ -83,6 +84,7 @@ pub use schema::{
 };
 pub use scored_set::{ScoredSet, ScoredSetEffect, ScoredSetOp};
 pub use set::{Set, SetEffect, SetOp, SetState};
+pub use stream::{Entries, Stream};
 pub use summary_bag::{Summary, SummaryBag, SummaryBagEffect, SummaryBagOp};
 pub use text::{Text, is_canonical_integer, no_number};
 pub use topk::{Best, TopK, TopKEffect, TopKOp};

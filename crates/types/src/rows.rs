@@ -50,8 +50,8 @@ impl Row {
 
 macro_rules! rows {
     ($($place:literal $kind:ident),* $(,)?) => {
-        /// Those that records have.
-        pub(crate) const ROWS: &[Row] = &[$(Row::of::<crate::$kind>()),*];
+        /// Those that records have, streams among them, which have no operations.
+        pub(crate) const ROWS: &[Row] = &[$(Row::of::<crate::$kind>(),)* Row::of::<crate::Stream>()];
     };
 }
 
@@ -59,7 +59,7 @@ crate::with_types!(rows);
 
 /// The built-in types that records have, each with the operations of its [`Examples`](crate::Examples).
 pub fn builtin_examples() -> impl Iterator<Item = (&'static TypeInfo, Vec<Operation>)> {
-    ROWS.iter().map(|row| (row.info, (row.examples)()))
+    ROWS.iter().filter(|row| !row.info.methods.is_empty()).map(|row| (row.info, (row.examples)()))
 }
 
 impl TypeInfo {

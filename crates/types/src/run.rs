@@ -11,6 +11,16 @@ impl Operation {
             _ => None,
         }
     }
+
+    /// Has a command that is carried out in memory do the same whenever that is: `XADD ... *` is by the clock of whoever was given it. Not
+    /// for hosts with servers.
+    pub fn resolve_in_memory(&mut self, now: impl FnOnce() -> u64) {
+        if let Some(KeyspaceOp::Run(command)) = self.keyspace()
+            && let Some(command) = command.at_time(now)
+        {
+            *self = Operation::from(KeyspaceOp::Run(command));
+        }
+    }
 }
 
 impl Effect {

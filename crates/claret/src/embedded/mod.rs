@@ -36,7 +36,7 @@ use std::time::{Duration, Instant, SystemTime};
 use claret_core::message::{Link, Refusal, Seen};
 use claret_core::{CallNo, Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time, Waits, key_hash};
 use claret_planted::{Bug, is_planted};
-use claret_types::{Bytes, Expiry, OpError, Operation, Reply, Schema, State};
+use claret_types::{Bytes, Expiry, OpError, Operation, Reply, Schema, State, is_done_in_memory};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
@@ -281,7 +281,8 @@ impl Backend for Embedded {
     }
 
     fn knows(&self, op: &Operation) -> Result<(), OpError> {
-        if let Some(name) = op.command().and_then(|command| command.words().first()) {
+        let command = op.command().and_then(|command| command.words().first());
+        if let Some(name) = command.filter(|name| !is_done_in_memory(name)) {
             let message = format!(
                 "{name} is carried out by servers, and these records are in this process; use a cluster"
             );
@@ -350,6 +351,7 @@ impl Backend for Embedded {
 
     fn resolve(&self, op: &mut Operation) {
         op.resolve(unix_ms);
+        op.resolve_in_memory(unix_ms);
     }
 
     fn keys(self: Arc<Self>, pattern: Bytes) -> Box<dyn Pages> {

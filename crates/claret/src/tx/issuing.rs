@@ -124,7 +124,7 @@ impl Tx {
     /// Lets an operation in: the attempt runs, the operation is well-formed, and there are not too many.
     pub(super) fn admit(&self, state: &mut State, key: Bytes, mut op: Operation) -> Result<Call, Error> {
         self.check_open(state)?;
-        if op.is_timed() {
+        if op.is_timed() || op.is_command() {
             self.shared.backend.resolve(&mut op);
         }
         let limit = self.shared.backend.limits().calls_max;

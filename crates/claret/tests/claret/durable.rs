@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use claret::types::{ExpiresAt, Expiry};
 use claret::{
-    Error, Operation, Records, Store, blocking,
+    Error, Operation, Records, Reply, Store, blocking,
     durability::{BackupError, OpenError, SyncPolicy},
     errors::BeginError,
 };
@@ -53,6 +53,44 @@ fn records_of_every_type_are_there_again() {
     })
     .expect("nobody is in the way");
     store.check_invariants();
+}
+
+/// A35: an id that was drawn is the same when the log is read again, and what comes later is behind it. Both from the log and from a
+/// snapshot.
+#[test]
+fn streams_are_there_again_with_the_ids_they_had() {
+    let folder = TestFolder::new();
+    let run = |store: &Store, words: &[&str]| -> Result<Reply, Error> {
+        let batch = store.batch();
+        let answer = batch.command("log", words);
+        Ok(wait(batch.commit())?.get(answer)?)
+    };
+    let mut seen = Reply::Array(Vec::new());
+    for snapshot in [false, true, false] {
+        let store = Store::open(folder.path()).expect("it is opened");
+        assert_eq!(run(&store, &["XRANGE", "log", "-", "+"]).expect("it is read"), seen);
+        for _ in 0..3 {
+            run(&store, &["XADD", "log", "MAXLEN", "5", "*", "f", "v"]).expect("it is added");
+        }
+        run(&store, &["EXPIRE", "log", "1000"]).expect("it is there");
+        seen = run(&store, &["XRANGE", "log", "-", "+"]).expect("it is read");
+        if snapshot {
+            let folder = TestFolder::new();
+            let copy = folder.path().join("copy");
+            wait(store.backup(&copy)).expect("it is copied");
+            let again = Store::open(&copy).expect("the copy is opened");
+            assert_eq!(run(&again, &["XRANGE", "log", "-", "+"]).expect("it is read"), seen);
+            wait(again.close()).expect("it closes");
+        }
+        assert!(wait(store.key("log").ttl()).is_ok());
+        wait(store.close()).expect("it closes");
+    }
+    assert!(matches!(&seen, Reply::Array(entries) if entries.len() == 5));
+    let store = Store::open(folder.path()).expect("it is opened");
+    let refused = run(&store, &["GEOADD", "log", "1", "1", "x"]).expect_err("no server is here").to_string();
+    assert!(refused.contains("GEOADD is carried out by servers"), "{refused}");
+    let error = wait(store.list("log").push_back("x")).expect_err("it is a stream").to_string();
+    assert!(error.contains("stream"), "{error}");
 }
 
 /// The last time that servers have, and one that was refused for long.

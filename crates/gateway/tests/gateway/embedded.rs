@@ -31,7 +31,7 @@ fn it_is_a_small_server() {
         ["[2, [\"1\", \"2\"], 3, 1, 1]", "[\"f\", \"1\", \"g\", \"2\"]", "[\"c\", \"a\"]", "zset", "4"]
     );
     assert_eq!(said[14..], ["[\"0\", [\"h\"]]", "OK", "0"]);
-    for line in ["XADD s * f v", "XREAD BLOCK 0 STREAMS s 0", "SUBSCRIBE c", "CONFIG SET a b"] {
+    for line in ["XGROUP CREATE s g $ MKSTREAM", "GEOADD g 1 1 m", "DUMP s", "CONFIG SET a b"] {
         let said = client.ask(line);
         assert!(said.contains("needs a server") && said.contains("--store redis://"), "{line}: {said}");
     }
@@ -127,4 +127,97 @@ fn what_takes_long_by_itself_is_bounded() {
     }
     assert_eq!(client.ask("LCS a b LEN"), "4000");
     assert!(client.ask("LCS c c LEN").contains("exceeds 65 MiB"));
+}
+
+#[test]
+fn streams_are_kept_in_the_process() {
+    let gateway = in_process();
+    let (mut client, mut waits) = (gateway.client(), gateway.client());
+    let said = client.asks([
+        "XADD s 1-1 f v",
+        "XADD s 1-1 f v",
+        "XADD s 2-1 g w",
+        "XLEN s",
+        "TYPE s",
+        "XRANGE s - + COUNT 1",
+        "XREAD COUNT 1 STREAMS s t 0 0",
+        "GET s",
+        "XDEL s 1-1",
+        "EXPIRE s 100",
+        "TTL s",
+    ]);
+    assert!(said[1].contains("equal or smaller") && said[7].starts_with("-WRONGTYPE"), "{said:?}");
+    assert_eq!(said[2..6], ["\"2-1\"", "2", "stream", "[[\"1-1\", [\"f\", \"v\"]]]"]);
+    assert_eq!(said[6], "[[\"s\", [[\"1-1\", [\"f\", \"v\"]]]]]");
+    assert_eq!(said[8..], ["1", "1", "100"]);
+    let said = client.asks([
+        "MULTI",
+        "XADD t 1-1 f v",
+        "INCR n",
+        "XADD t 2-1 f v",
+        "XLEN t",
+        "EXPIRE t 50",
+        "XTRIM t MAXLEN 1",
+        "EXEC",
+    ]);
+    assert_eq!(said[7], "[\"1-1\", 1, \"2-1\", 2, 1, 1]");
+    // All or nothing.
+    let said = client.asks(["MULTI", "INCR n", "XADD t 1-1 f v", "EXEC", "GET n"]);
+    assert!(said[3].contains("equal or smaller"), "{said:?}");
+    assert_eq!(said[4], "\"1\"");
+    client.send_words(&[
+        "EVAL",
+        "local id = redis.call('XADD','s','*','f','v') return {id, #id > 3, redis.call('XLEN','t')}",
+        "0",
+    ]);
+    assert!(client.hear().ends_with(", 1, 1]"));
+    // Who waits hears of what comes, whoever brings it.
+    for bring in [vec!["XADD new * f v"], vec!["MULTI", "XADD new * f v", "EXEC"]] {
+        waits.say("XREAD BLOCK 0 STREAMS none new $ $");
+        while !client.ask("CLIENT LIST").contains("flags=b") {
+            std::thread::yield_now();
+        }
+        bring.iter().for_each(|line| drop(client.ask(line)));
+        assert!(waits.hear().starts_with("[[\"new\", [[\""));
+    }
+    assert_eq!(waits.ask("XREAD BLOCK 10 STREAMS none new $ $"), "nil[]");
+}
+
+#[test]
+fn channels_are_those_of_the_process() {
+    let gateway = in_process();
+    let (mut client, mut listens, mut other) = (gateway.client(), gateway.client(), gateway.client());
+    assert_eq!(listens.ask("SUBSCRIBE a b"), "[\"subscribe\", \"a\", 1]");
+    assert_eq!(listens.hear(), "[\"subscribe\", \"b\", 2]");
+    assert_eq!(listens.ask("PSUBSCRIBE a*"), "[\"psubscribe\", \"a*\", 3]");
+    other.ask("HELLO 3");
+    assert_eq!(other.ask("SSUBSCRIBE a"), "push[\"ssubscribe\", \"a\", 1]");
+    assert_eq!(client.asks(["PUBLISH a x", "PUBLISH c x", "SPUBLISH a y"]), ["2", "0", "1"]);
+    assert_eq!(listens.hear(), "[\"message\", \"a\", \"x\"]");
+    assert_eq!(listens.hear(), "[\"pmessage\", \"a*\", \"a\", \"x\"]");
+    assert_eq!(other.hear(), "push[\"smessage\", \"a\", \"y\"]");
+    let said = client.asks([
+        "PUBSUB CHANNELS",
+        "PUBSUB NUMSUB a c",
+        "PUBSUB NUMPAT",
+        "PUBSUB SHARDCHANNELS",
+        "PUBSUB WHAT",
+    ]);
+    assert_eq!(said[..4], ["[\"a\", \"b\"]", "[\"a\", 1, \"c\", 0]", "1", "[\"a\"]"]);
+    assert!(said[4].contains("CHANNELS"), "{}", said[4]);
+    // In a MULTI and in a script they leave with the commit, or not at all.
+    client.asks(["SET text x", "MULTI", "PUBLISH b 1", "INCR text", "EXEC", "MULTI", "PUBLISH b 2", "EXEC"]);
+    client.send_words(&["EVAL", "return redis.call('PUBLISH','b','3')", "0"]);
+    assert_eq!(client.hear(), "0");
+    assert_eq!([listens.hear(), listens.hear()].map(|it| it.contains("\"b\"")), [true, true]);
+    assert!(listens.ask("GET text").contains("only (P|S)SUBSCRIBE"));
+    let said =
+        listens.asks(["PING", "UNSUBSCRIBE a", "UNSUBSCRIBE", "PUNSUBSCRIBE", "UNSUBSCRIBE", "GET text"]);
+    assert_eq!(said[..2], ["[\"pong\", \"\"]", "[\"unsubscribe\", \"a\", 2]"]);
+    assert_eq!(said[2..4], ["[\"unsubscribe\", \"b\", 1]", "[\"punsubscribe\", \"a*\", 0]"]);
+    assert_eq!(said[4..], ["[\"unsubscribe\", nil, 0]", "\"x\""]);
+    drop(other);
+    while client.ask("SPUBLISH a y") != "0" {
+        std::thread::yield_now();
+    }
 }

@@ -6,7 +6,7 @@ use claret_core::message::{Refusal, Request, Response};
 use claret_types::Reply;
 use redis::Value;
 
-use crate::common::beside::{Waits, bulk, ok, rig, run};
+use crate::common::beside::{Waits, bulk, number, ok, rig, run};
 use crate::common::{Process, Server, wait_until};
 
 /// The calls of one transaction: what it is answered, or why it is refused.
@@ -51,6 +51,38 @@ fn commands_are_carried_out_in_their_order_and_answer_with_the_commit() {
     assert_eq!(ok(&mut plain, "TTL log"), Value::Int(100));
     assert_eq!(ok(&mut plain, "GET sum"), bulk("3"));
     assert_eq!(ok(&mut plain, "DBSIZE"), Value::Int(3), "what was tried on other keys is gone");
+}
+
+/// Bug: each command was looked at behind all that came before it, so that a MULTI of 4,000 XADD took two seconds.
+#[test]
+fn many_commands_of_one_transaction_are_not_looked_at_again_for_each() {
+    let (_server, mut process, mut plain) = rig();
+    let before = number(&mut plain, "replays");
+    let calls = vec![("log", "RECORD.RUN XADD log * f v"); 300];
+    assert_eq!(commit(&mut process, &calls).expect("it commits").len(), 300);
+    assert_eq!(ok(&mut plain, "XLEN log"), Value::Int(300));
+    let looked_at = number(&mut plain, "replays") - before;
+    assert!(looked_at < 600, "{looked_at}");
+    // What matters of them is known, however many there are.
+    let many = |first: &[&'static str], last: &'static str| {
+        let padding = ["RECORD.RUN EXPIRE other 100"; 12].map(|words| ("other", words));
+        let own = first.iter().map(|words| ("other", *words));
+        own.chain(padding).chain([("other", last)]).collect::<Vec<_>>()
+    };
+    let add = "RECORD.RUN XADD other 5-1 f v";
+    let create = "RECORD.RUN XGROUP CREATE other g $";
+    let read = "RECORD.RUN XREADGROUP GROUP g me STREAMS other >";
+    for (first, last, why) in [
+        (&[add, create][..], create, "BUSYGROUP"),
+        (&[add, create, "RECORD.RUN DEL other", add], read, "NOGROUP"),
+        (&[add, "RECORD.RUN DEL other", "RECORD.RUN RPUSH other x"], "RECORD.RUN XLEN other", "WRONGTYPE"),
+        (&[add, create, "RECORD.RUN XGROUP DESTROY other g"], read, "NOGROUP"),
+    ] {
+        let said = commit(&mut process, &many(first, last)).expect_err("it cannot be done").to_string();
+        assert!(said.contains(why), "{first:?} {last}: {said}");
+    }
+    let again = [add, create, "RECORD.RUN DEL other", add, create, "RECORD.RUN XADD other 6-1 f v"];
+    assert_eq!(commit(&mut process, &many(&again, read)).expect("it commits").len(), 19);
 }
 
 #[test]

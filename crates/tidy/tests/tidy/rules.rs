@@ -15,6 +15,8 @@ const PURE_DEPENDENCIES: &[&str] = &[
     "hashbrown",
     "indexmap",
     "postcard",
+    // A map that shares what it has in common with its copies.
+    "rpds",
     "serde",
     // Reads and writes bytes in memory; what reads from files and sockets takes them as arguments.
     "serde_json",

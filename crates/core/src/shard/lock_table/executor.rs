@@ -225,7 +225,10 @@ impl Executor {
             return Ok((call.op.execute(Some(&of_own_change(unique)), unique)?, Room::UNBOUNDED));
         }
         if let Some(External(records)) = self.external {
-            let own = own_effects(own, call.member, [&call.op].into_iter());
+            let own = match own.filter(|_| call.op.command().is_some() && !is_planted(Bug::NoOverlay)) {
+                Some(own) => own.effects_for_command(call.member),
+                None => own_effects(own, call.member, [&call.op].into_iter()),
+            };
             counts.replay(own.len());
             let partial = records.partial_state(key, &call.op, &own);
             counts.read(records.take_read());

@@ -147,6 +147,7 @@ fn found(record: &Record<'_, impl Server>, own: &[&Effect]) -> Option<Found> {
             Some(KeyspaceEffect::Remove) => None,
             Some(KeyspaceEffect::Put(state)) => of(native_of(state)),
             Some(KeyspaceEffect::Run(run)) if !run.writes => found,
+            Some(KeyspaceEffect::Run(run)) if is_about_end(run) => found,
             Some(KeyspaceEffect::Run(run)) if removes(run) => None,
             Some(KeyspaceEffect::Run(run)) => match record.server.row(&run.words[0]).map(|row| row.kind) {
                 // Of what takes things out something may be left.
@@ -162,6 +163,13 @@ fn found(record: &Record<'_, impl Server>, own: &[&Effect]) -> Option<Found> {
 
 fn removes(run: &Run) -> bool {
     [&b"del"[..], b"unlink", b"getdel"].iter().any(|name| run.words[0].eq_ignore_ascii_case(name))
+}
+
+/// It changes nothing but when the record ends, unless that is now.
+fn is_about_end(run: &Run) -> bool {
+    ["EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "PERSIST"]
+        .iter()
+        .any(|name| run.words[0].eq_ignore_ascii_case(name.as_bytes()))
 }
 
 fn native_of(state: &State) -> &'static str {

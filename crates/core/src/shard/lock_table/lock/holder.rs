@@ -7,7 +7,7 @@
 use std::any::TypeId;
 use std::fmt;
 
-use claret_types::{Claims, Effect, Held, Modes, Operation, Room, Scope};
+use claret_types::{Claims, Effect, Held, Modes, Operation, Room, Run, Scope};
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
@@ -101,6 +101,17 @@ struct Sums {
     effects: Vec<u32>,
     /// How many of them.
     undone: usize,
+    /// The same, but for commands for which a later one stands ([`Run::stands_for`]).
+    decisive: Vec<Decisive>,
+}
+
+/// A call with an effect that may matter to whether a command can be done.
+#[derive(Clone, Debug, PartialEq)]
+struct Decisive {
+    at: u32,
+    member: Member,
+    /// The command that it runs, if it runs one.
+    run: Option<Run>,
 }
 
 impl Holder {
@@ -144,7 +155,8 @@ impl Holder {
         }
         if let Some(sums) = &mut self.sums {
             sums.undone += undone;
-            if sums.undone > sums.effects.len() / 2 {
+            // What a command stood for that is undone counts again.
+            if sums.undone > sums.effects.len() / 2 || self.runs_commands && undone > 0 {
                 **sums = Sums::of(&self.items);
             }
         }
@@ -209,6 +221,13 @@ impl Holder {
             Some(places) => all_of(&places),
             None => all_of(&sums.effects),
         }
+    }
+
+    /// A member's effects that may matter to whether a host can do a command, in order. Of thousands of commands on one record few do.
+    pub(in super::super) fn effects_for_command(&self, member: Member) -> SmallVec<[&Effect; 4]> {
+        let Some(sums) = &self.sums else { return self.effects_for(member, std::iter::empty()) };
+        let of_member = sums.decisive.iter().filter(|it| it.member == member);
+        of_member.filter_map(|it| self.items[it.at as usize].effect.as_ref()).collect()
     }
 
     /// Whether claims commute with all of `held` that is not this holder's own.
@@ -343,6 +362,14 @@ impl Sums {
     fn add(&mut self, at: u32, item: &Item) {
         if let Some(effect) = &item.effect {
             self.effects.push(at);
+            let run = effect.run();
+            if let Some(run) = run {
+                let is_stood_for = |it: &Decisive| {
+                    it.member == item.member && it.run.as_ref().is_some_and(|earlier| run.stands_for(earlier))
+                };
+                self.decisive.retain(|it| !is_stood_for(it));
+            }
+            self.decisive.push(Decisive { at, member: item.member, run: run.cloned() });
             let kind = effect.type_info().id;
             if !self.kinds.contains(&kind) {
                 self.kinds.push(kind);
