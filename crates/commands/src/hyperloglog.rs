@@ -4,6 +4,7 @@
 //! registers of 6 bits, or runs of equal ones. Merged is the larger of each register. The estimate is that of Ertl, *New cardinality
 //! estimation algorithms for HyperLogLog sketches* (2017), section 4, as servers have it.
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{Bytes, RegisterOp};
 
 use crate::answer::Answer;
@@ -42,7 +43,7 @@ impl Registers {
     }
 
     fn raise(&mut self, at: usize, value: u8) {
-        self.0[at] = self.0[at].max(value);
+        self.0[at] = if is_planted(Bug::CountsUnmerged) { value } else { self.0[at].max(value) };
     }
 
     fn merge_dense(&mut self, packed: &[u8]) {

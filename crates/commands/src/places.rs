@@ -1,6 +1,7 @@
 //! Searches for places whose result is written to another key: `GEOSEARCHSTORE`, and `GEORADIUS` and its kin by `STORE` and
 //! `STOREDIST`. The server of the places searches (A31), and the result is written as a sorted set.
 
+use claret_planted::{Bug, is_planted};
 use claret_types::{Access, Bytes, Command, Few, KeyspaceOp, Reply, ScoredSetOp};
 
 use crate::answer::Answer;
@@ -78,7 +79,11 @@ impl Search<'_> {
         };
         let found = found.into_iter().map(member_and_score).collect::<Result<Few<_>, _>>()?;
         let count = found.len();
-        steps.replace(target, (count > 0).then(|| scored(ScoredSetOp::Add(found))))?;
+        let made = (count > 0).then(|| scored(ScoredSetOp::Add(found)));
+        match made {
+            Some(added) if is_planted(Bug::PlacesAdded) => steps.write(target, added)?,
+            made => steps.replace(target, made)?,
+        }
         Ok(Answer::count(count))
     }
 

@@ -307,7 +307,8 @@ impl Evaluation {
     ) -> Result<program::Answer, Fault> {
         let words = |all: &[Bytes]| all.iter().map(|word| word.to_vec()).collect();
         let limits = Limits { steps: STEPS_MAX, ..Limits::default() };
-        let start = Start { keys: words(&self.keys), args: words(&self.args), limits };
+        let (keys, args) = (words(&self.keys), words(&self.args));
+        let start = Start { keys, args, limits, seed: rand::random() };
         self.issued.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let mut run = self.script.code.run(start);
         // What it has in memory counts, as whatever is made for a client.

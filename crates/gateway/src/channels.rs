@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use bytes::{Bytes as Word, BytesMut};
 use claret::keys::Pattern;
 use claret_commands::{Answer, Command, pattern};
+use claret_planted::{Bug, is_planted};
 use claret_types::Bytes;
 
 use crate::fault::Fault;
@@ -94,7 +95,11 @@ impl Channels {
             if listener.names.contains(channel) {
                 tell(&[b"message", channel, text]);
             }
-            for (pattern, _) in listener.patterns.iter().filter(|(_, pattern)| pattern.matches(channel)) {
+            for (pattern, _) in listener
+                .patterns
+                .iter()
+                .filter(|(_, pattern)| pattern.matches(channel) || is_planted(Bug::PatternsMatchAll))
+            {
                 tell(&[b"pmessage", pattern, channel, text]);
             }
         }

@@ -1,6 +1,8 @@
 //! The catalogue: what is wrong with each bug, and which tests can see it, those that take least first. It was written before
 //! the tests; a bug that no test sees says why, with `survives`.
 
+use crate::room::Room;
+
 /// Defines [`Bug`], room by room.
 macro_rules! bugs {
     ($($room:ident { $($(#[doc = $doc:literal])+ $bug:ident $(survives $why:literal)? $([$($test:literal),+ $(,)?])?;)+ })+) => {
@@ -46,44 +48,6 @@ macro_rules! bugs {
             }
         }
     };
-}
-
-/// Where a bug is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// The client of a cluster, `crates/claret`, and its connections, `crates/redis`.
-    Client,
-    /// Plain commands beside transactions, `crates/module`.
-    Guard,
-    /// Native effects, and their way to replicas and the append-only file.
-    Records,
-    /// Sessions, rights, errands, keys that expire, and the shard's life.
-    Sessions,
-    /// The durability `strict` of the module.
-    Replicas,
-    /// The log of a store in a folder, `crates/log` and its threads in `crates/claret`.
-    Log,
-    /// The server for any Redis client, `crates/gateway`, with `crates/commands`.
-    Gateway,
-}
-
-impl Room {
-    /// All of them.
-    pub const ALL: &[Room] =
-        &[Room::Client, Room::Guard, Room::Records, Room::Sessions, Room::Replicas, Room::Log, Room::Gateway];
-
-    /// For people.
-    pub fn title(self) -> &'static str {
-        match self {
-            Room::Client => "The client of a cluster",
-            Room::Guard => "The guard",
-            Room::Records => "Native effects and replication",
-            Room::Sessions => "Sessions, rights, errands, expiry",
-            Room::Replicas => "The durability strict",
-            Room::Log => "The log of a store in a folder",
-            Room::Gateway => "The gateway",
-        }
-    }
 }
 
 bugs! {
@@ -726,6 +690,8 @@ bugs! {
         BackupPassesOpenCommit ["log/lying_disk a_backup_is_the_store_as_of_a_position"];
         /// A backup has what is synced, not all that was reported.
         BackupEndsWhereSynced ["claret/durable a_backup_has_what_was_reported_and_not_synced"];
+        /// An id that a stream is to draw is given no time when it is issued.
+        IdsWithoutTime ["claret/durable streams_are_there_again_with_the_ids_they_had"];
         /// Unique numbers begin again with each opening.
         UniqueFromTheBeginning ["claret/durable unique_numbers_are_not_given_twice"];
     }
@@ -745,6 +711,14 @@ bugs! {
         ];
         /// A function that may write is called by FCALL_RO.
         ReadFunctionsWrite ["gateway/scripts functions_are_transactions_over_any_slots"];
+        /// Of streams that were waited for on several nodes one alone is answered: what a group was given of the others nobody hears.
+        OtherStreamsUnheard ["gateway/lib the_answers_of_several_nodes_are_one"];
+        /// Of several counts of elements the last one is the sum.
+        CountsUnmerged ["gateway/steps counts_of_several_slots_are_merged_as_a_node_merges_them"];
+        /// Places that are found are added to what the other key held before.
+        PlacesAdded ["gateway/steps places_that_are_near_are_written_to_another_slot"];
+        /// A message goes to those who listen to a pattern, whatever the channel is.
+        PatternsMatchAll ["gateway/embedded channels_are_those_of_the_process"];
         /// A pop that was woken on two keys takes from both, and answers with one.
         PopTakesTwice ["gateway/pops of_two_keys_that_come_together_one_is_taken"];
         /// A pop whose time is over, or whose client has gone, takes what comes then.

@@ -13,10 +13,12 @@ compile_error!(
 );
 
 mod catalogue;
+mod room;
 
 use std::fmt::Write;
 
-pub use catalogue::{Bug, Room};
+pub use catalogue::Bug;
+pub use room::Room;
 
 /// A test that can see a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

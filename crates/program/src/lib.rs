@@ -8,7 +8,7 @@
 //! use claret_program::{Answer, Limits, Pause, Program, Run, Start};
 //!
 //! let program = Arc::new(Program::compile(b"return redis.call('incr', KEYS[1]) * 2").unwrap());
-//! let start = Start { keys: vec![b"counter".to_vec()], args: Vec::new(), limits: Limits::default() };
+//! let start = Start { keys: vec![b"counter".to_vec()], args: Vec::new(), ..Start::default() };
 //! let mut run = Run::new(program, start);
 //! let Pause::Call(call) = run.resume(1_000) else { panic!("it calls a command") };
 //! assert_eq!(call.words, [b"incr".to_vec(), b"counter".to_vec()]);

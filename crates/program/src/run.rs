@@ -36,6 +36,8 @@ pub struct Start {
     pub args: Vec<Vec<u8>>,
     /// What it may use.
     pub limits: Limits,
+    /// What random numbers begin with, unless the script seeds them itself.
+    pub seed: u32,
 }
 
 /// A command that the script calls.
@@ -130,7 +132,7 @@ impl Run {
 
     /// A run of a library's text alone.
     pub(crate) fn loading(unit: Arc<Unit>, limits: Limits) -> Run {
-        let start = Start { keys: Vec::new(), args: Vec::new(), limits };
+        let start = Start { limits, ..Start::default() };
         Run::begin(unit, start, State::Loads { name: Vec::new() })
     }
 
@@ -140,6 +142,7 @@ impl Run {
         let mut run = Run { machine: None, state, start, later, last_command, chunk };
         let prepared = Machine::new(unit, limits.steps, limits.bytes, limits.depth).and_then(|machine| {
             let mut machine = Box::new(machine);
+            machine.redis.seed(run.start.seed);
             run.prepare(&mut machine)?;
             Ok(machine)
         });

@@ -523,3 +523,19 @@ fn functions_are_transactions_over_any_slots() {
         assert_eq!(client.ask(&format!("FCALL {name}_has 1 {a}")), "-ERR Function not found");
     });
 }
+
+/// Bug: random numbers were the same for every run, and tokens that scripts made of them as well.
+#[test]
+fn random_numbers_are_others_for_every_run() {
+    let gateway = gateway();
+    let mut client = gateway.client();
+    let mut draw = |text: &str| {
+        client.send_words(&["EVAL", text, "0", "computed"]);
+        client.hear()
+    };
+    // Its key is not sure, so that it runs in the gateway.
+    let drawn = "redis.call('GET',ARGV[1]) return tostring(math.random())";
+    assert_ne!(draw(drawn), draw(drawn));
+    let seeded = "redis.call('GET',ARGV[1]) math.randomseed(7) return tostring(math.random())";
+    assert_eq!(draw(seeded), draw(seeded));
+}

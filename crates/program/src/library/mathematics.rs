@@ -1,4 +1,4 @@
-//! `math`. Random numbers are those of Redis: the same for every run, unless the script seeds them.
+//! `math`. Random numbers are those of Redis: the same behind the same seed, which is the script's own or another one for every run.
 
 use crate::fault::Raise;
 use crate::machine::{Machine, Replied};
@@ -123,7 +123,7 @@ pub(super) fn reply(
         Mathematics::Random => random(machine, given),
         Mathematics::RandomSeed => {
             let seed = machine.integer_given(given, 1)?;
-            machine.redis.random = (u64::from(seed as u32) << 16) + 0x330E;
+            machine.redis.seed(seed as u32);
             Ok(Replied::Now)
         }
     }

@@ -39,6 +39,13 @@ pub(crate) struct Redis {
     pub functions: Vec<Registered>,
 }
 
+impl Redis {
+    /// Has random numbers begin as `math.randomseed` of this does.
+    pub(crate) fn seed(&mut self, seed: u32) {
+        self.random = (u64::from(seed) << 16) + 0x330E;
+    }
+}
+
 impl Default for Redis {
     fn default() -> Redis {
         Redis {

@@ -66,7 +66,8 @@ impl Host {
 /// A run of a script.
 pub(crate) fn started(script: &str, limits: Limits) -> Run {
     let program = Program::compile(script.as_bytes()).unwrap_or_else(|error| panic!("{script}: {error}"));
-    Run::new(Arc::new(program), Start { keys: vec![b"k1".to_vec()], args: vec![b"a1".to_vec()], limits })
+    let (keys, args) = (vec![b"k1".to_vec()], vec![b"a1".to_vec()]);
+    Run::new(Arc::new(program), Start { keys, args, limits, seed: 0 })
 }
 
 /// What a script answers, as text.
@@ -79,7 +80,8 @@ pub(crate) fn evaluated_with(script: &str, limits: Limits, steps: u64) -> String
     match Program::compile(script.as_bytes()) {
         Err(error) => format!("(compile) {error}"),
         Ok(program) => {
-            let start = Start { keys: vec![b"k1".to_vec()], args: vec![b"a1".to_vec()], limits };
+            let (keys, args) = (vec![b"k1".to_vec()], vec![b"a1".to_vec()]);
+            let start = Start { keys, args, limits, seed: 0 };
             match Host::default().run(&mut Run::new(Arc::new(program), start), steps) {
                 Ok(answer) => shown(&answer),
                 Err(failure) => format!("-{}", failure.message),

@@ -20,11 +20,8 @@ impl Dice {
 
 fn run(text: &[u8]) {
     let Ok(program) = Program::compile(text) else { return };
-    let start = Start {
-        keys: Vec::new(),
-        args: Vec::new(),
-        limits: Limits { steps: 20_000, bytes: 1 << 20, depth: 200 },
-    };
+    let limits = Limits { steps: 20_000, bytes: 1 << 20, depth: 200 };
+    let start = Start { limits, ..Start::default() };
     let _ = Host::default().run(&mut Run::new(Arc::new(program), start), 5_000);
 }
 
@@ -158,7 +155,7 @@ fn any_answer_may_come() {
     let program = Arc::new(
         Program::compile(b"local x = redis.call('x') return {x, redis.pcall('y')}").expect("a program"),
     );
-    let start = Start { keys: Vec::new(), args: Vec::new(), limits: LIMITS };
+    let start = Start { limits: LIMITS, ..Start::default() };
     let mut deep = Answer::Nil;
     for _ in 0..500 {
         deep = Answer::Array(vec![deep]);

@@ -180,7 +180,7 @@ fn a_library_has_functions() {
     assert_eq!(names, ["count", "look"]);
     let look = library.functions().get(1).expect("two functions");
     assert!(look.flags.no_writes && look.description.as_deref() == Some("looks"));
-    let start = || Start { keys: vec![b"k".to_vec()], args: vec![b"a".to_vec()], limits: LIMITS };
+    let start = || Start { keys: vec![b"k".to_vec()], args: vec![b"a".to_vec()], limits: LIMITS, seed: 0 };
     for _ in 0..2 {
         // Each run has variables of its own.
         let mut run = Run::function(Arc::clone(&library), "COUNT", start()).expect("a function");
@@ -220,7 +220,7 @@ fn a_run_goes_where_its_host_wants_it() {
         value
     }
     let program = Arc::new(shared(Program::compile(b"return redis.call('get', 'x')").expect("a program")));
-    let mut run = sent(Run::new(program, Start { keys: Vec::new(), args: Vec::new(), limits: LIMITS }));
+    let mut run = sent(Run::new(program, Start { limits: LIMITS, ..Start::default() }));
     assert!(matches!(run.resume(100), Pause::Call(_)));
     let mut run = std::thread::spawn(move || {
         run.answered(Answer::Int(3));
