@@ -303,7 +303,7 @@ bugs! {
         /// A record that has to be read as a whole may be as large as it likes.
         WholeReadsUnbounded ["module/lib a_rank_after_changes_of_a_very_large_record_is_refused_with_the_bound"];
         /// The shard does not hear that a plain command changed a key for which somebody waits.
-        AwaitedUntold ["gateway/pops a_push_wakes_who_has_waited_longest_and_nobody_else"];
+        AwaitedUntold ["module/frames a_plain_push_wakes_a_call_that_sleeps"];
         /// A key that has changed has the version that it had.
         VersionOutlivesChange ["module/versions every_command_that_writes_changes_the_version_of_what_it_changed"];
         /// What versions take has no bound.
@@ -722,7 +722,7 @@ bugs! {
         /// A pop that was woken on two keys takes from both, and answers with one.
         PopTakesTwice ["gateway/pops of_two_keys_that_come_together_one_is_taken"];
         /// A pop whose time is over, or whose client has gone, takes what comes then.
-        PopTakesLate ["gateway/pops who_has_gone_or_is_unblocked_takes_nothing"];
+        PopTakesLate ["commands/collections a_wait_that_has_ended_takes_nothing"];
         /// A message of a MULTI leaves though nothing was done.
         PublishedAnyway ["gateway/steps messages_leave_when_all_is_done_and_not_otherwise"];
         /// EXEC does not look whether what was watched is as it was.

@@ -445,3 +445,17 @@ fn places_need_a_server() {
     ",
     );
 }
+
+#[test]
+fn a_wait_that_has_ended_takes_nothing() {
+    let store = Store::in_memory();
+    let waiting = Waiting::new();
+    let given = words("queue 0");
+    let mut wait = std::pin::pin!(known(&"BLPOP".into()).wait(&store, &Unbounded, &given, &waiting));
+    let mut asleep = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(wait.as_mut().poll(&mut asleep).is_pending());
+    assert!(!waiting.end(), "nothing is being taken");
+    assert_eq!(shown(&answer(&store, "RPUSH queue x")), "(1)");
+    assert_eq!(pollster::block_on(wait).expect("it ends"), None);
+    assert_eq!(shown(&answer(&store, "LPOP queue")), "x");
+}

@@ -10,7 +10,7 @@ mod written;
 
 use bytes::BytesMut;
 use claret::{Store, Tx};
-use claret_commands::{Answer, Command, Fault, Unbounded, all, named};
+use claret_commands::{Answer, Command, Fault, Unbounded, Waiting, all, named};
 use claret_types::{Bytes, Reply, builtin_types};
 
 use self::written::{Protocol, write};

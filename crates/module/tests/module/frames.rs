@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{Process, Server, hello, poll, session, wait_until};
+use crate::common::beside::{number, ok, rig};
+use crate::common::{Process, Server, call, hello, operation, poll, session, wait_until};
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::{ShardId, wire};
 use claret_types::Reply;
@@ -288,4 +289,27 @@ fn a_poll_whose_connection_closed_is_let_go() {
     drop(one);
     let told = poll(&mut server.connect(), 2, 5_000);
     assert!(matches!(&told[..], [Response::Granted { .. }]), "{told:?}");
+}
+
+/// P91: whoever puts something in past the transactions wakes a call that sleeps, without anybody asking again.
+#[test]
+fn a_plain_push_wakes_a_call_that_sleeps() {
+    let (server, mut process, mut plain) = rig();
+    let attempt = process.begin();
+    let Request::Execute { birth, incarnation, key, .. } = process.execute(attempt, 1, "queue", "LPOP")
+    else {
+        unreachable!("it is an execute")
+    };
+    let calls = [call(1, operation("LPOP").waiting())].into_iter().collect();
+    let execute = Request::Execute { attempt, birth, incarnation, key, calls, undone: Default::default() };
+    let told = process.frame(&[execute]);
+    assert!(
+        told.iter().all(|it| !matches!(it, Response::Granted { .. } | Response::Refused { .. })),
+        "{told:?}"
+    );
+    assert_eq!(number(&mut plain, "sleeping_calls"), 1);
+    ok(&mut plain, "RPUSH queue x");
+    let told = poll(&mut server.connect(), 7, 10_000);
+    let woken = |it: &Response| matches!(it, Response::Granted { reply: Reply::Bytes(value), .. } if &value[..] == b"x");
+    assert!(told.iter().any(woken), "{told:?}");
 }
