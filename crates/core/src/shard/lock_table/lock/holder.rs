@@ -101,17 +101,18 @@ struct Sums {
     effects: Vec<u32>,
     /// How many of them.
     undone: usize,
-    /// The same, but for commands for which a later one stands ([`Run::stands_for`]).
+    /// Where the first command is, if there is any.
+    first_run: Option<u32>,
+    /// Commands, but those for which a later one stands ([`Run::stands_for`]): the others decide whether a further one can be done.
     decisive: Vec<Decisive>,
 }
 
-/// A call with an effect that may matter to whether a command can be done.
+/// A command that a call runs.
 #[derive(Clone, Debug, PartialEq)]
 struct Decisive {
     at: u32,
     member: Member,
-    /// The command that it runs, if it runs one.
-    run: Option<Run>,
+    run: Run,
 }
 
 impl Holder {
@@ -226,8 +227,14 @@ impl Holder {
     /// A member's effects that may matter to whether a host can do a command, in order. Of thousands of commands on one record few do.
     pub(in super::super) fn effects_for_command(&self, member: Member) -> SmallVec<[&Effect; 4]> {
         let Some(sums) = &self.sums else { return self.effects_for(member, std::iter::empty()) };
-        let of_member = sums.decisive.iter().filter(|it| it.member == member);
-        of_member.filter_map(|it| self.items[it.at as usize].effect.as_ref()).collect()
+        // Behind the first command there are commands alone (A22).
+        let before = match sums.first_run {
+            Some(first) => &sums.effects[..sums.effects.partition_point(|at| *at < first)],
+            None => &sums.effects[..],
+        };
+        let decisive = sums.decisive.iter().map(|it| &it.at);
+        let items = before.iter().chain(decisive).map(|at| &self.items[*at as usize]);
+        items.filter(|item| item.member == member).filter_map(|item| item.effect.as_ref()).collect()
     }
 
     /// Whether claims commute with all of `held` that is not this holder's own.
@@ -362,14 +369,12 @@ impl Sums {
     fn add(&mut self, at: u32, item: &Item) {
         if let Some(effect) = &item.effect {
             self.effects.push(at);
-            let run = effect.run();
-            if let Some(run) = run {
-                let is_stood_for = |it: &Decisive| {
-                    it.member == item.member && it.run.as_ref().is_some_and(|earlier| run.stands_for(earlier))
-                };
+            if let Some(run) = effect.run() {
+                self.first_run.get_or_insert(at);
+                let is_stood_for = |it: &Decisive| it.member == item.member && run.stands_for(&it.run);
                 self.decisive.retain(|it| !is_stood_for(it));
+                self.decisive.push(Decisive { at, member: item.member, run: run.clone() });
             }
-            self.decisive.push(Decisive { at, member: item.member, run: run.cloned() });
             let kind = effect.type_info().id;
             if !self.kinds.contains(&kind) {
                 self.kinds.push(kind);
